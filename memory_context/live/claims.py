@@ -5,13 +5,13 @@ A claim is no write lock: after a network split, the archive detects two writers
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from memory_context.errors import SessionBusyError
 from memory_context.identifiers import SessionKey
 
-__all__ = ["Claims", "LocalClaims", "SessionKey", "SessionStates", "busy_text"]
+__all__ = ["Claims", "LocalClaims", "Redaction", "SessionKey", "SessionStates", "busy_text"]
 
 
 class Claims(Protocol):
@@ -37,6 +37,12 @@ class Claims(Protocol):
     async def close(self) -> None: ...
 
 
+class Redaction(Protocol):
+    """What removes forgotten contents from a saved state."""
+
+    def redacted(self, body: Any) -> Any: ...
+
+
 class SessionStates(Protocol):
     """Saved states shared by processes: newer but less durable than the archive. All raise StoreUnavailableError."""
 
@@ -45,6 +51,10 @@ class SessionStates(Protocol):
     async def load(self, key: SessionKey) -> Mapping[str, Any] | None: ...
 
     async def delete(self, key: SessionKey) -> None: ...
+
+    async def erase_traces(self, traces: Redaction, sessions: Collection[SessionKey]) -> None:
+        """Rewrite the states of these sessions without forgotten contents."""
+        ...
 
     async def close(self) -> None: ...
 

@@ -29,9 +29,10 @@ from .conversation_rows import (
 )
 from .database import Database
 from .events import EventLog
-from .forget import BATCH_ITEMS, ProgressCallback, counted_rows, deletable_rows, forgetting, tally_of
+from .forget import BATCH_ITEMS, ProgressCallback, counted_rows, deletable_rows, forgetting, redact, tally_of
 from .limits import StoreLimits, TransactionKind
 from .pool import Statement
+from .redact import Traces
 from .sql import load_queries
 
 __all__ = ["ConversationArchive"]
@@ -82,7 +83,8 @@ class ConversationArchive:
         }
         statements = [Statement(_QUERIES["touch_session"], {**place, **named})]
         if batch is not None:
-            statements.append(Statement(_QUERIES["append_batch"], {**place, **await params_for(batch)}))
+            params = {**place, **await params_for(batch)}
+            statements += [Statement(_QUERIES[name], params) for name in ("append_batch", "select_forgotten_keys")]
         if chat:
             statements.append(Statement(_QUERIES["append_chat"], {**place, **chat_params(chat)}))
         statements.append(Statement(_QUERIES["fetch_head"], place))
@@ -93,11 +95,19 @@ class ConversationArchive:
             if isinstance(cause, psycopg.Error) and cause.sqlstate == _DELETED:
                 raise SessionGoneError(f"session {key.session_id!r} was {cause.diag.message_primary}") from cause
             raise
+        if batch is not None and done[1]:
+            await self._redact(key, batch, [row["key"] for row in done[1]])
         return Appended(
             outcome="stored" if batch is None else done[0][0]["outcome"],
             head=head["head"],
             stored_chat_ids=tuple(done[-1][0]["stored_ids"]) if chat else (),
         )
+
+    async def _redact(self, key: SessionKey, batch: NewBatch, forgotten: Sequence[str]) -> None:
+        """Rewrite a batch of a process that did not know that items were forgotten, and tell its context."""
+        traces = Traces.of(forgotten, ())
+        if traces.redacted(batch.body) != batch.body:
+            await redact(self._database, key.user_id, traces, within_session=key.session_id, places=[key])
 
     async def read(self, key: SessionKey, *, branch: str = "") -> Archived:
         place = {**key._asdict(), "branch": branch}

@@ -7,10 +7,12 @@ jobs, contents, items, sessions, threads, the rest, then the list of users.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from psycopg.rows import DictRow
+
+from memory_context.identifiers import SessionKey
 
 from . import tables
 from .codec import canonical_json, read_canonical
@@ -31,6 +33,7 @@ __all__ = [
     "forget_items",
     "forget_memories",
     "forgetting",
+    "redact",
     "tally_of",
 ]
 
@@ -99,39 +102,47 @@ async def forget_items(
     (rows,) = await database.read(user_id, Statement(_REDACT["select_traces"], named), kind="content")
     quotes = [row["quote"] or "" for row in rows]
     traces = Traces.of((row["memory_key"] for row in rows), (*map(content_of, rows), *quotes))
-    await redact(database, user_id, traces)
+    places = [SessionKey(user_id, row["agent_id"], row["session_id"]) for row in rows]
+    await redact(database, user_id, traces, places=places)
     *_, gone, _ = await database.write(user_id, *forgetting(user_id, items), kind=kind)
     return [row["memory_key"] for row in gone]
 
 
-async def redact(database: Database, user_id: str, traces: Traces, session_id: str | None = None) -> int:
-    """Remove traces from contexts, archived sessions (None: all) and rows that quote; return the number of sessions."""
+async def redact(
+    database: Database,
+    user_id: str,
+    traces: Traces,
+    *,
+    within_session: str | None = None,
+    places: Iterable[SessionKey] = (),
+) -> None:
+    """Remove traces from contexts, archived sessions (None: all), rows that quote, and copies elsewhere.
+
+    `places`: Sessions whose copies may hold them though the archive does not.
+    """
     database.forgettings.tell(user_id, traces)
     named = {"user_id": user_id, "probes": list(traces.probes), "memory_keys": sorted(traces.keys)}
-    sessions = [session_id]
-    if session_id is None:
-        holding = Statement(_REDACT["select_sessions_holding"], named)
-        (rows,) = await database.read(user_id, holding, kind="batch")
-        sessions = [row["session_id"] for row in rows]
-    redacted = [await _redact_session(database, {**named, "session_id": one}, traces) for one in sessions]
+    holding = Statement(_REDACT["select_sessions_holding"], {**named, "session_id": within_session})
+    (rows,) = await database.read(user_id, holding, kind="batch")
+    sessions = {SessionKey(user_id, row["agent_id"], row["session_id"]) for row in rows}
+    for session_id in sorted({key.session_id for key in sessions}):
+        await _redact_session(database, {**named, "session_id": session_id}, traces)
     cuts = [_cut(table, user_id, form) for form in traces.forms for table in tables.TABLES if table.quoting]
     await database.write(user_id, *cuts, Statement(_REDACT["update_events_forgotten"], named), kind="batch")
-    return sum(redacted)
+    for copies in list(database.forgettings.copies):
+        await copies.erase_traces(traces, sessions.union(places))
 
 
-async def _redact_session(database: Database, named: Mapping[str, Any], traces: Traces) -> bool:
+async def _redact_session(database: Database, named: Mapping[str, Any], traces: Traces) -> None:
     """Rewrite the batches of a session, in one transaction for each attempt; chat messages may change meanwhile."""
-    was_redacted = False
     for _ in range(_PASSES):
         holding = Statement(_REDACT["select_batches_holding"], named)
         (rows,) = await database.read(named["user_id"], holding, kind="batch")
         changed = [(row, text) for row in rows if (text := _redacted(row["message_batch"], traces)) is not None]
         if not changed:
-            return was_redacted
+            return
         updates = [_update(named, row, text) for row, text in changed]
         await database.write(named["user_id"], Statement(_SESSIONS["lock_session"], named), *updates, kind="batch")
-        was_redacted = True
-    return was_redacted
 
 
 def _redacted(batch: str, traces: Traces) -> str | None:

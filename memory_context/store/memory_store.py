@@ -22,7 +22,7 @@ from .items import ReadScope
 from .jobs import Jobs
 from .limits import StoreLimits
 from .location import Location
-from .redact import Holder
+from .redact import Copies, Holder
 from .search import Candidate, Indexer, IndexReport, PassagePlace, PassageSearch, QueryProfile, StoredPassage, reindex
 from .secret_rows import KeyProvider, SecretRows
 from .session_locks import AdvisoryClaims
@@ -147,6 +147,10 @@ class MemoryStore(ItemStore, StatementStore):
     def watch_forgetting(self, holder: Holder) -> None:
         """Tell an object, weakly held, of each forgotten content."""
         self._database.forgettings.watch(holder)
+
+    def erase_from(self, copies: Copies) -> None:
+        """Erase forgotten contents from these copies too, weakly held; forgetting raises if they do not answer."""
+        self._database.forgettings.copies.add(copies)
 
     def advisory_claims(self) -> AdvisoryClaims:
         """Return claims of sessions across processes."""

@@ -6,17 +6,18 @@ batch ─▶ decisions that name a forgotten key lose their texts ─▶ quotati
 import json
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from json.encoder import encode_basestring
 from typing import Any, Protocol, cast
 from weakref import WeakSet
 
+from memory_context.identifiers import SessionKey
 from memory_context.references import MemoryRef
 from memory_context.utf8 import escape
 
-__all__ = ["FORGOTTEN", "LEAST_QUOTED_CHARACTERS", "Forgettings", "Holder", "Traces"]
+__all__ = ["FORGOTTEN", "LEAST_QUOTED_CHARACTERS", "Copies", "Forgettings", "Holder", "Traces"]
 
 FORGOTTEN = "[forgotten]"
 LEAST_QUOTED_CHARACTERS = 8
@@ -67,11 +68,17 @@ class Traces:
         return text
 
     def redacted(self, body: Any) -> Any:
-        """Return a batch, a saved transcript or chat messages without the contents and the texts made from them."""
-        if isinstance(body, Mapping) and "decisions" in body:
-            saved = cast(Mapping[str, Any], body)
-            body = {**saved, "decisions": [[at, self._decision(data)] for at, data in saved["decisions"]]}
-        return _mapped(body, self.cut)
+        """Return a JSON value, such as a batch or a saved state, without the contents and the texts made from them."""
+        if isinstance(body, str):
+            return self.cut(body)
+        if isinstance(body, (list, tuple)):
+            return [self.redacted(one) for one in cast(Sequence[Any], body)]
+        if not isinstance(body, Mapping):
+            return body
+        data = cast(Mapping[str, Any], body)
+        if "entries" in data and "decisions" in data:  # a transcript
+            data = {**data, "decisions": [[at, self._decision(one)] for at, one in data["decisions"]]}
+        return {name: self.redacted(one) for name, one in data.items()}
 
     def names_key(self, value: Any) -> bool:
         """Return whether a JSON value names a forgotten key."""
@@ -129,12 +136,21 @@ class Holder(Protocol):
         ...
 
 
+class Copies(Protocol):
+    """Copies of sessions outside of the database."""
+
+    async def erase_traces(self, traces: Traces, sessions: Collection[SessionKey]) -> None:
+        """Rewrite the copies of these sessions, or raise a StoreError."""
+        ...
+
+
 class Forgettings:
-    """The holders of one database in this process, weakly held."""
+    """The holders and copies of one database that this process knows, weakly held."""
 
     def __init__(self) -> None:
         self._holders: WeakSet[Holder] = WeakSet()
         self._lock = threading.Lock()
+        self.copies: WeakSet[Copies] = WeakSet()
 
     def watch(self, holder: Holder) -> None:
         with self._lock:

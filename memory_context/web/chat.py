@@ -97,6 +97,8 @@ class Chat:
             raise ValueError("policy.archive.enabled=False: a chat has to be archived, or nothing would be durable")
         if cache is not None and (claims is not None or states is not None):
             raise ValueError("give claims and states to the cache you make, not beside it")
+        if states is not None:
+            memory_store.erase_from(states)
         load_parts()
         self.memory_store = memory_store
         self._agents = dict(agents)

@@ -15,7 +15,7 @@ WHERE derived.user_id = %(user_id)s
 -- name: select_traces :many
 -- Keys and quotes of items that are to be forgotten, with their contents if no other item keeps them.
 SELECT
-    item.memory_key, item.content_metadata ->> 'quote' AS quote, NULL::text AS content,
+    item.memory_key, item.agent_id, item.session_id, item.content_metadata ->> 'quote' AS quote, NULL::text AS content,
     coalesce(content.content_raw, convert_to(content.content, 'UTF8')) AS content_raw
 FROM memory_context.agent_memories AS item
 LEFT JOIN memory_context.agent_memory_contents AS content
@@ -32,10 +32,11 @@ WHERE item.user_id = %(user_id)s AND item.id = ANY(%(memory_ids)s::bigint[]);
 
 -- name: select_sessions_holding :many
 -- Sessions of which a batch holds one of some texts. It reads the whole archive of the user, since forgetting is rare.
-SELECT DISTINCT session_id FROM memory_context.recent_conversation_history AS batch
+SELECT DISTINCT session_id, agent_id FROM memory_context.recent_conversation_history AS batch
 WHERE user_id = %(user_id)s
+    AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
     AND EXISTS (SELECT FROM unnest(%(probes)s::text[]) AS probe WHERE strpos(batch.message_batch::text, probe) > 0)
-ORDER BY session_id;
+ORDER BY session_id, agent_id;
 
 -- name: select_batches_holding :many
 -- The batches of a session that hold one of some texts.

@@ -11,9 +11,14 @@ from autogen_core.models import (
     FunctionExecutionResultMessage,
     UserMessage,
 )
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
-from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore
-from memory_context.store import ChatMessage, ThreadStep
+from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryCriteria, MemoryStore
+from memory_context.store import ChatMessage, ThreadStep, Traces
+from memory_context.store.codec import canonical_json
+from memory_context.store.redact import FORGOTTEN, LEAST_QUOTED_CHARACTERS
+from memory_context.utf8 import escape
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 
@@ -198,3 +203,59 @@ async def test_forget_memory_tool_leaves_the_agents_own_step_whole(store: Memory
     assert isinstance(view[-1], FunctionExecutionResultMessage)
     assert "Forgotten for good" in view[-1].content[0].content
     await context.close()
+
+
+async def test_process_that_held_a_forgotten_item_archives_nothing_of_it(
+    store: MemoryStore, server: Server, database_url: str
+) -> None:
+    """Its next batch tells it; until then it cannot know."""
+    context, mark = context_of(store, "s"), "kestrelq7"
+    await context.add_message(UserMessage(content="Look at the harbours.", source="user"))
+    await add_step(context, report(mark))
+    await context.get_messages()
+    await store.flush_index()
+    async with MemoryStore(database_url, FakeEmbedder()) as elsewhere:
+        (key,) = await AgentMemory(elsewhere, "alice").query(MemoryCriteria())
+        assert await elsewhere.user_stats.forget("alice", [key.key]) == [key.key]
+    await context.add_message(AssistantMessage(content="It failed at a pier.", source="coder"))
+    await context.archive()
+    assert rows_with(server, database_url, mark) == {}
+    assert mark not in str(await context.get_messages())
+    await context.close()
+    assert rows_with(server, database_url, mark) == {}
+    again = context_of(store, "s")
+    assert (await again.resume()).is_complete
+
+
+@pytest.mark.parametrize("kind", ["folded", "offloaded", "retained", "expanded"])
+def test_decisions_about_other_items_lose_only_what_they_say_of_a_forgotten_one(kind: str) -> None:
+    traces = Traces.of(["gone_k3"], [])
+    text = "[MemoryRef: kept_k4 - a tide table - 9 tokens]\n- [MemoryRef: gone_k3 - a secret - 7 tokens]\nthe tides"
+    saved = {"entries": [], "decisions": [[0, {"kind": kind, "text": text, "refs": [{"key": "kept_k4"}]}]]}
+    (decision,) = traces.redacted(saved)["decisions"]
+    assert decision[1]["text"].split("\n") == [
+        "[MemoryRef: kept_k4 - a tide table - 9 tokens]",
+        "[MemoryRef: gone_k3 - forgotten - 0 tokens]",
+        "the tides",
+    ]
+
+
+@given(st.text(min_size=LEAST_QUOTED_CHARACTERS, alphabet=st.characters()), st.text())
+def test_no_quotation_is_left_in_texts_and_json_of_any_characters(content: str, around: str) -> None:
+    """Contents are compared without the white space around them."""
+    quoted = content.strip()
+    assume(len(quoted) >= LEAST_QUOTED_CHARACTERS and quoted not in FORGOTTEN)
+    traces = Traces.of([], [content])
+    body = {"a": around + content, "b": [json.dumps({"x": content}), escape(content)]}
+    assert quoted not in str(traces.redacted(body)["a"])
+    assert json.loads(traces.redacted(body)["b"][0])["x"].strip() == FORGOTTEN
+    assert not any(form in text for text in traces.redacted(body)["b"] for form in traces.forms)
+
+
+@given(st.text(min_size=LEAST_QUOTED_CHARACTERS), st.text())
+def test_probe_finds_each_batch_that_quotes(content: str, around: str) -> None:
+    traces = Traces.of([], [content])
+    assume(traces.contents)
+    for text in (content, json.dumps({"x": content}), escape(content)):
+        stored = canonical_json({"entries": [around + text]})
+        assert any(probe in stored for probe in traces.probes)

@@ -13,7 +13,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from autogen_core.models import UserMessage
 
+from memory_context import AgentMemory, MemoryContext, MemoryStore
 from memory_context.errors import SessionBusyError, StoreUnavailableError
 from memory_context.live import Claims, RedisClaims, RedisStates, SessionCache, SessionKey
 from memory_context.live.redis import claims as claims_module
@@ -377,6 +379,24 @@ async def test_a_state_comes_back_exactly(states: RedisStates) -> None:
     assert await states.load(key_of("t")) is None
     await states.delete(KEY)
     assert await states.load(KEY) is None
+
+
+async def test_forgotten_content_is_erased_from_saved_states(redis_server: RedisServer, store: MemoryStore) -> None:
+    """Also those of sessions that no process holds; their lifetime goes on, and a newer state is not replaced."""
+    states = RedisStates(redis_server.url, keep_seconds=1000)
+    store.erase_from(states)
+    context = MemoryContext("alice", "coder", "s", store)
+    await context.add_message(UserMessage(content="my locker is number 4471 at the kestrel pier", source="user"))
+    ref = await AgentMemory(store, "alice", "coder", "s").store("number 4471 at the kestrel pier")
+    await states.save(context.key, await context.save_state())
+    await context.close()
+    await AgentMemory(store, "alice", "coder", "s").forget(ref.key)
+    state = str(await states.load(context.key))
+    assert "my locker is [forgotten]" in state
+    assert "kestrel" not in state
+    (name,) = await states._server.client.keys("*")
+    assert 0 < await states._server.client.ttl(name) <= 1000
+    await states.close()
 
 
 async def test_a_state_is_kept_for_a_time(redis_server: RedisServer) -> None:

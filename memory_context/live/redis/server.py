@@ -57,7 +57,7 @@ class RedisServer:
             self._client = Redis.from_pool(pool)
         return self._client
 
-    async def run(self, script: str, keys: Sequence[str], *arguments: str) -> Any:
+    async def run(self, script: str, keys: Sequence[str], *arguments: str | bytes) -> Any:
         return await self.ask(self.client.eval(script, len(keys), *keys, *arguments))
 
     async def ask(self, answer: Awaitable[_T]) -> _T:

@@ -4,17 +4,19 @@ import asyncio
 import json
 import logging
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from memory_context.identifiers import SessionKey
 from memory_context.utf8 import from_utf8, to_utf8
 
+from ..claims import Redaction
 from .server import RedisServer, name_of
 
 __all__ = ["RedisStates"]
 
 _KEEP_SECONDS = 7 * 24 * 3600
+_REPLACE = "if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[1], ARGV[2], 'KEEPTTL') end"
 _logger = logging.getLogger("memory_context")
 
 
@@ -52,6 +54,18 @@ class RedisStates:
             _logger.error("the saved state of session %r cannot be read: %s", key.session_id, error)
             return None
 
+    async def erase_traces(self, traces: Redaction, sessions: Collection[SessionKey]) -> None:
+        """Rewrite the states of these sessions without forgotten contents; raises StoreUnavailableError.
+
+        A state that its session replaces meanwhile stays: a running context drops them itself.
+        """
+        for key in sessions:
+            name = self._key(key)
+            packed = cast(bytes | None, await self._server.ask(self._server.client.get(name)))
+            redacted = None if packed is None else await asyncio.to_thread(_redacted, packed, traces)
+            if packed is not None and redacted is not None:
+                await self._server.run(_REPLACE, [name], packed, redacted)
+
     async def delete(self, key: SessionKey) -> None:
         await self._server.ask(self._server.client.delete(self._key(key)))
 
@@ -60,6 +74,16 @@ class RedisStates:
 
     def _key(self, key: SessionKey) -> str:
         return f"{self._server.prefix}state:{name_of(key)}"
+
+
+def _redacted(packed: bytes, traces: Redaction) -> bytes | None:
+    """Return a changed state; one that cannot be read is emptied."""
+    try:
+        state = _unpack(packed)
+    except (ValueError, zlib.error):
+        return b""
+    redacted = traces.redacted(state)
+    return None if redacted == state else _pack(redacted)
 
 
 def _pack(state: Mapping[str, Any]) -> bytes:
