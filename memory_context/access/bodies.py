@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, fields
 from itertools import accumulate
@@ -82,12 +81,16 @@ async def read_body(
     length = announced.decode("latin-1") if isinstance(announced, bytes) else announced
     if length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > limits.size_bytes):
         raise _too_large(limits)
-    body, end = bytearray(), time.monotonic() + limits.seconds
+    try:
+        return await asyncio.wait_for(_received(receive, limits), limits.seconds)
+    except asyncio.TimeoutError:
+        raise BodyRefusal("too-slow", f"a body has {limits.seconds:g} s to arrive: send it again") from None
+
+
+async def _received(receive: Callable[[], Awaitable[Mapping[str, Any]]], limits: BodyLimits) -> bytes:
+    body = bytearray()
     while True:
-        try:
-            message = await asyncio.wait_for(receive(), max(0.0, end - time.monotonic()))
-        except asyncio.TimeoutError:
-            raise BodyRefusal("too-slow", f"a body has {limits.seconds:g} s to arrive: send it again") from None
+        message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientGone
         body += message.get("body", b"")

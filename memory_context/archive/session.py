@@ -180,10 +180,10 @@ class Session:
 
     def record_light_model(self) -> None:
         """Record light model calls once the history, with earlier sums, is loaded."""
-        transcript, bill = self.archiver.transcript, self.light_model_bill
-        if not self.is_pending and bill != transcript.state.light_model:
+        if self._light_models.has_news and not self.is_pending:
+            bill = self.light_model_bill
             self._light_models.take_recorded()
-            transcript.decide(LightModelBilled(bill))
+            self.archiver.transcript.decide(LightModelBilled(bill))
             self.archiver.schedule_flush()
 
     @property

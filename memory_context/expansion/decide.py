@@ -13,7 +13,7 @@ from .lexicon import FUNCTION_WORDS
 from .match import match_references
 from .prompt import ExpansionPrompt, LightAnswer
 
-__all__ = ["EXPANSIONS_LIMIT", "decide", "decide_by_rules"]
+__all__ = ["EXPANSIONS_LIMIT", "decide", "decide_by_rules", "needs_model"]
 
 EXPANSIONS_LIMIT = 8
 """Most items of one decision; the token limit decides how much of each is shown."""
@@ -41,6 +41,11 @@ def decide_by_rules(asked: ExpansionRequest) -> ExpansionAnswer:
     )
 
 
+def needs_model(asked: ExpansionRequest, by_rules: ExpansionAnswer) -> bool:
+    """Return whether there is something to expand, or the rules find the request ambiguous."""
+    return by_rules.is_ambiguous or any(not reference.is_visible for reference in asked.references)
+
+
 async def decide(
     asked: ExpansionRequest,
     light_model: LightModel | None,
@@ -50,13 +55,9 @@ async def decide(
     prompt_limit_tokens: int = 2000,
     masks_credentials: bool = True,
 ) -> ExpansionAnswer:
-    """Return the decision; only an unusable template or limit raises (ValueError).
-
-    The model is asked if there is something to expand or the rules find the request ambiguous.
-    """
+    """Return the decision, the model's if it is needed; only an unusable template or limit raises (ValueError)."""
     by_rules = decide_by_rules(asked)
-    has_candidates = any(not reference.is_visible for reference in asked.references)
-    if light_model is None or not (has_candidates or by_rules.is_ambiguous) or not light_model.is_available:
+    if light_model is None or not needs_model(asked, by_rules) or not light_model.is_available:
         return by_rules
     # in a thread: counting takes milliseconds, loading the counter longer
     messages = await asyncio.to_thread(

@@ -6,8 +6,8 @@
                                                                  message the decision
     any ──cancel──▶ idle
 
-At most one light call per view. The view waits for the timeouts of light model and store plus a second, and
-comes with the items finished by then.
+Rules decide at once, and a round that brings nothing back starts no task. At most one light call per view. The view
+waits for the timeouts of light model and store plus a second, and comes with the items finished by then.
 """
 
 import asyncio
@@ -30,6 +30,7 @@ from .candidates import (
     CandidateReference,
     Expansion,
     ExpansionAnswer,
+    ExpansionRequest,
     candidate_references,
     expansion_request,
     head_and_tail,
@@ -39,7 +40,7 @@ from .candidates import (
     unknown_keys,
     without_keys,
 )
-from .decide import EXPANSIONS_LIMIT, decide
+from .decide import EXPANSIONS_LIMIT, decide, decide_by_rules, needs_model
 from .fetch import FetchedItem, Fetcher
 from .prompt import check_template
 from .render import render_retrieved
@@ -61,21 +62,29 @@ class _Round:
     """The messages since the last view, and their tasks.
 
     Attributes:
-        asked: Messages of the user, the input of `decision`.
+        asked: Messages of the user, the input of `decision` or `by_rules`.
         said: Messages of agents that name keys.
+        by_rules: The decision if no light model is asked.
+        is_settled: There is nothing to bring back.
         model_answer: Outlives later decisions by rules.
     """
 
     asked: list[Entry] = field(default_factory=list[Entry])
     said: list[Entry] = field(default_factory=list[Entry])
+    by_rules: ExpansionAnswer | None = None
     decision: asyncio.Task[Any] | None = None
     expansion: asyncio.Task[Any] | None = None
+    is_settled: bool = False
     model_answer: ExpansionAnswer | None = None
     composed: ExpansionShown | None = None
 
     @property
     def is_idle(self) -> bool:
         return not (self.asked or self.said)
+
+    @property
+    def entries(self) -> list[Entry]:
+        return sorted((*self.asked, *self.said), key=lambda entry: entry.position)
 
 
 class Expander:
@@ -114,7 +123,7 @@ class Expander:
 
     def observe(self, entry: Entry) -> None:
         """Record a message; cancel an unasked decision, so consecutive messages share a call."""
-        if self._round.expansion is not None and not self._has_asked_model:
+        if (self._round.expansion or self._round.is_settled) and not self._has_asked_model:
             self._stop()
         if self._is_request(entry):
             self._round.asked.append(entry)
@@ -124,7 +133,7 @@ class Expander:
             self._stop_expansion()  # the decision is about the user's words
 
     def start(self) -> None:
-        if self._round.expansion is None and not self._round.is_idle:
+        if not (self._round.expansion or self._round.is_settled or self._round.is_idle):
             self._begin()
 
     async def apply_decision(self, *, for_view: bool = True) -> None:
@@ -133,8 +142,7 @@ class Expander:
             self._begin()  # before waiting: the deadline begins now
         self._views_waiting += 1
         try:
-            while not self._round.is_idle:
-                task = _usable(self._round.expansion) or self._begin()
+            while not self._round.is_idle and (task := _usable(self._round.expansion) or self._begin()):
                 if not task.done():
                     left = self._fetcher.deadline + _COMPOSE_SECONDS - time.monotonic()
                     await asyncio.wait([task], timeout=max(left, 0.0))
@@ -142,6 +150,8 @@ class Expander:
                     self._record(task)
         finally:
             self._views_waiting -= 1
+        if self._round.is_settled:
+            self.cancel()
         if for_view:
             self._calls_before_view = self._calls
 
@@ -149,26 +159,32 @@ class Expander:
         self._stop()
         self._round = _Round()
 
-    def _begin(self) -> "asyncio.Task[Any]":
+    def _begin(self) -> "asyncio.Task[Any] | None":
+        """Start the task of the round; None if there is nothing to bring back."""
+        if self._round.is_settled:
+            return None
         self._stop_expansion()
         self._round.composed = None
         if not self._views_waiting:  # a waiting view keeps its deadline
             waits = self._policy.expansion.timeout_seconds + self._policy.store_timeout_seconds
             self._fetcher.deadline = time.monotonic() + waits
         current = self._round
-        if current.asked and _usable(current.decision) is None:
-            asked = tuple(current.asked)
-            current.decision = self._work.start(lambda: self._decide(current, asked), _DECISION)
+        current.is_settled = self._has_nothing_for(current)
+        if current.is_settled:
+            return None
         current.expansion = self._work.start(lambda: self._expand_safely(current), _EXPANSION)
         return current.expansion
 
     def _stop_expansion(self) -> None:
-        self._work.cancel(_EXPANSION)
-        self._round.expansion = None
+        if self._round.expansion is not None:
+            self._work.cancel(_EXPANSION)
+        self._round.expansion, self._round.is_settled = None, False
 
     def _stop(self) -> None:
-        self._work.cancel()
-        self._round.expansion = self._round.decision = None
+        if self._round.decision is not None:
+            self._work.cancel(_DECISION)
+        self._round.decision = self._round.by_rules = None
+        self._stop_expansion()
 
     def _record(self, task: "asyncio.Task[Any]") -> None:
         composed = self._round.composed
@@ -192,15 +208,31 @@ class Expander:
         """True if asked since the last view."""
         return self._calls > self._calls_before_view
 
-    async def _decide(self, current: _Round, asked: Sequence[Entry]) -> ExpansionAnswer:
-        """Use the light model once per view, else rules."""
-        request = expansion_request(self._transcript, asked, self._policy)
-        may_ask = not self._has_asked_model and self._fetcher.is_open
+    def _has_nothing_for(self, current: _Round) -> bool:
+        try:
+            if current.asked and current.by_rules is None and _usable(current.decision) is None:
+                self._decide(current)
+            return current.decision is None and not self._brings_back(current)
+        except Exception:
+            _logger.exception("nothing is brought back for this message")
+            return True
+
+    def _decide(self, current: _Round) -> None:
+        """Decide by rules, or start a task that asks the light model, once per view."""
+        request = expansion_request(self._transcript, current.asked, self._policy)
+        by_rules = decide_by_rules(request)
+        may_ask = not self._has_asked_model and self._fetcher.is_open and needs_model(request, by_rules)
         if not self._policy.recall.enabled:
             may_ask = may_ask and any(not reference.is_visible for reference in request.references)
+        if may_ask and self._light_model is not None:
+            current.decision = self._work.start(lambda: self._ask(current, request), _DECISION)
+        else:
+            current.decision, current.by_rules = None, _joined(current, by_rules)
+
+    async def _ask(self, current: _Round, request: ExpansionRequest) -> ExpansionAnswer:
         answer = await decide(
             request,
-            self._light_model if may_ask else None,
+            self._light_model,
             self._counter,
             prompt_template=self._policy.expansion.prompt,
             prompt_limit_tokens=self._policy.expansion.prompt_limit_tokens,
@@ -208,33 +240,34 @@ class Expander:
         )
         if answer.decided_by == "model":
             current.model_answer = answer
-        elif before := current.model_answer:
-            known = {expansion.key for expansion in before.expansions}
-            answer = replace(
-                answer,
-                expansions=(*before.expansions, *(one for one in answer.expansions if one.key not in known)),
-                is_ambiguous=answer.is_ambiguous or before.is_ambiguous,
-                search_query=answer.search_query or before.search_query,
-            )
-        return answer
+            return answer
+        return _joined(current, answer)
+
+    def _brings_back(self, current: _Round) -> bool:
+        answer = current.by_rules or ExpansionAnswer()
+        recalls = answer.is_ambiguous and self._policy.recall.enabled and self._fetcher.is_open
+        return recalls or bool(self._wanted(answer, current.entries))
+
+    def _wanted(self, answer: ExpansionAnswer, entries: Sequence[Entry]) -> list[Expansion]:
+        if not self._policy.expansion.enabled:
+            return []
+        wanted = [*answer.expansions, *self._named(entries, {expansion.key for expansion in answer.expansions})]
+        return sorted(wanted, key=lambda expansion: expansion.reason != "named")
 
     async def _expand_safely(self, current: _Round) -> None:
         try:
-            await self._expand(current, tuple(current.asked), tuple(current.said))
+            await self._expand(current, current.entries)
         except Exception:
             _logger.exception("nothing more is brought back for this message")
 
-    async def _expand(self, current: _Round, asked: Sequence[Entry], said: Sequence[Entry]) -> None:
-        answer, decision = ExpansionAnswer(), current.decision
-        if asked and decision:
+    async def _expand(self, current: _Round, entries: Sequence[Entry]) -> None:
+        answer, decision = current.by_rules or ExpansionAnswer(), current.decision
+        if decision is not None:
             await asyncio.wait([decision])
             answer = decision.result()
-        entries = sorted((*asked, *said), key=lambda entry: entry.position)
         request = "\n".join(head_and_tail(text_of(entry)) for entry in entries)
         found: list[FetchedItem] = []
-        if self._policy.expansion.enabled:
-            wanted = [*answer.expansions, *self._named(entries, {expansion.key for expansion in answer.expansions})]
-            wanted.sort(key=lambda expansion: expansion.reason != "named")
+        if wanted := self._wanted(answer, entries):
             limit = self._limit(self._policy.expansion.limit_tokens)
             found = await self._fetcher.items(wanted, max(limit // _TOKENS_OF_AN_ITEM, 1), _MOST_READS)
             found = await self._compose(current, entries[-1].position, found, request, limit)
@@ -319,6 +352,20 @@ def _usable(task: "asyncio.Task[Any] | None") -> "asyncio.Task[Any] | None":
     if task is None or task.cancelled() or not (task.done() or task.get_loop() is asyncio.get_running_loop()):
         return None
     return task
+
+
+def _joined(current: _Round, by_rules: ExpansionAnswer) -> ExpansionAnswer:
+    """Add the model's earlier answer of this round."""
+    before = current.model_answer
+    if before is None:
+        return by_rules
+    known = {expansion.key for expansion in before.expansions}
+    return replace(
+        by_rules,
+        expansions=(*before.expansions, *(one for one in by_rules.expansions if one.key not in known)),
+        is_ambiguous=by_rules.is_ambiguous or before.is_ambiguous,
+        search_query=by_rules.search_query or before.search_query,
+    )
 
 
 def memory_decisions(transcript: Transcript, text: str, tokens: int, keys: Sequence[str], owner: str) -> list[Decision]:

@@ -52,9 +52,9 @@ def match_references(
         visible_texts: Called only after a match; a term found there needs no expansion.
         last_answer: Details after a colon or in a list count as visible.
     """
-    weighed = _weigh(request)
+    weighed = _weigh(request) if references else {}
     terms = sorted(weighed, key=lambda term: -weighed[term].weight)[:_TERMS_LIMIT]
-    if not terms or not references:
+    if not terms:
         return []
     found = [_terms_in(reference, terms) for reference in references]
     frequency = {term: sum(term in one for one in found) for term in terms}

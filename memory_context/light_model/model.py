@@ -18,7 +18,7 @@ from ..errors import LightModelError
 from ..policy import ContextPolicy
 from ..runtime import Background, Breaker, attempt
 from .answers import content_at_limit, response_format, validated
-from .usage import LightModelBill, LightModelUsage
+from .usage import NO_USAGE, LightModelBill, LightModelUsage
 
 __all__ = ["BACKGROUND_ATTEMPTS", "LightModel", "LightModelGuards"]
 
@@ -250,13 +250,17 @@ class LightModelGuards:
     @property
     def used(self) -> LightModelBill:
         decisions, summaries, titles = (
-            LightModelUsage() if guard is None else guard.usage
-            for guard in (self.decisions, self.summaries, self.titles)
+            NO_USAGE if guard is None else guard.usage for guard in (self.decisions, self.summaries, self.titles)
         )
         return LightModelBill(decisions, summaries, titles)
 
     def bill(self, recorded: LightModelBill) -> LightModelBill:
         return recorded + (self.used - self._recorded)
+
+    @property
+    def has_news(self) -> bool:
+        """True after calls since `take_recorded`."""
+        return self.used != self._recorded
 
     def take_recorded(self) -> None:
         """Let later bills start here."""

@@ -1,21 +1,21 @@
 """Calls and tokens of a light model."""
 
-from dataclasses import dataclass, fields
-from typing import Any
+import operator
+from dataclasses import dataclass
 
 from typing_extensions import Self
 
-__all__ = ["LightModelBill", "LightModelUsage"]
+__all__ = ["NO_USAGE", "LightModelBill", "LightModelUsage"]
 
 
 class _Sum:
-    """Adds and subtracts all fields except `kind`."""
+    """Adds and subtracts field by field."""
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(*(one + other_one for one, other_one in zip(_values(self), _values(other), strict=True)))
+        return type(self)(*map(operator.add, vars(self).values(), vars(other).values()))
 
     def __sub__(self, other: Self) -> Self:
-        return type(self)(*(one - other_one for one, other_one in zip(_values(self), _values(other), strict=True)))
+        return type(self)(*map(operator.sub, vars(self).values(), vars(other).values()))
 
 
 @dataclass(frozen=True)
@@ -40,16 +40,16 @@ class LightModelUsage(_Sum):
         return self.prompt_tokens + self.completion_tokens
 
 
-_NONE = LightModelUsage()
+NO_USAGE = LightModelUsage()
 
 
 @dataclass(frozen=True)
 class LightModelBill(_Sum):
     """The light model's calls in a session, excluding the agent's own model."""
 
-    decisions: LightModelUsage = _NONE
-    summaries: LightModelUsage = _NONE
-    titles: LightModelUsage = _NONE
+    decisions: LightModelUsage = NO_USAGE
+    summaries: LightModelUsage = NO_USAGE
+    titles: LightModelUsage = NO_USAGE
 
     @property
     def total(self) -> LightModelUsage:
@@ -68,10 +68,6 @@ class LightModelBill(_Sum):
         if total.unreported_calls:
             text += f"; tokens of {_count(total.unreported_calls, 'call')} unknown"
         return f"{text}; {total.failures:,} without a usable answer" if total.failures else text
-
-
-def _values(value: Any) -> list[Any]:
-    return [getattr(value, one.name) for one in fields(value) if one.name != "kind"]
 
 
 def _count(count: int, noun: str) -> str:

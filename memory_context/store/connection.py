@@ -95,7 +95,7 @@ class Connection(AsyncConnection[DictRow]):
             began = time.monotonic()
             while True:
                 ready = yield state
-                if ready & waiting.Ready.R:
+                if ready & waiting.Ready.R and self._bytes_per_second < math.inf:
                     more = _bytes_to_read(self.pgconn.socket) / self._bytes_per_second
                     self._deadline += more
                     extend(more)

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -57,6 +58,10 @@ class Location:
         return cls(url, owner_url, url_env, None)
 
     def describe(self) -> str:
+        return self._description
+
+    @cached_property
+    def _description(self) -> str:
         return f"embedded Postgres in {self.folder}" if self.url is None else public_url(read_url(self.url))
 
     def for_config(self) -> dict[str, str | None]:

@@ -206,8 +206,8 @@ async def _pipeline(connection: Connection, statements: Sequence[Statement]) -> 
 
 async def _sent(connection: Connection, statement: Statement, numbers: "count[int]") -> AsyncCursor[DictRow]:
     cursor = connection.cursor(binary=True)
-    for part in split(statement, numbers):
-        cursor = connection.cursor(binary=True)
+    for place, part in enumerate(split(statement, numbers)):
+        cursor = connection.cursor(binary=True) if place else cursor
         await cursor.execute(part.query, part.params)
         if part is not statement:  # else libpq copies its unsent buffer again
             await connection.wait(send(connection.pgconn))

@@ -204,8 +204,8 @@ class Chat:
     ) -> str | None:
         """Return the answer; after a failure the agent is built again."""
         seconds = self._limits.run_seconds
-        too_slow = ProblemError("too-slow", f"it was stopped after {seconds:g} s; send it again to go on")
-        timer = Timer(lambda: run.stop(too_slow))
+        too_slow = f"it was stopped after {seconds:g} s; send it again to go on"
+        timer = Timer(lambda: run.stop(ProblemError("too-slow", too_slow)))
         timer.plan(seconds)
         run.is_agent_running, session.agent = True, None
         text: str | None = None

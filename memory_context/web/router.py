@@ -222,7 +222,7 @@ def _user_dependency(current_user: CurrentUser | None, limiter: RequestLimiter) 
 
 
 def _add_answering(router: ChatRouter, user: Any, limits: ChatLimits) -> None:
-    chat = router.chat
+    chat, body_limits = router.chat, limits.body
 
     @router.post(
         "",
@@ -242,7 +242,7 @@ def _add_answering(router: ChatRouter, user: Any, limits: ChatLimits) -> None:
         },
     )  # fmt: skip
     async def say(request: Request, user_id: str = user) -> Response:
-        asked = await read_body(request, limits.body, ChatRequest)
+        asked = await read_body(request, body_limits, ChatRequest)
         _check(asked.new_messages, "new_messages", limits)
         messages = [message.to_store() for message in asked.new_messages]
         run = await chat.answer(user_id, asked.session_id, asked.agent_id, messages)
@@ -261,7 +261,7 @@ def _add_answering(router: ChatRouter, user: Any, limits: ChatLimits) -> None:
         },
     )
     async def archive(request: Request, user_id: str = user) -> Response:
-        asked = await read_body(request, limits.body, ArchiveRequest)
+        asked = await read_body(request, body_limits, ArchiveRequest)
         _check(asked.messages_batch, "messages_batch", limits)
         messages = [message.to_store() for message in asked.messages_batch]
         return _ok(Archived(stored_ids=await chat.archive(user_id, asked.session_id, asked.agent_id, messages)))

@@ -24,7 +24,7 @@ from autogen_core.models import FunctionExecutionResult, FunctionExecutionResult
 from ..context import MemoryContext
 from ..messages import Address
 from ..references import shorten
-from ..runtime import Background, Timer
+from ..runtime import Timer, begin
 from ..store import ChatMessage
 from .problems import ProblemError
 from .schemas import ChatStep, replace_surrogates
@@ -90,7 +90,7 @@ class RequestRun:
         self._reason: ProblemError | None = None
         self._events: asyncio.Queue[RunEvent | ProblemError | None] = asyncio.Queue()
         self._timer = Timer(lambda: self.task.cancel())
-        self.task = Background[None]("memory_context request").start(lambda: self._run(work))
+        self.task = begin(self._run(work))
 
     def emit(self, event: RunEvent) -> None:
         self._events.put_nowait(event)

@@ -44,6 +44,7 @@ class Question:
 @dataclass
 class _Line:
     message: ChatMessage
+    answer_id: str
     is_durable: bool = False
     is_reported: bool = True
 
@@ -146,12 +147,12 @@ class ChatSession:
         """Return ids of questions with an answer, or before an answered one."""
         answered: set[str] = set()
         together: list[str] = []
-        for message in self._messages():
-            if message.sender == "ai":
+        for line in self._log.values():
+            if line.message.sender == "ai":
                 together = []
                 continue
-            together.append(message.id)
-            if self.answer_id(message.id) in self._log:
+            together.append(line.message.id)
+            if line.answer_id in self._log:
                 answered.update(together)
         return answered
 
@@ -321,7 +322,9 @@ class ChatSession:
     def _keep(self, messages: Sequence[ChatMessage], *, are_durable: bool = False, are_reported: bool = True) -> None:
         """Add unknown messages to the log; drop its oldest reported ones."""
         for message in messages:
-            line = self._log.setdefault(message.id, _Line(message, is_reported=are_reported))
+            line = self._log.get(message.id)
+            if line is None:
+                line = self._log[message.id] = _Line(message, self.answer_id(message.id), is_reported=are_reported)
             line.is_durable = line.is_durable or are_durable
         lines = sorted(self._log.values(), key=lambda line: _place(line.message))
         unreported = [line for line in lines[:-_LOG_MESSAGES] if not line.is_reported]

@@ -5,13 +5,13 @@ A run stops when its client disconnects. An error before the first event is an H
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
 
 from fastapi import Request, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from ..runtime import Background
+from ..runtime import begin
 from .problems import ProblemError
 from .run import Answer, Delta, RequestRun, RunEnd, RunEvent, RunStart
 from .schemas import ChatAnswer, ChatMessage, ChatStep, to_json
@@ -21,12 +21,11 @@ __all__ = ["EVENTS", "collect", "stream"]
 EVENTS = "text/event-stream"
 _CLIENT_IS_GONE = ProblemError("internal", "nobody listens any more")
 
-_Result = TypeVar("_Result")
-
 
 async def collect(request: Request, run: RequestRun) -> ChatAnswer:
     """Return the whole answer; raise ProblemError if the run fails."""
-    return await _while_connected(request, run, lambda: _answer_of(run))
+    await _while_connected(request, run, run.task)
+    return await _answer_of(run)
 
 
 async def stream(request: Request, run: RequestRun, ping_seconds: int) -> Response:
@@ -36,28 +35,27 @@ async def stream(request: Request, run: RequestRun, ping_seconds: int) -> Respon
     async def next_event() -> RunEvent:
         return await anext(events)
 
-    first = await _while_connected(request, run, next_event)
-    return EventSourceResponse(_sent(run, first, events), ping=ping_seconds)
+    first = begin(next_event())
+    try:
+        await _while_connected(request, run, first)
+    finally:
+        first.cancel()  # no effect after its end
+    return EventSourceResponse(_sent(run, first.result(), events), ping=ping_seconds)
 
 
-async def _while_connected(
-    request: Request, run: RequestRun, wanted: Callable[[], Coroutine[Any, Any, _Result]]
-) -> _Result:
-    """Stop the run on a disconnect or a cancellation of the caller."""
-    waiting = Background[Any]("memory_context answer")
-    result = waiting.start(wanted, "answer")
-    gone = waiting.start(lambda: _disconnected(request), "client")
+async def _while_connected(request: Request, run: RequestRun, result: "asyncio.Future[Any]") -> None:
+    """Wait for a result; stop the run on a disconnect or a cancellation of the caller."""
+    gone = begin(_disconnected(request))
     try:
         await asyncio.wait([result, gone], return_when=asyncio.FIRST_COMPLETED)
         if not result.done():
             run.stop(_CLIENT_IS_GONE)
             raise _CLIENT_IS_GONE
-        return result.result()
     except asyncio.CancelledError:
         run.stop(_CLIENT_IS_GONE)
         raise
     finally:
-        waiting.cancel()
+        gone.cancel()
 
 
 async def _disconnected(request: Request) -> None:
