@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import psutil
 import psycopg
@@ -25,6 +26,7 @@ from memory_context.store import MemoryStore, embedded
 from memory_context.store import sql as sql_files
 
 from .databases import Databases
+from .support.processes import ForkedPython, Forks
 
 REPOSITORY = Path(__file__).parents[1]
 SHARED_SERVER_ENV = "MEMORY_CONTEXT_TEST_SERVER"
@@ -224,25 +226,35 @@ def home(used_home: Path, new_home: Path) -> Path:
     return new_home
 
 
-StartPython = Callable[..., Awaitable[asyncio.subprocess.Process]]
+StartPython = Callable[..., Awaitable[Any]]
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """The process that has imported the package and is forked for scripts."""
+    forks = Forks()
+    yield forks
+    forks.close()
 
 
 @pytest.fixture
-async def start_python() -> AsyncIterator[StartPython]:
-    """Start a script in a fresh Python with this package: `await start_python(script, NAME=value)`, streams piped."""
-    processes: list[asyncio.subprocess.Process] = []
+async def start_python(request: pytest.FixtureRequest) -> AsyncIterator[StartPython]:
+    """Start a script in a Python of its own: `await start_python(script, NAME=value)`, streams piped.
 
-    async def start(script: str, **environment: str) -> asyncio.subprocess.Process:
+    It is a fork with the package imported, or with `fresh=True` a new Python, which reads its own environment.
+    """
+    processes: list[ForkedPython | asyncio.subprocess.Process] = []
+
+    async def start(script: str, *, fresh: bool = False, **others: str) -> ForkedPython | asyncio.subprocess.Process:
         paths = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            script,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": paths, **environment},
-        )
+        environment = {**os.environ, "PYTHONPATH": paths, **others}
+        if fresh:
+            pipe = asyncio.subprocess.PIPE
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", script, stdin=pipe, stdout=pipe, stderr=pipe, env=environment
+            )
+        else:
+            process = await request.getfixturevalue("forks").start(script, environment)
         processes.append(process)
         return process
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import takewhile
 from typing import Any
 
@@ -63,6 +64,8 @@ from .lights import Light, choose
 from .steps import a_turn_of_the_loop
 
 counter = default_token_counter()
+count = lru_cache(20_000)(counter.count)
+"""Counts once what stands in view after view."""
 
 LEEWAY_OF_AN_ORPHAN = 12
 """The context counts the call id of a result that it tells in words, although the words do not have it."""
@@ -707,16 +710,16 @@ def whole_tokens(message: LLMMessage, policy: ContextPolicy) -> int:
     images = message.content if isinstance(message, UserMessage) and not isinstance(message.content, str) else []
     return (
         4
-        + sum(counter.count(text) for _, text in texts_of(message))
-        + sum(counter.count(text) for text in beside)
+        + sum(count(text) for _, text in texts_of(message))
+        + sum(count(text) for text in beside)
         + policy.image_tokens * sum(isinstance(block, Image) for block in images)
     )
 
 
 def tokens_of(message: LLMMessage, policy: ContextPolicy) -> int:
     """Count a message as the invariant says: every rendered text, 4 a message, the policy's tokens an image."""
-    tokens = 4 + sum(counter.count(text) for _, text in texts_of(message))
-    tokens += sum(counter.count(call.name) for call in calls_of(message))
+    tokens = 4 + sum(count(text) for _, text in texts_of(message))
+    tokens += sum(count(call.name) for call in calls_of(message))
     if isinstance(message, UserMessage) and not isinstance(message.content, str):
         tokens += policy.image_tokens * sum(isinstance(block, Image) for block in message.content)
     return tokens
@@ -737,4 +740,6 @@ def check_pairing(view: list[LLMMessage]) -> None:
 
 def same(one: Sequence[LLMMessage], other: Sequence[LLMMessage]) -> bool:
     """Whether two views say the same, images included (which compare by identity)."""
-    return [message_to_json(message) for message in one] == [message_to_json(message) for message in other]
+    return len(one) == len(other) and all(
+        a == b or message_to_json(a) == message_to_json(b) for a, b in zip(one, other, strict=True)
+    )

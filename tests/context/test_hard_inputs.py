@@ -7,6 +7,7 @@ from autogen_core import CancellationToken
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, UserMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context.policy import ArchivePolicy
 from memory_context.tokens import default_token_counter
 
 from .histories import check_pairing, tokens_of
@@ -139,7 +140,8 @@ def test_a_budget_too_small_for_a_view_is_refused(budget: int):
 
 async def test_more_than_256_mb_stays_inline_with_a_warning(store: MemoryStore, caplog: pytest.LogCaptureFixture):
     """The one content that is not stored; the view still keeps its budget."""
-    context = MemoryContext("alice", memory_store=store, policy=PATIENT)
+    policy = PATIENT.model_copy(update={"archive": ArchivePolicy(enabled=False)})  # which would write it, in seconds
+    context = MemoryContext("alice", memory_store=store, policy=policy)
     content = "x" * (256 * 1024 * 1024 + 1)
     await add_step(context, content)
     assert any("too large to be stored" in record.getMessage() for record in caplog.records)

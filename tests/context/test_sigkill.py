@@ -11,17 +11,16 @@ from ..conftest import StartPython
 KILLS = 16
 
 # The forking process has everything imported and the token ranks loaded, so that each child lives only for its steps. A
-# child counts the lines of memory_context it executes and kills itself at a given one. What it showed goes to its
-# standard output as it happens, one JSON list of keys a line.
+# child counts its calls in memory_context, from a given one on the lines that it executes there, in that function and
+# in those that called it too, and kills itself at a given line: to count lines from the beginning takes three times as
+# long. What it showed goes to its standard output as it happens, one JSON list of keys a line.
 SCRIPT = """
 import asyncio, json, os, re, signal, sys
 from autogen_core.models import UserMessage
 from memory_context import MemoryContext, MemoryStore
-from memory_context.tokens import default_token_counter
 from tests.context.steps import add_step
 
 url, kills = sys.argv[1], int(sys.argv[2])
-default_token_counter().count("load the ranks")
 
 def show(texts):
     keys = re.findall(r"MemoryRef: ([A-Za-z0-9_.-]+) - ", texts)
@@ -37,27 +36,39 @@ async def live(number):
         show(json.dumps(await context.save_state()))
     await context.memory_store.close()
 
-def run_child(number, last_line):
-    lines = 0
-    def trace(frame, event, argument):
-        nonlocal lines
-        if "memory_context/" not in frame.f_code.co_filename:
+def is_ours(frame):
+    return "memory_context/" in frame.f_code.co_filename
+
+def run_child(number, last_call, last_line):
+    calls = lines = 0
+    def trace_calls(frame, event, argument):
+        nonlocal calls
+        if not is_ours(frame):
             return None
-        if event == "line":
-            lines += 1
-            if lines == last_line:
-                os.kill(os.getpid(), signal.SIGKILL)
-        return trace
-    sys.settrace(trace)
+        calls += 1
+        if calls == last_call:
+            caller = frame.f_back
+            while caller is not None:
+                if is_ours(caller):
+                    caller.f_trace = trace_lines
+                caller = caller.f_back
+        return trace_lines if 0 < last_call <= calls else None
+    def trace_lines(frame, event, argument):
+        nonlocal lines
+        lines += event == "line"
+        if lines == last_line:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return trace_lines
+    sys.settrace(trace_calls)
     asyncio.run(live(number))
     sys.settrace(None)
-    return lines
+    return calls
 
-def fork(number, last_line):
+def fork(number, last_call, last_line=0):
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.write(write, str(run_child(number, last_line)).encode())
+        os.write(write, str(run_child(number, last_call, last_line)).encode())
         os._exit(0)
     os.close(write)
     status = os.waitpid(pid, 0)[1]
@@ -71,8 +82,8 @@ assert total and again and not was_killed and not was_killed_again
 total = min(total, again)
 killed = 0
 for number in range(1, kills + 1):
-    # the points are spread over the whole run, and shifted so that they do not fall into step with it
-    killed += fork(number, number * total // (kills + 3) + number * 7 % 50)[1]
+    # the points are spread over the whole run, and the lines differ so that they do not fall into step with it
+    killed += fork(number, number * total // (kills + 3), 1 + number * 7 % 50)[1]
 os.write(1, f"killed {killed}\\n".encode())
 """
 

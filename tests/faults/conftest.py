@@ -10,7 +10,8 @@ from ..conftest import Server, database_of
 
 
 @pytest.fixture
-async def proxy(server: Server) -> AsyncIterator[Proxy]:
+async def proxy(server: Server, database_url: str) -> AsyncIterator[Proxy]:
+    """A proxy in front of the server; it ends before the database is emptied, which waits for its connections."""
     async with proxied(server.params) as proxy:
         yield proxy
 

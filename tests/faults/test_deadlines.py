@@ -171,7 +171,7 @@ async def test_content_gets_time_by_its_size(store: MemoryStore, monkeypatch: py
 
 async def test_answer_that_keeps_coming_extends_the_deadline_by_its_bytes(proxy: Proxy, proxy_url: str):
     """Content that takes longer than a transaction may, at more than the least rate, comes whole."""
-    long = "x" * 3_000_000
+    long = "x" * 1_200_000
     async with MemoryStore(proxy_url) as store:
         await store.insert_memories("alice", [NewItem(long, "", 1, key="k")])
         proxy.fail("slow")

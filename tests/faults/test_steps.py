@@ -81,6 +81,7 @@ async def test_nothing_is_opened_right_after_storing_failed(proxy: Proxy, proxy_
         await context.get_messages()
         assert context.stats.expansions == 0
         assert proxy.opened == asked, "it was not asked again"
+        await proxy.refuse()  # closing need not wait for the silent connections
 
 
 async def test_unexpected_failure_below_a_step_is_logged_once(

@@ -15,13 +15,13 @@ from memory_context.policy import ArchivePolicy
 from memory_context.store import StoreLimits
 
 SHORT = StoreLimits(
-    transaction_seconds=0.8,
-    opening_seconds=0.8,
-    lock_seconds=0.2,
-    statement_seconds=0.6,
-    call_seconds=1.5,
-    batch_seconds=0.8,
-    probe_seconds=0.2,
+    transaction_seconds=0.4,
+    opening_seconds=0.4,
+    lock_seconds=0.1,
+    statement_seconds=0.3,
+    call_seconds=0.8,
+    batch_seconds=0.4,
+    probe_seconds=0.1,
 )
 ANSWERING = StoreLimits(lock_seconds=0.2, batch_seconds=0.8, probe_seconds=0.2)
 """Under a fault in which the server still answers, it is the server that ends each call, also on a busy machine."""

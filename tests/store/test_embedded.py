@@ -135,6 +135,7 @@ async def test_first_use_prints_nothing(new_home: Path, start_python: StartPytho
     deep = new_home / "not" / "yet" / "there"
     process = await start_python(
         "import logging; logging.basicConfig(level=logging.INFO)\n" + FIRST_USE,
+        fresh=True,
         MEMORY_CONTEXT_HOME=str(deep),
         PYTHONWARNINGS="always",
         XDG_RUNTIME_DIR="/nonexistent",

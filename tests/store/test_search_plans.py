@@ -16,7 +16,7 @@ from tests.conftest import Server
 from tests.store import crowd
 from tests.support.statements import ACROSS_USERS, OF_USERS, all_columns, login_of, params_of, statement_of
 
-OWN_ITEMS, SMALL_ITEMS, CHUNKS = 6000, 70, 5
+OWN_ITEMS, SMALL_ITEMS, SMALL_USERS, CHUNKS = 3000, 70, 100, 5
 ANY = MemoryCriteria()
 BIG_TABLES = {
     "agent_memories", "agent_memory_contents", "agent_memory_chunks", "agent_memory_terms", "agent_memory_names",
@@ -37,7 +37,7 @@ class Pointing:
 
 @pytest.fixture(scope="module")
 def crowd_url(server: Server, template: str) -> Iterator[str]:
-    """The superuser's address of a database of 100,000 passages, 30,000 of them one user's."""
+    """The superuser's address of a database of 50,000 passages, 15,000 of them one user's."""
     server.execute("CREATE DATABASE crowd TEMPLATE {template}", template=template)
     url = server.url("crowd")
 
@@ -46,7 +46,7 @@ def crowd_url(server: Server, template: str) -> Iterator[str]:
             pass
 
     asyncio.run(make_login())
-    crowd.fill(url, {"big": (OWN_ITEMS, CHUNKS), **{f"user{n:03}": (SMALL_ITEMS, CHUNKS) for n in range(200)}})
+    crowd.fill(url, {"big": (OWN_ITEMS, CHUNKS), **{f"user{n:03}": (SMALL_ITEMS, CHUNKS) for n in range(SMALL_USERS)}})
     yield url
     server.execute("DROP DATABASE crowd WITH (FORCE)")
 
@@ -63,7 +63,7 @@ def test_no_statement_reads_rows_of_other_users(server: Server, crowd_url: str) 
     each table is read by an index on the user; the model's index is used where it is meant."""
     with psycopg.connect(server.url("crowd", user=login_of("crowd")), autocommit=True) as connection:
         columns = all_columns(connection)
-        for user in ("user100", "big"):
+        for user in ("user050", "big"):
             ids = [
                 row[0]
                 for row in server.execute(
@@ -105,7 +105,7 @@ def test_no_statement_reads_rows_of_other_users(server: Server, crowd_url: str) 
                 indexes = {node["Index Name"] for node in nodes(plan) if "Index Name" in node}
                 if name == "rank_by_embedding_nearest":
                     assert any("embeddings_" in index and "pkey" not in index for index in indexes), plan
-                elif is_search and user == "user100":
+                elif is_search and user == "user050":
                     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 2500, (name, plan)
 
 
@@ -133,7 +133,7 @@ async def test_the_approximate_ranking_is_nearly_the_exact_one(
     queries = await vectors_of(crowd_url, 10)
     monkeypatch.setattr("memory_context.store.search.ann_quality.CHECK_EVERY", 2)
     async with MemoryStore(crowd_url, Pointing()) as store:
-        for user in ("big", "user100"):
+        for user in ("big", "user050"):
             monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 10**9)
             exact = [await nearest(store, user, query) for query in queries]
             monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 100)
@@ -158,13 +158,13 @@ async def test_an_index_that_finds_too_little_is_reported_and_made_up_for(
             exact: list[tuple[int, int]] = []
             for _ in range(ann_quality.CHECKS_AVERAGED):
                 assert caplog.text == ""
-                found = await nearest(store, "user100", query)
+                found = await nearest(store, "user050", query)
                 assert found == (exact := exact or found)
                 await store._search._ann_quality._checking.wait()
             assert "% of the nearest passages: REINDEX it" in caplog.text
         monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 10**9)
         async with MemoryStore(crowd_url, Pointing()) as store:
-            assert await nearest(store, "user100", query) == exact
+            assert await nearest(store, "user050", query) == exact
     finally:
         server.execute("ALTER DATABASE crowd RESET hnsw.max_scan_tuples")
 
@@ -176,7 +176,7 @@ async def test_two_users_searches_never_mix(server: Server, crowd_url: str, monk
     async with MemoryStore(crowd_url, Pointing()) as store:
         for limit in (10**9, 100):
             monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", limit)
-            for user in ("user001", "user100", "big"):
+            for user in ("user001", "user050", "big"):
                 for criteria in (ANY, MemoryCriteria(types=("custom",)), MemoryCriteria(tags=("t1",))):
                     candidates, profile = await store.search_candidates(user, query, ["w1", "w50"], criteria)
                     assert len(candidates) > 100

@@ -43,7 +43,7 @@ class ChatServer:
     store: MemoryStore
     log: Path
     port: int
-    words_per_second: int = 120
+    words_per_second: int = 300
     process: asyncio.subprocess.Process | None = field(default=None, init=False)
 
     @property
