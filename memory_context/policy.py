@@ -187,15 +187,16 @@ class ContextPolicy(BaseModel):
         is_needed = self.compaction.enabled and not agent_has_tools
         return self.name_first_views == "always" or (self.name_first_views == "auto" and is_needed)
 
-    def whole_limit_tokens(self, tool: str, is_document: Callable[[], bool]) -> int:
-        view, limit = self.view_limit_tokens, self.result_limit_tokens
+    def shows_whole(self, tool: str, tokens: int, is_document: Callable[[], bool]) -> bool:
+        """Return whether a result is whole in its first view; `is_document` is asked only if its answer counts."""
         if not self.compaction.enabled:
-            return limit
-        half = sys.maxsize if view is None else view // 2
+            return tokens <= self.result_limit_tokens
+        half = sys.maxsize if self.view_limit_tokens is None else self.view_limit_tokens // 2
         if self._named_for(tool) == "full":
-            return half
-        document_limit = min(self.document_first_view_limit_tokens, half)
-        return document_limit if document_limit > limit and is_document() else limit
+            return tokens <= half
+        if tokens <= self.result_limit_tokens:
+            return True
+        return tokens <= min(self.document_first_view_limit_tokens, half) and is_document()
 
     def _named_for(self, tool: str) -> FirstView | None:
         return next((view for name, view in self.first_view_by_tool.items() if fnmatchcase(tool, name)), None)

@@ -68,8 +68,8 @@ class CompactorInput:
         if policy.first_view_of(result.source) == "excerpt":
             return min(policy.offload_threshold_tokens, policy.excerpt_limit_tokens)
         tokens = result.token_count + (_HEADLINE_TOKENS if names_key else 0)
-        is_long = tokens > policy.whole_limit_tokens(result.source, lambda: _is_document(result.content))
-        return policy.excerpt_limit_tokens if is_long else 0
+        is_whole = policy.shows_whole(result.source, tokens, lambda: _is_document(result.content))
+        return 0 if is_whole else policy.excerpt_limit_tokens
 
     def _result(self, entry: Entry, part: Part, text: str) -> Result:
         tool = entry.tool_of(part.address)

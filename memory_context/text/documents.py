@@ -38,7 +38,8 @@ _HEADING = re.compile(
 )
 _LINK = re.compile(r"!?\[([^\]\n]{0,300})\]\([^)\n]{0,1000}\)")
 _URL = re.compile(r"<?\bhttps?://[^\s<>\"')\]]+>?")
-_MARK = re.compile(r"^[ \t]*(?:[#>*+•-]+|\d{1,3}[.)]|[a-z][.)]|\.\.)[ \t]+|[*_`]{1,3}", re.MULTILINE)
+_MARK = re.compile(r"^[ \t]*(?:[#>*+•-]+|\d{1,3}[.)]|[a-z][.)]|\.\.)[ \t]+", re.MULTILINE)
+_EMPHASIS = str.maketrans("", "", "*_`")
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _CODE = re.compile(
     r"^(?:\s{0,40}(?:(?:async )?def |class \w+[(:{]|import \w|from \S+ import|return\b"
@@ -76,8 +77,10 @@ def is_document(content: str) -> bool:
     lines = sum(1 for line in text.split("\n") if line.strip())
     if sum(1 for _ in _CODE.finditer(text)) > max(lines * _CODE_SHARE, 2):
         return False
-    paragraphs = _BLANK_LINE.split(_MARK.sub("", _URL.sub("", _LINK.sub(r"\1", text))))
+    paragraphs = _BLANK_LINE.split(_bare(text))
     prose = sum(len(paragraph) for paragraph in paragraphs if is_prose(paragraph))
+    if not prose:
+        return False
     is_page = is_html or sum(1 for _ in islice(_HEADING.finditer(text), _HEADINGS_OF_PAGE)) == _HEADINGS_OF_PAGE
     least = (_PROSE_SHARE_OF_PAGE if is_page else _PROSE_SHARE) * sum(map(len, paragraphs))
     return prose > max(least, (_PROSE_OF_HTML if is_html else _PROSE_OF_ALL) * len(sample))
@@ -105,9 +108,18 @@ def is_prose(text: str) -> bool:
         return False
     if len(lines) > 2 and sum(_MACHINE_LINE.match(line) is not None for line in lines) * 2 > len(lines):
         return False
-    ends = sum(1 for _ in islice(_SENTENCE_END.finditer(text), 200))
-    plain = sum(word.strip(".,;:!?'\"()").isalpha() for word in words)
-    return ends > 0 and plain * 10 > 7 * len(words)
+    if _SENTENCE_END.search(text) is None:
+        return False
+    return sum(word.strip(".,;:!?'\"()").isalpha() for word in words) * 10 > 7 * len(words)
+
+
+def _bare(text: str) -> str:
+    """Remove addresses and marks of lists, headings and emphasis."""
+    if "](" in text:
+        text = _LINK.sub(r"\1", text)
+    if "://" in text:
+        text = _URL.sub("", text)
+    return _MARK.sub("", text).translate(_EMPHASIS)
 
 
 def _text_of(sample: str) -> str:
