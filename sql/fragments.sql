@@ -9,9 +9,12 @@ memory_context.may_read(
 
 -- fragment: meets(item)
 -- Whether an item meets the criteria.
-memory_context.meets(
-    item, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
-    %(related_to)s, %(related_keys)s
+(
+    memory_context.meets(
+        item, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
+        %(related_to)s, %(related_keys)s
+    )
+    AND (%(conversation)s::boolean IS NULL OR (item.memory_type = 'conversation') = %(conversation)s)
 )
 
 -- fragment: is_indexed(item)
@@ -126,6 +129,50 @@ NOT EXISTS (
     SELECT FROM memory_context.agent_sessions
     WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND deleted_at IS NOT NULL
 )
+
+-- fragment: is_live_session()
+-- Whether the session is there and was not deleted.
+EXISTS (
+    SELECT FROM memory_context.agent_sessions
+    WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND deleted_at IS NULL
+)
+
+-- fragment: takes_its_messages(session)
+-- Whether all messages of a session that are searched are among the items that go with it.
+NOT EXISTS (
+    SELECT FROM memory_context.agent_memories AS item
+    WHERE item.user_id = %(user_id)s
+        AND item.session_id = session.session_id
+        AND item.memory_type = 'conversation'
+        AND item.is_active
+        AND item.id <> ALL(%(memory_ids)s::bigint[])
+)
+
+-- fragment: is_old(session)
+-- Whether nobody archived in a session, or in one above it, since a time.
+session.last_activity_at < %(cutoff)s
+        AND (session.deleted_at IS NULL OR session.deleted_at < %(cutoff)s)
+        AND (position('/' IN session.session_id) = 0 OR NOT EXISTS (
+            SELECT FROM memory_context.agent_sessions AS above
+            WHERE above.user_id = %(user_id)s
+                AND above.last_activity_at >= %(cutoff)s
+                AND above.deleted_at IS NULL
+                AND starts_with(session.session_id, above.session_id || '/')
+        ))
+
+-- fragment: forget_prunable()
+-- After the ids of items that are locked and to be forgotten: it also takes away their names and jobs.
+no_jobs AS (
+    DELETE FROM memory_context.jobs
+    WHERE user_id = %(user_id)s AND kind IN ('index', 'embed') AND id IN (SELECT id FROM prunable)
+), no_names AS (
+    DELETE FROM memory_context.agent_memory_names
+    WHERE user_id = %(user_id)s AND memory_id IN (SELECT id FROM prunable)
+)
+UPDATE memory_context.agent_memories
+{set_forgotten()}
+WHERE user_id = %(user_id)s AND id IN (SELECT id FROM prunable)
+RETURNING id
 
 -- fragment: set_forgotten()
 -- What makes an item a tombstone.

@@ -761,9 +761,6 @@ CREATE TABLE memory_context.user_secrets (
 );
 
 ALTER TABLE ONLY memory_context.agent_memories
-    ADD CONSTRAINT agent_memories_content_unique UNIQUE (user_id, agent_id, session_id, memory_type, source, origin, content_id);
-
-ALTER TABLE ONLY memory_context.agent_memories
     ADD CONSTRAINT agent_memories_key_unique UNIQUE (user_id, memory_key);
 
 ALTER TABLE ONLY memory_context.agent_memories
@@ -827,6 +824,8 @@ ALTER TABLE ONLY memory_context.user_secrets
     ADD CONSTRAINT user_secrets_pkey PRIMARY KEY (user_id, name);
 
 CREATE INDEX agent_memories_age ON memory_context.agent_memories USING btree (user_id, created_at, id) WHERE is_active;
+
+CREATE UNIQUE INDEX agent_memories_item_unique ON memory_context.agent_memories USING btree (user_id, agent_id, session_id, memory_type, source, origin, content_id) WHERE (memory_type <> 'conversation'::text);
 
 CREATE INDEX agent_memories_of_content ON memory_context.agent_memories USING btree (user_id, content_id);
 
@@ -1002,4 +1001,6 @@ INSERT INTO memory_context.installation (export_key) VALUES (sha256(
 INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES
     (1, '0001_initial', 'f8e38e02250ab99127982ef0ba37d0c0f9ca8b836abe5395c668a9618bfd8440'),
     (2, '0002_pre_statements', 'df1abb2470a7dcd8c9e89bb6b7728b499ca2d0a8cef886575b6468cc4db2efc7'),
-    (3, '0003_pre_user_secrets', '8a0924a2e7aac4101a0a345d8d56542c17412c847a79d1e50750b5ecc1e71bdb');
+    (3, '0003_pre_user_secrets', '8a0924a2e7aac4101a0a345d8d56542c17412c847a79d1e50750b5ecc1e71bdb'),
+    (4, '0004_pre_said_twice', 'b88038cfdb86448fa795b57e9ce06e99614263d1cff11389376003aa3fe551d4'),
+    (5, '0005_pre_conversation_jobs', 'a53552680d1e9b4d1ce3d25884fecb64c777ce728f5cf96e137f75022bd4c33e');

@@ -1,4 +1,5 @@
 from .archiver import Archiver
+from .batch_jobs import BatchJob, conversation_job, is_said
 from .cursor import ArchiveCursor
 from .resume import (
     ResumedSession,
@@ -17,10 +18,13 @@ __all__ = [
     "MISSING_HISTORY",
     "ArchiveCursor",
     "Archiver",
+    "BatchJob",
     "ResumeOutcome",
     "ResumeReport",
     "ResumedSession",
     "Session",
+    "conversation_job",
+    "is_said",
     "load_session",
     "messages_meanwhile",
     "new_session",

@@ -19,8 +19,9 @@ from ..errors import SessionGoneError, StoreUnavailableError
 from ..identifiers import SessionKey
 from ..policy import ArchivePolicy
 from ..runtime import Flusher
-from ..store import ChatMessage, ConversationArchive, NewBatch, within
+from ..store import ChatMessage, ConversationArchive, NewBatch, NewJob, within
 from ..transcript import Transcript
+from .batch_jobs import BatchJob
 from .cursor import ArchiveCursor, BatchCursor, contains, next_batch
 from .resume import ResumedSession, load_session
 from .titles import Titles
@@ -44,6 +45,7 @@ class _Write:
     title: str | None
     title_is_final: bool
     summary: str | None
+    jobs: tuple[NewJob, ...]
 
 
 class Archiver:
@@ -53,6 +55,7 @@ class Archiver:
         prepare: Awaited before each batch: stores pending content, so that batches hold references; False while the
             history is unread.
         on_state: Called with `is_dirty` whenever that may have changed.
+        batch_jobs: Written with each batch that needs them.
 
     Attributes:
         is_gone: The session was deleted; it is no longer archived.
@@ -65,6 +68,7 @@ class Archiver:
         prepare: Callable[[], Awaitable[bool]],
         titles: Titles,
         on_state: Callable[[bool], None],
+        batch_jobs: Sequence[BatchJob] = (),
     ) -> None:
         self.key = _NO_KEY
         self.transcript = Transcript()
@@ -75,6 +79,7 @@ class Archiver:
         self._prepare = WeakMethod(prepare)
         self._on_state = WeakMethod(on_state)
         self._titles = titles
+        self._batch_jobs = batch_jobs
         self._at: BatchCursor | None = BatchCursor()
         self._counted = 0  # positions below are counted in the session's row
         self._chat: dict[str, ChatMessage] = {}
@@ -250,7 +255,13 @@ class Archiver:
             return None
         title, is_final = self._titles.current(transcript)
         summary = None if batch is None else self._titles.summary(transcript)
-        return _Write(transcript, batch, tuple(self._chat.values()), after, title or None, is_final, summary)
+        jobs = () if batch is None else self._jobs_of(batch, after)
+        return _Write(transcript, batch, tuple(self._chat.values()), after, title or None, is_final, summary, jobs)
+
+    def _jobs_of(self, batch: NewBatch, after: BatchCursor) -> tuple[NewJob, ...]:
+        entries = self.transcript.entries(batch.body["first_position"], after.position)
+        jobs = (job.of(self.key, after.branch, batch.sequence, entries) for job in self._batch_jobs)
+        return tuple(job for some in jobs for job in some)
 
     async def _send(self, write: _Write) -> bool:
         """Return False to write again."""
@@ -262,6 +273,7 @@ class Archiver:
             title_is_final=write.title_is_final,
             summary=write.summary,
             branch=write.after.branch,
+            jobs=write.jobs,
         )
         self.transactions += 1
         self._unanswered = None

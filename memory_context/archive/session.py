@@ -10,7 +10,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 from weakref import WeakMethod
@@ -24,6 +24,7 @@ from ..store import MemoryStore, within
 from ..tokens import TokenCounter
 from ..transcript import ExpansionShown, ExpansionWithdrawn, LightModelBilled, save_transcript
 from .archiver import Archiver
+from .batch_jobs import BatchJob
 from .resume import ResumedSession, ResumeReport, load_session
 from .titles import Titles
 
@@ -58,6 +59,7 @@ class Session:
         on_load: Callable[[ResumedSession], Awaitable[None]],
         prepare: Callable[[], Awaitable[bool]],
         light_models: LightModelGuards,
+        batch_jobs: Sequence[BatchJob] = (),
     ) -> None:
         self.report = ResumeReport()
         self._buffers = store.unwritten
@@ -78,7 +80,8 @@ class Session:
             light_models.titles if policy.archive.titles else None,
             masks_credentials=policy.mask_credentials,
         )
-        self.archiver = Archiver(conversations, policy.archive, prepare, self._titles, self._keep_until_archived)
+        keep = self._keep_until_archived
+        self.archiver = Archiver(conversations, policy.archive, prepare, self._titles, keep, batch_jobs)
 
     def attach(self, session: ResumedSession) -> None:
         self.report = session.report

@@ -93,8 +93,9 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         self._forgotten: list[store.Traces] = []
         self.memory_store.watch_forgetting(self)
         self._guard = StepGuard()
+        batch_jobs = [archive.conversation_job(self.policy, is_private=sharing != "shared")]
         self._session = archive.Session(
-            self.memory_store, self.policy, self._join_history, self._store_pending, self._light_models
+            self.memory_store, self.policy, self._join_history, self._store_pending, self._light_models, batch_jobs
         )
         new = archive.new_session(
             self.key,

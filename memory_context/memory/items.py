@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from ..references import KEY_PATTERN, memory_key_for, one_line
-from ..store import RESERVED_METADATA, USER_TYPES, MemoryItem, NewItem, refuse_secret
+from ..store import CONVERSATION_TYPE, RESERVED_METADATA, USER_TYPES, MemoryItem, NewItem, refuse_secret
 from ..utf8 import to_utf8
 
 __all__ = [
@@ -79,6 +79,8 @@ def check_item(memory_type: str, source: Any, tags: Any, related_to: Any, metada
         ValueError: Another value is invalid.
     """
     refuse_secret(memory_type)
+    if memory_type == CONVERSATION_TYPE:
+        raise ValueError(f"type={memory_type!r} is for archived messages, which the archive itself stores: use another")
     if memory_type not in KNOWN_TYPES and not _is_type(memory_type):
         raise ValueError(
             f"type={memory_type!r}: use one of {', '.join(KNOWN_TYPES)}, or a word of your own of up to "

@@ -4,6 +4,7 @@ from .conversations import ConversationArchive
 from .criteria import MemoryCriteria, MemoryOrder
 from .forget import ProgressCallback
 from .items import (
+    CONVERSATION_TYPE,
     SECRET_TYPE,
     TRUSTED_ORIGINS,
     USER_TYPES,
@@ -18,11 +19,13 @@ from .items import (
     checked_caller_origin,
     refuse_secret,
 )
+from .jobs import NewJob
 from .limits import StoreLimits, at_most, within
 from .memory_store import MemoryStore
 from .redact import Traces
 from .schema import MigrationState
 from .search import (
+    CONVERSATION_JOB,
     Candidate,
     Chunk,
     FoundPassage,
@@ -50,6 +53,8 @@ from .threads import (
 from .transfer import ImportReport, TransferError
 
 __all__ = [
+    "CONVERSATION_JOB",
+    "CONVERSATION_TYPE",
     "RESERVED_METADATA",
     "SECRET_TYPE",
     "TRUSTED_ORIGINS",
@@ -76,6 +81,7 @@ __all__ = [
     "MigrationState",
     "NewBatch",
     "NewItem",
+    "NewJob",
     "Origin",
     "PassagePlace",
     "ProgressCallback",

@@ -30,6 +30,7 @@ from .conversation_rows import (
 from .database import Database
 from .events import EventLog
 from .forget import BATCH_ITEMS, ProgressCallback, counted_rows, deletable_rows, forgetting, redact, tally_of
+from .jobs import Jobs, NewJob, enqueue_all
 from .limits import StoreLimits, TransactionKind
 from .pool import Statement
 from .redact import Traces
@@ -40,15 +41,16 @@ __all__ = ["ConversationArchive"]
 _QUERIES = load_queries("conversations")
 _THREADS = load_queries("threads")
 _DELETED = "23M01"  # raised by touch_session
-_DELETE = ("lock_session", "insert_session_deleted", "update_session_deleted")
+_DELETE = ("lock_session", "insert_session_deleted")
 
 
 class ConversationArchive:
     """The sessions of one database."""
 
-    def __init__(self, database: Database, events: EventLog) -> None:
+    def __init__(self, database: Database, events: EventLog, jobs: Jobs) -> None:
         self._database = database
         self._events = events
+        self._jobs = jobs
         self.write_transactions = 0
 
     @property
@@ -65,10 +67,12 @@ class ConversationArchive:
         title_is_final: bool = False,
         summary: str | None = None,
         branch: str = "",
+        jobs: Sequence[NewJob] = (),
     ) -> Appended:
         """Archive a batch, chat messages, or both, in one transaction; the session is created if new.
 
         Retrying is harmless. A title replaces an existing one only if `title_is_final`; `summary` None keeps the old.
+        A retry, or a conflict, writes the jobs too: their handlers are idempotent.
 
         Raises:
             SessionGoneError: The session was deleted.
@@ -88,8 +92,10 @@ class ConversationArchive:
         if chat:
             statements.append(Statement(_QUERIES["append_chat"], {**place, **chat_params(chat)}))
         statements.append(Statement(_QUERIES["fetch_head"], place))
+        archived = len(statements)
+        statements += enqueue_all(key.user_id, jobs)
         try:
-            _, *done, (head,) = await self._write(key.user_id, statements)
+            _, *done, (head,) = (await self._write(key.user_id, statements))[:archived]
         except StoreError as error:
             cause = error.__cause__
             if isinstance(cause, psycopg.Error) and cause.sqlstate == _DELETED:
@@ -97,6 +103,8 @@ class ConversationArchive:
             raise
         if batch is not None and done[1]:
             await self._redact(key, batch, [row["key"] for row in done[1]])
+        if jobs:
+            self._jobs.wake(key.user_id)
         return Appended(
             outcome="stored" if batch is None else done[0][0]["outcome"],
             head=head["head"],
@@ -171,27 +179,34 @@ class ConversationArchive:
     async def delete_session(self, user_id: str, session_id: str, *, progress: ProgressCallback | None = None) -> bool:
         """Delete a session, its sub-agents' (`<session>/...`) and their items; False if unknown.
 
-        A tombstone first refuses later reads and writes. Repeat after an interruption.
+        A tombstone first refuses later reads and writes; in its transaction the messages leave the search. Repeat after
+        an interruption.
         """
         checked_identifier("session_id", session_id)
         await self._events.flush(user_id)  # else they would outlive the deletion
-        params = {"user_id": user_id, "session_id": session_id, "limit": BATCH_ITEMS}
+        params: dict[str, object] = {"user_id": user_id, "session_id": session_id, "limit": BATCH_ITEMS}
         deletions, counts = deletable_rows(user_id, session_id)
-        statements = [
-            *(Statement(_QUERIES[name], params) for name in _DELETE),
-            Statement(_THREADS["update_thread_deleted"], params),
-            *deletions,
-            Statement(_QUERIES["select_session_item_ids"], params),
-        ]
+        select_said = Statement(_QUERIES["select_said_ids"], params)
         tally = await tally_of(self._database, user_id, counts, progress)
         was_known = False
         while True:
-            *_, sessions, threads = (results := await self._write(user_id, statements))[: -len(deletions) - 1]
+            (said,) = await self._database.read(user_id, select_said, kind="batch")
+            params["memory_ids"] = [row["id"] for row in said]
+            statements = [
+                *(Statement(_QUERIES[name], params) for name in _DELETE),
+                *(forgetting(user_id, said) if said else ()),
+                Statement(_QUERIES["update_session_deleted"], params),
+                Statement(_THREADS["update_thread_deleted"], params),
+                *deletions,
+                Statement(_QUERIES["select_session_item_ids"], params),
+            ]
+            results = await self._write(user_id, statements, "batch" if said else "call")
+            *_, sessions, threads = results[: -len(deletions) - 1]
             rows, items = counted_rows(results[-len(deletions) - 1 : -1]), results[-1]
             if items:
                 kind: TransactionKind = "call" if len(items) < BATCH_ITEMS else "batch"
                 await self._write(user_id, forgetting(user_id, items), kind)
-            tally.add(rows + len(items))
+            tally.add(rows + len(items) + len(said))
             if not (rows or items or sessions or threads):
                 tally.finish()
                 return was_known

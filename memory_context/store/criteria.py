@@ -1,7 +1,7 @@
 """The filter for listing and searching items."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Literal, cast, get_args
 
@@ -20,9 +20,11 @@ class MemoryCriteria:
         types: Any of these.
         sources: Any of these, such as tool names.
         tags: All of these.
-        created_after: First stored at or after this time, with a timezone.
-        created_before: First stored before it.
+        created_after: First stored, or said, at or after this time, with a timezone.
+        created_before: First stored, or said, before it.
         related_to: Linked with this key, in either direction.
+        conversation: True for archived messages only, False for all but these; None for both in a search, and for all
+            but these in a listing that names no types.
         order_by: `created` (newest first), `used` (last stored again or read) or `size` (most tokens).
         oldest_first: Reverses any order.
     """
@@ -35,6 +37,7 @@ class MemoryCriteria:
     agent_id: str | None = None
     session_id: str | None = None
     related_to: str | None = None
+    conversation: bool | None = None
     order_by: MemoryOrder = "created"
     oldest_first: bool = False
     limit: int = 50
@@ -69,7 +72,13 @@ class MemoryCriteria:
     def is_filter(self) -> bool:
         """True if it excludes anything."""
         filters = (self.types, self.sources, self.tags, self.created_after, self.created_before)
-        return any(filters) or any(value is not None for value in (self.agent_id, self.session_id, self.related_to))
+        others = (self.agent_id, self.session_id, self.related_to, self.conversation)
+        return any(filters) or any(value is not None for value in others)
+
+    @property
+    def for_listing(self) -> "MemoryCriteria":
+        """The same without messages, unless they are asked for."""
+        return self if self.types or self.conversation is not None else replace(self, conversation=False)
 
 
 def criteria_params(criteria: MemoryCriteria, related_keys: list[str]) -> dict[str, Any]:
@@ -85,4 +94,5 @@ def criteria_params(criteria: MemoryCriteria, related_keys: list[str]) -> dict[s
         "session_id": criteria.session_id,
         "related_to": criteria.related_to,
         "related_keys": related_keys,
+        "conversation": criteria.conversation,
     }

@@ -3,7 +3,7 @@
     forget:  items made from it ─▶ contexts drop it ─▶ archived sessions ─▶ rows that quote it ─▶ item and content
 
 The content goes last, so that an interrupted forgetting can be repeated. Batches are transactions; all writers lock
-jobs, contents, items, sessions, threads, the rest, then the list of users.
+sessions, jobs, contents, items, threads, the rest, then the list of users.
 """
 
 import hashlib

@@ -29,6 +29,7 @@ from .items import (
 )
 from .jobs import Jobs
 from .pool import Statement
+from .search.conversation import KEY_STEM
 from .search.passages import related_keys
 from .sql import load_queries
 
@@ -113,14 +114,22 @@ class ItemStore:
         self, user_id: str, *, like: str | None = None, scope: ReadScope = ANYBODY, limit: int | None = 50
     ) -> list[str]:
         """Return keys of unforgotten items, newest first; a mistyped `like` selects similar recent ones, best first."""
-        params = {"limit": limit if like is None else _KEYS_COMPARED, **scope_params(scope)}
+        params = {
+            "limit": limit if like is None else _KEYS_COMPARED,
+            "with_conversation": like is None or like.startswith(KEY_STEM),
+            **scope_params(scope),
+        }
         keys = [row["memory_key"] for row in await self._read(user_id, "select_keys", params)]
         return keys if like is None else get_close_matches(like, keys, n=limit or len(keys) or 1)
 
     async def select_memories(
         self, user_id: str, criteria: MemoryCriteria, *, scope: ReadScope = ANYBODY
     ) -> list[MemoryItem]:
-        """Return matching items without content; secrets only if their type is requested, without description."""
+        """Return matching items without content; secrets only if their type is requested, without description.
+
+        Archived messages are listed only if requested, by type or `conversation`.
+        """
+        criteria = criteria.for_listing
         params = {
             **criteria_params(criteria, await related_keys(self._database, user_id, criteria, scope)),
             **scope_params(scope),

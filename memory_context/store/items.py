@@ -15,6 +15,7 @@ from memory_context.references import MemoryRef
 from memory_context.utf8 import ESCAPE, from_utf8, is_plain, to_utf8
 
 __all__ = [
+    "CONVERSATION_TYPE",
     "SECRET_TYPE",
     "TRUSTED_ORIGINS",
     "USER_TYPES",
@@ -50,6 +51,9 @@ USER_TYPES = ("user_preference", "user_fact")
 """Types for statements of users about themselves."""
 
 SECRET_TYPE = "user_secret"
+
+CONVERSATION_TYPE = "conversation"
+"""Archived messages: derived, so nobody stores this type, and listed only on request."""
 
 _logger = logging.getLogger("memory_context")
 

@@ -24,7 +24,7 @@ from .pool import Statement
 from .sql import load_queries
 from .user_schedule import UserSchedule
 
-__all__ = ["Claim", "FailedJob", "Job", "JobKind", "JobReport", "Jobs", "enqueue"]
+__all__ = ["Claim", "FailedJob", "Job", "JobKind", "JobReport", "Jobs", "NewJob", "enqueue", "enqueue_all"]
 
 _QUERIES = load_queries("jobs")
 _PENDING_USER = load_queries("agent_memories")["upsert_pending_user"]
@@ -49,6 +49,15 @@ class Job:
     id: int
     payload: Mapping[str, Any]
     attempts: int
+
+
+@dataclass(frozen=True)
+class NewJob:
+    """A job to write."""
+
+    kind: str
+    payload: Mapping[str, Any]
+    delay_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -93,13 +102,20 @@ def enqueue(
     user_id: str, kind: str, payload: Mapping[str, Any] | None = None, *, delay_seconds: float = 0.0
 ) -> list[Statement]:
     """Return the statements that write a job; put them last in the transaction."""
-    params = {
-        "user_id": user_id,
-        "kind": kind,
-        "payload": dict(payload or {}),
-        "delay_seconds": delay_seconds,
-    }
-    return [Statement(_QUERIES["insert_job"], params), Statement(_PENDING_USER, params)]
+    return enqueue_all(user_id, [NewJob(kind, payload or {}, delay_seconds)])
+
+
+def enqueue_all(user_id: str, jobs: Sequence[NewJob]) -> list[Statement]:
+    """Return the statements that write several jobs; none without a job."""
+    user = {"user_id": user_id}
+    inserts = [
+        Statement(
+            _QUERIES["insert_job"],
+            {**user, "kind": job.kind, "payload": dict(job.payload), "delay_seconds": job.delay_seconds},
+        )
+        for job in jobs
+    ]
+    return [*inserts, Statement(_PENDING_USER, user)] if inserts else []
 
 
 @dataclass

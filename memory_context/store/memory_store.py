@@ -23,7 +23,17 @@ from .jobs import Jobs
 from .limits import StoreLimits
 from .location import Location
 from .redact import Copies, Holder
-from .search import Candidate, Indexer, IndexReport, PassagePlace, PassageSearch, QueryProfile, StoredPassage, reindex
+from .search import (
+    Candidate,
+    Indexer,
+    IndexReport,
+    PassagePlace,
+    PassageSearch,
+    QueryProfile,
+    StoredPassage,
+    register_conversation_jobs,
+    reindex,
+)
 from .secret_rows import KeyProvider, SecretRows
 from .session_locks import AdvisoryClaims
 from .statements import StatementStore
@@ -74,9 +84,10 @@ class MemoryStore(ItemStore, StatementStore):
         self._database = Database(Location.in_force(url, owner_url), pool_size, self.limits)
         self.unwritten = Unwritten(self._stop, self._database.started)
         self.jobs = self._jobs = Jobs(self._database)
+        register_conversation_jobs(self._database, self.jobs, masks_credentials=mask_credentials)
         self._indexer = Indexer(self._database, self.jobs, embedder, masks_credentials=mask_credentials)
         self.events = EventLog(self._database, self.unwritten)
-        self.conversations = ConversationArchive(self._database, self.events)
+        self.conversations = ConversationArchive(self._database, self.events, self.jobs)
         self.threads = ThreadStore(self._database, self.conversations)
         self.user_stats = UserStats(self._database)
         self.admin = StoreAdmin(self._database)

@@ -23,15 +23,23 @@ DO UPDATE SET pending_since = now() WHERE waiting.pending_since IS NULL;
 
 -- name: select_own_ids :many
 -- Items of exactly this agent and session, or one of them: what may be forgotten there. User memory, if it is asked for,
--- too.
-SELECT item.id, item.content_id FROM memory_context.agent_memories AS item
-WHERE item.user_id = %(user_id)s
-    AND (
-        (item.agent_id = %(agent_id)s AND item.session_id = %(session_id)s)
-        OR (%(with_statements)s AND NOT item.is_private AND {is_statement(item)})
-    )
-    AND item.is_active
-    AND (%(memory_key)s::text IS NULL OR item.memory_key = %(memory_key)s);
+-- too. Of messages only one that is named, and those with the same text as what goes.
+WITH own AS MATERIALIZED (
+    SELECT item.id, item.content_id, item.memory_type, item.memory_key FROM memory_context.agent_memories AS item
+    WHERE item.user_id = %(user_id)s
+        AND (
+            (item.agent_id = %(agent_id)s AND item.session_id = %(session_id)s)
+            OR (%(with_statements)s AND NOT item.is_private AND {is_statement(item)})
+        )
+        AND item.is_active
+), named AS (
+    SELECT id, content_id, memory_type FROM own
+    WHERE CASE WHEN %(memory_key)s::text IS NULL THEN memory_type <> 'conversation' ELSE memory_key = %(memory_key)s END
+)
+SELECT id, content_id FROM named
+UNION
+SELECT own.id, own.content_id FROM own JOIN named ON named.content_id = own.content_id
+WHERE 'conversation' IN (own.memory_type, named.memory_type);
 
 -- name: lock_jobs :exec
 -- Wait for whoever is indexing these items, before anything else of them is locked: the indexer locks in this order too.
@@ -166,6 +174,7 @@ FROM memory_context.agent_memories AS item
 WHERE item.user_id = %(user_id)s
     AND item.is_active
     AND item.memory_type <> 'user_secret'
+    AND (%(with_conversation)s::boolean OR item.memory_type <> 'conversation')
     AND {may_read(item)}
 ORDER BY item.id DESC
 LIMIT %(limit)s;

@@ -58,6 +58,65 @@ WHERE user_id = %(user_id)s
     ), 0)
 ORDER BY sequence;
 
+-- name: fetch_said_batch :one
+-- A batch of a session that was not deleted, for what was said in it.
+SELECT batch.message_batch::text AS message_batch
+FROM memory_context.recent_conversation_history AS batch
+WHERE batch.user_id = %(user_id)s
+    AND batch.session_id = %(session_id)s
+    AND batch.kind = 'transcript'
+    AND batch.agent_id = %(agent_id)s
+    AND batch.branch = %(branch)s
+    AND batch.sequence = %(sequence)s
+    AND {is_live_session()};
+
+-- name: select_batch_items :many
+-- The items of a batch whose contents are there.
+SELECT item.memory_key, item.summary, item.token_count, item.content_bytes, content.content_sha256
+FROM memory_context.recent_conversation_history AS batch
+CROSS JOIN unnest(batch.memory_keys) AS named (memory_key)
+JOIN memory_context.agent_memories AS item
+    ON item.user_id = %(user_id)s AND item.memory_key = named.memory_key
+JOIN memory_context.agent_memory_contents AS content
+    ON content.user_id = %(user_id)s AND content.id = item.content_id
+WHERE batch.user_id = %(user_id)s
+    AND batch.session_id = %(session_id)s
+    AND batch.kind = 'transcript'
+    AND batch.agent_id = %(agent_id)s
+    AND batch.branch = %(branch)s
+    AND batch.sequence = %(sequence)s;
+
+-- name: lock_live_session :exec
+-- Who deletes the session waits until its messages are items, and then takes them too; who archives in it does not.
+SELECT FROM memory_context.agent_sessions
+WHERE user_id = %(user_id)s AND session_id = %(session_id)s
+FOR KEY SHARE;
+
+-- name: upsert_said_content :exec
+-- Store the text of a message that is not there yet; of a deleted session nothing.
+SELECT memory_context.store_content(
+    %(user_id)s, %(content_sha256)b, %(content)s, %(content_raw)b, %(content_bytes)s
+)
+WHERE {is_live_session()};
+
+-- name: insert_said :exec
+-- A message as an item, with the job to index it; one that is known, or was forgotten, stays.
+WITH stored AS (
+    INSERT INTO memory_context.agent_memories (
+        user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content_id, content_bytes,
+        token_count, tags, content_metadata, is_private, created_at
+    )
+    SELECT
+        %(user_id)s, %(memory_key)s, %(agent_id)s, %(session_id)s, %(memory_type)s, %(source)s, %(origin)s, %(summary)s,
+        content.id, content.content_bytes, %(token_count)s, '{}', %(metadata)s, %(is_private)s, %(said_at)s
+    FROM memory_context.agent_memory_contents AS content
+    WHERE content.user_id = %(user_id)s AND content.content_sha256 = %(content_sha256)b AND {is_live_session()}
+    ON CONFLICT DO NOTHING
+    RETURNING id, content_bytes
+)
+INSERT INTO memory_context.jobs (user_id, kind, id, payload)
+SELECT %(user_id)s, 'index', id, jsonb_build_object('bytes', content_bytes) FROM stored;
+
 -- name: select_branches :many
 -- The lines that an agent has in a session.
 SELECT DISTINCT branch FROM memory_context.recent_conversation_history
@@ -163,6 +222,14 @@ WHERE user_id = %(user_id)s
     AND is_active
 LIMIT %(limit)s;
 
+-- name: select_said_ids :many
+-- The messages of a session and of its sub-agents that are items.
+SELECT id, content_id FROM memory_context.agent_memories
+WHERE user_id = %(user_id)s
+    AND {in_session(session_id)}
+    AND memory_type = 'conversation'
+    AND is_active;
+
 -- name: insert_session_deleted :exec
 -- A tombstone for a session that has items and was not archived yet.
 INSERT INTO memory_context.agent_sessions (user_id, session_id, agent_id)
@@ -184,12 +251,14 @@ ORDER BY session_id
 FOR UPDATE;
 
 -- name: update_session_deleted :many
--- Leave a tombstone of a session, and of those of its sub-agents; locked in order, since rows may be newer than the lock.
+-- Leave a tombstone of a session, and of those of its sub-agents; locked in order, since rows may be newer than the lock. One
+-- waits whose messages became items after those to forget were read.
 WITH locked AS MATERIALIZED (
-    SELECT session_id FROM memory_context.agent_sessions
+    SELECT session_id FROM memory_context.agent_sessions AS session
     WHERE user_id = %(user_id)s
         AND {in_session(session_id)}
         AND deleted_at IS NULL
+        AND {takes_its_messages(session)}
     ORDER BY session_id
     FOR UPDATE
 )

@@ -29,17 +29,7 @@ WITH {active_sessions()}, prunable AS (
         AND item.updated_at < %(cutoff)s
         AND item.last_used_at < %(cutoff)s
         AND {is_of_no_active_session(item)}
-), no_jobs AS (
-    DELETE FROM memory_context.jobs
-    WHERE user_id = %(user_id)s AND kind IN ('index', 'embed') AND id IN (SELECT id FROM prunable)
-), no_names AS (
-    DELETE FROM memory_context.agent_memory_names
-    WHERE user_id = %(user_id)s AND memory_id IN (SELECT id FROM prunable)
-)
-UPDATE memory_context.agent_memories
-{set_forgotten()}
-WHERE user_id = %(user_id)s AND id IN (SELECT id FROM prunable)
-RETURNING id;
+), {forget_prunable()};
 
 -- name: count_prunable :one
 -- What pruning would take of a user: the same conditions, nothing locked or changed.
@@ -68,27 +58,51 @@ SELECT
     ) AS sessions
 FROM item;
 
+-- name: select_old_sessions :many
+-- A page of sessions that nobody archived in since a time, with their messages that are items. Those of sub-agents stay
+-- while a session above them is active.
+WITH old AS (
+    SELECT session.session_id FROM memory_context.agent_sessions AS session
+    WHERE session.user_id = %(user_id)s AND session.session_id > %(after_session_id)s AND {is_old(session)}
+    ORDER BY session.session_id
+    LIMIT %(limit)s
+)
+SELECT
+    old.session_id,
+    coalesce(array_agg(item.id) FILTER (WHERE item.id IS NOT NULL), '{}') AS memory_ids,
+    coalesce(array_agg(item.content_id) FILTER (WHERE item.id IS NOT NULL), '{}') AS content_ids
+FROM old
+LEFT JOIN memory_context.agent_memories AS item
+    ON item.user_id = %(user_id)s AND item.session_id = old.session_id AND item.memory_type = 'conversation' AND item.is_active
+GROUP BY old.session_id
+ORDER BY old.session_id;
+
 -- name: delete_old_sessions :many
--- A batch of sessions that nobody archived in since a time, with what was said in them. Those of sub-agents stay while a
--- session above them is active, and one stays in which somebody is archiving just now.
+-- Those of some sessions that are still old, with their archive; one stays in which somebody is archiving just now.
 DELETE FROM memory_context.agent_sessions
 WHERE user_id = %(user_id)s AND session_id IN (
     SELECT session.session_id FROM memory_context.agent_sessions AS session
     WHERE session.user_id = %(user_id)s
-        AND session.last_activity_at < %(cutoff)s
-        AND (session.deleted_at IS NULL OR session.deleted_at < %(cutoff)s)
-        AND (position('/' IN session.session_id) = 0 OR NOT EXISTS (
-            SELECT FROM memory_context.agent_sessions AS above
-            WHERE above.user_id = %(user_id)s
-                AND above.last_activity_at >= %(cutoff)s
-                AND above.deleted_at IS NULL
-                AND starts_with(session.session_id, above.session_id || '/')
-        ))
+        AND session.session_id = ANY(%(session_ids)s::text[])
+        AND {is_old(session)}
+        AND {takes_its_messages(session)}
     ORDER BY session.session_id
-    LIMIT %(limit)s
     FOR UPDATE SKIP LOCKED
 )
 RETURNING deleted_at;
+
+-- name: update_messages_pruned :many
+-- Forget the messages of sessions that were just deleted.
+WITH prunable AS (
+    SELECT item.id FROM memory_context.agent_memories AS item
+    WHERE item.user_id = %(user_id)s
+        AND item.id = ANY(%(memory_ids)s::bigint[])
+        AND item.is_active
+        AND NOT EXISTS (
+            SELECT FROM memory_context.agent_sessions AS session
+            WHERE session.user_id = %(user_id)s AND session.session_id = item.session_id
+        )
+), {forget_prunable()};
 
 -- name: delete_old_threads :many
 -- A batch of threads in which nothing was shown since a time, with all that was. One stays in which something is kept just

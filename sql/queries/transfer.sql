@@ -105,6 +105,7 @@ JOIN memory_context.agent_memories AS there
     AND there.origin = given.origin
     AND there.content_id = content.id
     AND there.memory_key <> given.memory_key
+    AND given.memory_type <> 'conversation'
     AND given.is_active;
 
 -- name: insert_transferred_contents :exec

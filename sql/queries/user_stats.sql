@@ -71,13 +71,14 @@ WHERE item.user_id = %(user_id)s
 ORDER BY item.id;
 
 -- name: sum_items_by_kind :many
--- How much is stored of each type and source, of one session or of all; what takes most first.
+-- How much is stored of each type and source, of one session or of all, without messages; what takes most first.
 SELECT
     memory_type, source, count(*) AS items, sum(content_bytes)::bigint AS content_bytes, sum(token_count)::bigint AS tokens,
     count(*) FILTER (WHERE is_private) AS private_items
 FROM memory_context.agent_memories
 WHERE user_id = %(user_id)s
     AND is_active
+    AND memory_type <> 'conversation'
     AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
 GROUP BY memory_type, source
 ORDER BY tokens DESC, memory_type, source;

@@ -324,8 +324,11 @@ def test_settings_are_checked():
 
 
 @pytest.mark.parametrize("is_alone", [False, True], ids=["chat", "one request"])
-async def test_a_batch_takes_as_many_instructions_at_1500_messages_as_at_100(store: MemoryStore, is_alone: bool):
+async def test_a_batch_takes_as_many_instructions_at_1500_messages_as_at_100(
+    store: MemoryStore, is_alone: bool, monkeypatch: pytest.MonkeyPatch
+):
     """In a chat, and when an agent works on after its one request."""
+    monkeypatch.setattr(store.jobs, "wake", lambda user_id: None)
     took: list[int] = []
     for count in (100, 1500):
         off = {"enabled": False}  # nothing runs beside the batch

@@ -133,7 +133,7 @@ async def test_what_a_user_said_of_themselves_is_never_pruned(store: MemoryStore
 
 async def test_every_type_is_pruned_or_kept() -> None:
     """A new type has to be one of them."""
-    assert sorted((*prune.PRUNED_TYPES, *prune.KEPT_TYPES)) == sorted((*KNOWN_TYPES, "user_secret"))
+    assert sorted((*prune.PRUNED_TYPES, *prune.KEPT_TYPES)) == sorted((*KNOWN_TYPES, "user_secret", "conversation"))
 
 
 async def test_only_the_given_types_are_pruned(store: MemoryStore, age: Age) -> None:

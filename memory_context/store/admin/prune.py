@@ -13,7 +13,7 @@ from psycopg.rows import DictRow
 
 from .. import tables
 from ..database import Database, every_user
-from ..items import SECRET_TYPE, TRUSTED_ORIGINS, USER_TYPES
+from ..items import CONVERSATION_TYPE, SECRET_TYPE, TRUSTED_ORIGINS, USER_TYPES
 from ..pool import Statement
 from ..sql import load_queries
 
@@ -21,6 +21,8 @@ __all__ = ["KEPT_TYPES", "PRUNED_TYPES", "PruneProgress", "PruneReport", "prune"
 
 _QUERIES = load_queries("prune")
 _ITEMS = load_queries("agent_memories")
+
+_LOCK = ("lock_jobs", "lock_contents", "lock_memories")
 
 PRUNED_TYPES = (
     "action_result",
@@ -31,7 +33,7 @@ PRUNED_TYPES = (
     "article",
     "custom",
 )
-KEPT_TYPES = (*USER_TYPES, SECRET_TYPE)
+KEPT_TYPES = (*USER_TYPES, SECRET_TYPE, CONVERSATION_TYPE)
 
 BATCH_ITEMS = 500
 BATCH_SESSIONS = 50  # each deletes its archive, too
@@ -143,9 +145,7 @@ class _Pruning:
             params["content_ids"] = sorted({row["content_id"] for row in old})
             *_, pruned, freed = await self._database.write(
                 user_id,
-                Statement(_ITEMS["lock_jobs"], params),
-                Statement(_ITEMS["lock_contents"], params),
-                Statement(_ITEMS["lock_memories"], params),
+                *(Statement(_ITEMS[name], params) for name in _LOCK),
                 Statement(_QUERIES["update_memories_pruned"], params),
                 Statement(_ITEMS["delete_orphaned_contents"], params),
                 kind="batch",
@@ -160,10 +160,30 @@ class _Pruning:
             async for gone in self._deleted(user_id, table.statement("delete_old_rows")):
                 self.rows[table.record] += len(gone)
         if conversations:
-            async for gone in self._deleted(user_id, _QUERIES["delete_old_sessions"]):
-                self.sessions += sum(row["deleted_at"] is None for row in gone)
+            await self.sessions_of(user_id)
             async for _ in self._deleted(user_id, _QUERIES["delete_old_threads"]):
                 pass
+
+    async def sessions_of(self, user_id: str) -> None:
+        """Delete old sessions, each with its messages in one transaction."""
+        params: dict[str, Any] = {**self._same, "user_id": user_id, "after_session_id": "", "limit": BATCH_SESSIONS}
+        page = Statement(_QUERIES["select_old_sessions"], params)
+        while old := (await self._database.read(user_id, page, kind="batch"))[0]:
+            params["session_ids"] = [row["session_id"] for row in old]
+            for name in ("memory_ids", "content_ids"):
+                params[name] = sorted({id_ for row in old for id_ in row[name]})
+            gone, *_, freed = await self._database.write(
+                user_id,
+                Statement(_QUERIES["delete_old_sessions"], params),
+                *(Statement(_ITEMS[name], params) for name in _LOCK),
+                Statement(_QUERIES["update_messages_pruned"], params),
+                Statement(_ITEMS["delete_orphaned_contents"], params),
+                kind="batch",
+            )
+            self.sessions += sum(row["deleted_at"] is None for row in gone)
+            self.content_bytes += sum(row["content_bytes"] for row in freed)
+            self.tell()
+            params["after_session_id"] = old[-1]["session_id"]
 
     async def _deleted(self, user_id: str, query: bytes) -> AsyncGenerator[list[DictRow], None]:
         """Repeat a deletion until it finds nothing; yield each batch."""
@@ -203,5 +223,7 @@ def _checked_types(types: Sequence[str] | None) -> Sequence[str]:
     if isinstance(types, str):
         raise ValueError(f"types={types!r}: give a list of types")
     if kept := [one for one in types if one in KEPT_TYPES]:
-        raise ValueError(f"types={kept!r} are never pruned, only forgotten one by one or with their user")
+        raise ValueError(
+            f"types={kept!r} are never pruned, only forgotten one by one, with their session or with their user"
+        )
     return types

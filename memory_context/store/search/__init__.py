@@ -2,6 +2,7 @@
 
 chunks       contents cut into passages
 postings     terms as rows
+conversation archived messages as items
 indexer      background indexing
 passages     candidates and texts
 rank         combination of scores

@@ -1,10 +1,12 @@
 from .chunks import Chunk, chunks_of
+from .conversation import CONVERSATION_JOB, register_conversation_jobs
 from .embed import reindex
 from .hits import FoundPassage, SearchHit, SearchScore, search_items
 from .indexer import Indexer, IndexReport
 from .passages import Candidate, PassagePlace, PassageSearch, QueryProfile, StoredPassage
 
 __all__ = [
+    "CONVERSATION_JOB",
     "Candidate",
     "Chunk",
     "FoundPassage",
@@ -17,6 +19,7 @@ __all__ = [
     "SearchScore",
     "StoredPassage",
     "chunks_of",
+    "register_conversation_jobs",
     "reindex",
     "search_items",
 ]

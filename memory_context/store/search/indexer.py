@@ -19,6 +19,7 @@ from ..pool import Statement
 from ..sql import load_queries
 from . import embed
 from .chunks import INDEXED_CHARACTERS
+from .conversation import CONVERSATION_JOB
 from .postings import index_claimed
 
 __all__ = ["IndexReport", "Indexer", "model_of"]
@@ -31,7 +32,7 @@ BATCH_BYTES = 8_000_000  # some 8,000 passages, indexed within 20 s
 _PROBE_SECONDS = 10.0
 _EMBEDDING = "embedding"  # topic of outages
 _EMBEDDER_ERROR = "embedder error"  # stops embedding in this pass
-_KINDS = "index", "embed"
+_KINDS = CONVERSATION_JOB, "index", "embed"
 
 _WRITE_TEXT = (
     *("lock_claimed", "lock_indexed_contents", "insert_terms", "insert_names", "add_statistics", "insert_chunks"),
