@@ -28,6 +28,7 @@ from memory_context.credentials import masked
 from memory_context.errors import ConflictError, ItemNotFoundError, StoreError
 from memory_context.store import ElementContent, MemoryStore, UIUser, within
 from memory_context.utf8 import to_utf8
+from memory_context.vault import secrets_of
 
 from .dicts import (
     element_from_dict,
@@ -285,13 +286,8 @@ class MemoryDataLayer(BaseDataLayer):
             name = metadata["name"] if name is None else name
 
         async def update(writer: str, thread_id: str) -> bool:
-            return await self._threads.update_thread(
-                writer,
-                thread_id,
-                name=name,
-                metadata=None if metadata is None else plain(metadata),
-                tags=tags,
-            )
+            given = {"name": name, "metadata": metadata and plain(metadata), "tags": tags}
+            return await self._threads.update_thread(writer, thread_id, **await self._without_secrets(writer, given))
 
         await self._keep("thread", thread_id, thread_id, update, user_id)
 
@@ -311,9 +307,15 @@ class MemoryDataLayer(BaseDataLayer):
         given = dict(step_dict)
 
         async def keep(user_id: str, thread_id: str) -> bool:
-            return await self._threads.upsert_step(user_id, step_from_dict(given, thread_id), is_update=is_update)
+            step = step_from_dict(await self._without_secrets(user_id, given), thread_id)
+            return await self._threads.upsert_step(user_id, step, is_update=is_update)
 
         await self._keep("step", str(given["id"]), cast("str | None", given.get("threadId")), keep)
+
+    async def _without_secrets(self, user_id: str, data: dict[str, Any]) -> dict[str, Any]:
+        secrets = secrets_of(self.memory_store, user_id)
+        await secrets.ready(self.memory_store.limits.call_seconds)
+        return secrets.filter.hide_in(data) if secrets.filter.has_values else data
 
     async def _keep(
         self,

@@ -63,12 +63,12 @@ class Parts:
         self._entry_filter = vault.EntryFilter(agent_memory.secrets)
         for entry in transcript.entries():
             if entry.parts is None:
-                self._entry_filter.add(entry)
+                self._entry_filter.add(entry, was_hidden=False)
 
     def deliver(self, message: LLMMessage, added_at: datetime | None) -> None:
         """Append a message, without values of secrets as far as they are known."""
         entry = self.transcript.deliver(self._entry_filter.hidden(message), added_at)
-        self._entry_filter.add(entry)
+        self._entry_filter.add(entry, was_hidden=True)
         self.offloader.add(entry)
         self.expander.observe(entry)
 

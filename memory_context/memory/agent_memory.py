@@ -349,7 +349,7 @@ class AgentMemory(UserStatements):
             return ItemNotFoundError(refusal(key, found, self.scope, self.sharing))
         nearest = await self.memory_store.select_keys(self.user_id, like=key[:64], limit=3, scope=self.scope)
         offer = f"; did you mean {' or '.join(repr(k) for k in nearest)}?" if nearest else ""
-        return ItemNotFoundError(f"no item {one_line(key, 80)!r} in this memory{offer}")
+        return ItemNotFoundError(f"no item {one_line(self._secrets.filter.hide(key), 80)!r} in this memory{offer}")
 
     def register_answer(self, answer: str, label: str, *, shows_content: bool = True) -> None:
         """Record a tool answer, so that the same text later collapses to `label`."""

@@ -12,6 +12,7 @@ from ..credentials import masked
 from ..references import shorten
 from ..store import MemoryStore, ReadScope
 from ..store.events import EventKind, NewEvent, StoredEvent
+from ..vault import secrets_of
 
 if TYPE_CHECKING:
     from ..transcript import Decision, Transcript
@@ -63,6 +64,7 @@ class AuditTrail:
         masks_credentials: bool = True,
     ) -> None:
         self._masks_credentials = masks_credentials
+        self._secrets = secrets_of(memory_store, user_id)
         self._log = memory_store.events
         self._user_id = user_id
         self._agent_id = agent_id
@@ -71,8 +73,9 @@ class AuditTrail:
 
     def note(self, kind: EventKind, keys: Iterable[str], detail: str = "") -> None:
         """Buffer an event without I/O; never raises."""
+        detail = self._secrets.filter.hide(detail[:_READ_CHARACTERS])
         if self._masks_credentials:
-            detail = masked(detail[:_READ_CHARACTERS])
+            detail = masked(detail)
         detail = shorten(detail, _DETAIL_CHARACTERS)
         unique = tuple(dict.fromkeys(keys))
         self._log.add(self._user_id, NewEvent(kind, unique, detail, self._agent_id, self._session_id, self._is_private))

@@ -172,8 +172,10 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
     async def _answer_safely(self, host: ToolHost, args: Any) -> Answer:
         """Return the answer, or a sentence on a time-out or failure."""
         seconds = None if self.waits_for_person else _ANSWER_SECONDS
+        hide = host.agent_memory.secrets.filter.hide
         try:
-            return await asyncio.wait_for(self._answer(host, args), seconds)
+            answer = await asyncio.wait_for(self._answer(host, args), seconds)
+            return replace(answer, text=hide(answer.text), label=hide(answer.label), next_step=hide(answer.next_step))
         except asyncio.TimeoutError:
             text = f"The memory did not answer within {_ANSWER_SECONDS:g} s. Go on without it, or try again later."
         except StoreError as error:

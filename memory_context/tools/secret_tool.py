@@ -27,6 +27,7 @@ from .hosts import MemoryToolConfig, ToolHost, config_of, find_hosts
 __all__ = ["SecretTool", "SecretToolConfig", "SecretToolError"]
 
 _READ_SECONDS = 5.0
+_FRAGMENT = 6  # characters
 _ALL_DETECTED = f"{DETECTED}*"
 _MASK = re.compile(rf"{re.escape(MASK[:-1])}\**\]")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[/\\]{2}[^\s\"'<>`]*")
@@ -125,7 +126,7 @@ class SecretTool(BaseTool[BaseModel, BaseModel], Component[SecretToolConfig]):
             for one in filters:
                 text = await in_thread_if_large(len(text), one.hide, text)
             if has_failed:
-                raise SecretToolError(text)
+                raise SecretToolError(_without_fragments(text, values))
         arguments = {**args}
         for one in filters:
             arguments = one.hide_in(arguments)
@@ -202,6 +203,22 @@ class SecretTool(BaseTool[BaseModel, BaseModel], Component[SecretToolConfig]):
     def _from_config(cls, config: SecretToolConfig) -> Self:
         tool = cast("BaseTool[Any, Any]", BaseTool.load_component(config.tool))
         return cls(tool, config.allow, config.hosts, config)
+
+
+def _without_fragments(text: str, values: Mapping[str, str]) -> str:
+    """Return an error's words without pieces of values, which messages cut."""
+    for name, value in values.items():
+        pieces = {value[at : at + _FRAGMENT] for at in range(max(len(value) - _FRAGMENT, 0) + 1)}
+        kept: list[str] = []
+        hidden_until = 0
+        for at, char in enumerate(text):
+            if text[at : at + _FRAGMENT] in pieces:
+                kept += [] if at < hidden_until else [reference(name)]
+                hidden_until = at + _FRAGMENT
+            if at >= hidden_until:
+                kept.append(char)
+        text = "".join(kept)
+    return text
 
 
 # --- arguments

@@ -41,9 +41,10 @@ class EntryFilter:
         """Return a small message without values, as far as they are known."""
         return hidden_message(message, self._secrets.filter) if self._is_small(message) else message
 
-    def add(self, entry: "Entry") -> None:
+    def add(self, entry: "Entry", *, was_hidden: bool) -> None:
         """Take an appended entry; it waits unless `hidden` has filtered it."""
-        if self._secrets.has_keys and not (self._secrets.is_ready and self._is_small(entry.message)):
+        is_done = was_hidden and self._secrets.is_ready and self._is_small(entry.message)
+        if self._secrets.has_keys and not is_done:
             self._waiting.append(entry)
 
     async def settle(self, seconds: float) -> tuple[bool, Sequence["Entry"]]:

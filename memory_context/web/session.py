@@ -104,6 +104,7 @@ class ChatSession:
 
     async def replay_missing_messages(self) -> None:
         """Replay unheard chat messages, except unanswered questions."""
+        await self.context.agent_memory.secrets.ready(self.context.memory_store.limits.call_seconds)
         if self.is_replayed:
             return
         self.is_replayed = True  # first: archiving meanwhile clears it again
@@ -170,7 +171,8 @@ class ChatSession:
         if line is not None and line.is_durable:
             self.context.archiver.mark_delivered([message.id], at)
         else:
-            self.context.archiver.add_chat([message], at)
+            hidden = self.context.agent_memory.secrets.filter.hide(message.text)
+            self.context.archiver.add_chat([replace(message, text=hidden)], at)
 
     def _confirm(self, message: ChatMessage, at: int) -> None:
         """Mark an answer as the agent's own, also an unverified one."""
