@@ -16,6 +16,7 @@ from .errors import (
     ItemNotFoundError,
     LightModelError,
     MemoryContextError,
+    NotesError,
     SchemaError,
     SecretError,
     SessionBusyError,
@@ -36,6 +37,7 @@ from .memory import (
 )
 from .memory.audit import EventKind
 from .messages import Address, PartKind
+from .notes import LongTermNotes, NotesOperation
 from .policy import (
     ArchivePolicy,
     CachePolicy,
@@ -50,6 +52,7 @@ from .policy import (
 from .references import MemoryRef, ToolAnswer
 from .stats import ContextStats
 from .store import (
+    AgentNotes,
     CallerOrigin,
     Candidate,
     ChatMessage,
@@ -62,6 +65,7 @@ from .store import (
     MemoryOrder,
     MemoryStore,
     NewItem,
+    NotesVersion,
     Origin,
     PassagePlace,
     ProgressCallback,
@@ -95,6 +99,7 @@ __all__ = [
     "Address",
     "AdvisoryClaims",
     "AgentMemory",
+    "AgentNotes",
     "Analysis",
     "Analyzer",
     "AnyTool",
@@ -139,6 +144,7 @@ __all__ = [
     "LightModelChoice",
     "LightModelError",
     "LightModelUsage",
+    "LongTermNotes",
     "MemoryContext",
     "MemoryContextBuilder",
     "MemoryContextConfig",
@@ -156,6 +162,9 @@ __all__ = [
     "MoreTool",
     "NamedFirstViews",
     "NewItem",
+    "NotesError",
+    "NotesOperation",
+    "NotesVersion",
     "Offered",
     "OpenAIEmbedder",
     "Origin",

@@ -9,6 +9,7 @@ MemoryContextError
 │ └ SessionGoneError
 ├ SessionBusyError
 ├ ItemNotFoundError
+├ NotesError
 ├ SecretError
 ├ TransformError
 ├ EmbeddingError
@@ -22,6 +23,7 @@ __all__ = [
     "ItemNotFoundError",
     "LightModelError",
     "MemoryContextError",
+    "NotesError",
     "SchemaError",
     "SecretError",
     "SessionBusyError",
@@ -49,7 +51,7 @@ class SchemaError(StoreError):
 
 
 class ConflictError(StoreError):
-    """A conditional write lost: the key is taken."""
+    """A conditional write lost: the key is taken, or another session changed the notes."""
 
 
 class ItemDamagedError(StoreError):
@@ -66,6 +68,10 @@ class SessionBusyError(MemoryContextError):
 
 class ItemNotFoundError(MemoryContextError):
     """The item does not exist or was forgotten; the text offers nearest keys."""
+
+
+class NotesError(MemoryContextError):
+    """An operation on long-term notes makes no sense; nothing was written, and the text says what to send instead."""
 
 
 class SecretError(MemoryContextError):

@@ -22,6 +22,18 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION memory_context.act_as(acting_user_id text, acting_agent_id text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM memory_context.act_as(acting_user_id);
+    PERFORM pg_catalog.set_config('memory_context.agent_id', coalesce(acting_agent_id, ''), true);
+    PERFORM pg_catalog.set_config(
+        'memory_context.every_agent', CASE WHEN acting_agent_id IS NULL THEN 'on' ELSE 'off' END, true
+    );
+END
+$$;
+
 CREATE FUNCTION memory_context.append_batch(of_user text, its_session text, its_agent text, its_branch text, its_sequence integer, its_batch jsonb, its_sha256 bytea, its_message_count integer, it_begins_anew boolean, its_memory_keys text[], its_message_ids text[], it_started timestamp with time zone, it_ended timestamp with time zone) RETURNS text
     LANGUAGE plpgsql
     AS $$
@@ -167,6 +179,21 @@ BEGIN
         its_name || '_own_rows', its_name
     );
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON memory_context.%I TO memory_context_app', its_name);
+END
+$$;
+
+CREATE PROCEDURE memory_context.fence_table_by_agent(IN its_name text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    CALL memory_context.fence_table(its_name);
+    EXECUTE format(
+        'CREATE POLICY %I ON memory_context.%I AS RESTRICTIVE USING ('
+        'agent_id = current_setting(''memory_context.agent_id'', true) '
+        'OR current_setting(''memory_context.every_agent'', true) = ''on'')',
+        its_name || '_own_agent', its_name
+    );
 END
 $$;
 
@@ -464,6 +491,39 @@ CREATE FUNCTION memory_context.ui_thread_owner(its_thread text) RETURNS text
     SELECT user_id FROM memory_context.ui_threads WHERE thread_id = its_thread AND deleted_at IS NULL
 $$;
 
+CREATE TABLE memory_context.agent_long_term_memory (
+    user_id text NOT NULL COLLATE pg_catalog."C",
+    agent_id text NOT NULL COLLATE pg_catalog."C",
+    notes text NOT NULL,
+    version bigint NOT NULL,
+    repeats bigint NOT NULL,
+    operation text NOT NULL COLLATE pg_catalog."C",
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT agent_long_term_memory_agent_id_named CHECK ((agent_id <> ''::text)),
+    CONSTRAINT agent_long_term_memory_lengths CHECK (((octet_length(user_id) <= 512) AND (octet_length(agent_id) <= 512) AND (octet_length(operation) <= 64) AND (octet_length(notes) <= 160000))),
+    CONSTRAINT agent_long_term_memory_user_id_named CHECK ((user_id <> ''::text)),
+    CONSTRAINT agent_long_term_memory_versions CHECK (((version >= 1) AND (repeats >= 0)))
+);
+COMMENT ON TABLE memory_context.agent_long_term_memory IS 'long-term notes, Markdown, one text for each user and agent';
+COMMENT ON COLUMN memory_context.agent_long_term_memory.version IS 'how many writes there were; 0 stands for no notes yet';
+COMMENT ON COLUMN memory_context.agent_long_term_memory.repeats IS 'the version whose text this is: its own, or an earlier one after an undo';
+COMMENT ON COLUMN memory_context.agent_long_term_memory.operation IS 'what wrote this version';
+
+CREATE TABLE memory_context.agent_long_term_memory_versions (
+    user_id text NOT NULL COLLATE pg_catalog."C",
+    agent_id text NOT NULL COLLATE pg_catalog."C",
+    version bigint NOT NULL,
+    notes text NOT NULL,
+    repeats bigint NOT NULL,
+    operation text NOT NULL COLLATE pg_catalog."C",
+    written_at timestamp with time zone NOT NULL,
+    begun_at timestamp with time zone NOT NULL,
+    CONSTRAINT agent_long_term_memory_versions_lengths CHECK (((octet_length(agent_id) <= 512) AND (octet_length(operation) <= 64) AND (octet_length(notes) <= 160000))),
+    CONSTRAINT agent_long_term_memory_versions_numbers CHECK (((version >= 0) AND (repeats >= 0)))
+);
+COMMENT ON COLUMN memory_context.agent_long_term_memory_versions.begun_at IS 'created_at of its notes: an import adds former texts to the same notes only';
+
 ALTER TABLE memory_context.agent_memories ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME memory_context.agent_memories_id_seq
     START WITH 1
@@ -760,6 +820,12 @@ CREATE TABLE memory_context.user_secrets (
     CONSTRAINT user_secrets_value_whole CHECK ((((key_id IS NULL) = (nonce IS NULL)) AND ((key_id IS NULL) = (ciphertext IS NULL))))
 );
 
+ALTER TABLE ONLY memory_context.agent_long_term_memory
+    ADD CONSTRAINT agent_long_term_memory_pkey PRIMARY KEY (user_id, agent_id);
+
+ALTER TABLE ONLY memory_context.agent_long_term_memory_versions
+    ADD CONSTRAINT agent_long_term_memory_versions_pkey PRIMARY KEY (user_id, agent_id, version);
+
 ALTER TABLE ONLY memory_context.agent_memories
     ADD CONSTRAINT agent_memories_key_unique UNIQUE (user_id, memory_key);
 
@@ -861,6 +927,9 @@ CREATE UNIQUE INDEX ui_threads_owner ON memory_context.ui_threads USING btree (t
 
 CREATE INDEX user_secrets_session ON memory_context.user_secrets USING btree (user_id, session_id);
 
+ALTER TABLE ONLY memory_context.agent_long_term_memory_versions
+    ADD CONSTRAINT agent_long_term_memory_versions_notes FOREIGN KEY (user_id, agent_id) REFERENCES memory_context.agent_long_term_memory(user_id, agent_id) ON DELETE CASCADE;
+
 ALTER TABLE ONLY memory_context.agent_memories
     ADD CONSTRAINT agent_memories_content FOREIGN KEY (user_id, content_id) REFERENCES memory_context.agent_memory_contents(user_id, id);
 
@@ -878,6 +947,14 @@ ALTER TABLE ONLY memory_context.ui_elements
 
 ALTER TABLE ONLY memory_context.ui_steps
     ADD CONSTRAINT ui_steps_thread FOREIGN KEY (user_id, thread_id) REFERENCES memory_context.ui_threads(user_id, thread_id) ON DELETE CASCADE;
+
+ALTER TABLE memory_context.agent_long_term_memory ENABLE ROW LEVEL SECURITY;
+CREATE POLICY agent_long_term_memory_own_agent ON memory_context.agent_long_term_memory AS RESTRICTIVE USING (((agent_id = current_setting('memory_context.agent_id'::text, true)) OR (current_setting('memory_context.every_agent'::text, true) = 'on'::text)));
+CREATE POLICY agent_long_term_memory_own_rows ON memory_context.agent_long_term_memory USING ((user_id = current_setting('memory_context.user_id'::text, true))) WITH CHECK ((user_id = current_setting('memory_context.user_id'::text, true)));
+
+ALTER TABLE memory_context.agent_long_term_memory_versions ENABLE ROW LEVEL SECURITY;
+CREATE POLICY agent_long_term_memory_versions_own_agent ON memory_context.agent_long_term_memory_versions AS RESTRICTIVE USING (((agent_id = current_setting('memory_context.agent_id'::text, true)) OR (current_setting('memory_context.every_agent'::text, true) = 'on'::text)));
+CREATE POLICY agent_long_term_memory_versions_own_rows ON memory_context.agent_long_term_memory_versions USING ((user_id = current_setting('memory_context.user_id'::text, true))) WITH CHECK ((user_id = current_setting('memory_context.user_id'::text, true)));
 
 ALTER TABLE memory_context.agent_memories ENABLE ROW LEVEL SECURITY;
 CREATE POLICY agent_memories_own_rows ON memory_context.agent_memories USING ((user_id = current_setting('memory_context.user_id'::text, true))) WITH CHECK ((user_id = current_setting('memory_context.user_id'::text, true)));
@@ -937,6 +1014,8 @@ CREATE POLICY user_secrets_own_rows ON memory_context.user_secrets USING ((user_
 GRANT USAGE ON SCHEMA memory_context TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.act_as(acting_user_id text) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.act_as(acting_user_id text) TO memory_context_app;
+REVOKE ALL ON FUNCTION memory_context.act_as(acting_user_id text, acting_agent_id text) FROM PUBLIC;
+GRANT ALL ON FUNCTION memory_context.act_as(acting_user_id text, acting_agent_id text) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.append_batch(of_user text, its_session text, its_agent text, its_branch text, its_sequence integer, its_batch jsonb, its_sha256 bytea, its_message_count integer, it_begins_anew boolean, its_memory_keys text[], its_message_ids text[], it_started timestamp with time zone, it_ended timestamp with time zone) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.append_batch(of_user text, its_session text, its_agent text, its_branch text, its_sequence integer, its_batch jsonb, its_sha256 bytea, its_message_count integer, it_begins_anew boolean, its_memory_keys text[], its_message_ids text[], it_started timestamp with time zone, it_ended timestamp with time zone) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.append_chat(of_user text, its_session text, its_messages jsonb) FROM PUBLIC;
@@ -948,6 +1027,7 @@ GRANT ALL ON FUNCTION memory_context.bm25(posting integer, document_frequency bi
 REVOKE ALL ON FUNCTION memory_context.ensure_embedding_index(model text, dimensions integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.ensure_embedding_index(model text, dimensions integer) TO memory_context_app;
 REVOKE ALL ON PROCEDURE memory_context.fence_table(IN its_name text) FROM PUBLIC;
+REVOKE ALL ON PROCEDURE memory_context.fence_table_by_agent(IN its_name text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION memory_context.hidden_contents(of_user text, reader_agent text, reader_session text) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.hidden_contents(of_user text, reader_agent text, reader_session text) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.hidden_items(of_user text, reader_agent text, reader_session text) FROM PUBLIC;
@@ -976,6 +1056,8 @@ REVOKE ALL ON FUNCTION memory_context.touch_session(of_user text, its_session te
 GRANT ALL ON FUNCTION memory_context.touch_session(of_user text, its_session text, its_agent text, its_title text, title_is_final boolean, its_summary text) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.ui_thread_owner(its_thread text) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.ui_thread_owner(its_thread text) TO memory_context_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.agent_long_term_memory TO memory_context_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.agent_long_term_memory_versions TO memory_context_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.agent_memory_chunks TO memory_context_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.agent_memory_contents TO memory_context_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.agent_memory_embeddings TO memory_context_app;
@@ -1003,4 +1085,5 @@ INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES
     (2, '0002_pre_statements', 'df1abb2470a7dcd8c9e89bb6b7728b499ca2d0a8cef886575b6468cc4db2efc7'),
     (3, '0003_pre_user_secrets', '8a0924a2e7aac4101a0a345d8d56542c17412c847a79d1e50750b5ecc1e71bdb'),
     (4, '0004_pre_said_twice', 'b88038cfdb86448fa795b57e9ce06e99614263d1cff11389376003aa3fe551d4'),
-    (5, '0005_pre_conversation_jobs', 'a53552680d1e9b4d1ce3d25884fecb64c777ce728f5cf96e137f75022bd4c33e');
+    (5, '0005_pre_conversation_jobs', 'a53552680d1e9b4d1ce3d25884fecb64c777ce728f5cf96e137f75022bd4c33e'),
+    (6, '0006_pre_long_term_notes', '558851b8fb24e85371f8ee518d5c34cfa23df3022383fbf7394049f4660594ca');

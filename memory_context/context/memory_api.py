@@ -115,6 +115,10 @@ class MemoryApi:
         """Return this user's matching items, each with its best passage; best first."""
         return await self.agent_memory.search(query, limit, criteria)
 
+    async def long_term_notes(self) -> str:
+        """Return this agent's long-term notes about the user, Markdown; "" if there are none."""
+        return await self.agent_memory.notes.read()
+
     def tools(self, *, also: Collection[MoreTool] = (), confirm: Confirm | None = None) -> list[MemoryTool]:
         """Return memory tools for the agent's model; without them, keys in its answers are expanded.
 

@@ -72,6 +72,7 @@ class ServedMemory:
         self.session_id = session_id and checked_identifier("session_id", session_id)
         self._user_id = None if user_id is None else checked_identifier("user_id", user_id)
         self._lock = asyncio.Lock()
+        self._own: AgentMemory | None = None
 
     async def user_id(self) -> str:
         """Return the user, always the same; raise UsageError if several could be meant."""
@@ -81,9 +82,12 @@ class ServedMemory:
         return self._user_id
 
     async def memory(self, session_id: str | None = None) -> AgentMemory:
-        """Return a session's items; None for the server's session."""
-        session = self.session_id if session_id is None else session_id
-        return AgentMemory(self.store, await self.user_id(), self.agent_id, session)
+        """Return a session's items; None for the server's session, always the same: it knows which notes were read."""
+        if session_id is not None:
+            return AgentMemory(self.store, await self.user_id(), self.agent_id, session_id)
+        if self._own is None:
+            self._own = AgentMemory(self.store, await self.user_id(), self.agent_id, self.session_id)
+        return self._own
 
     async def host(self) -> MemoryHost:
         """Return a host without transcript."""

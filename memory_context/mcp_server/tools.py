@@ -17,6 +17,8 @@ from ..tools import (
     Answer,
     Confirm,
     ForgetMemoryTool,
+    ManageLongTermMemoryArgs,
+    ManageLongTermMemoryTool,
     MemoryTool,
     MemoryToolConfig,
     QueryMemoryTool,
@@ -78,6 +80,9 @@ _LISTINGS = {
     "read_history": _Listing(
         "Read an earlier conversation", {"first_message": _NUMBER, "last_message": _NUMBER, "text": _TEXT}
     ),
+    "manage_long_term_memory": _Listing(
+        "Read and edit the long-term notes", {"notes": _TEXT, "version": _NUMBER, "text": _TEXT}
+    ),
     "forget_memory": _Listing(
         "Erase stored texts",
         {"forgotten": _TEXTS, "proposed": _objects(_PROPOSED), "confirmation": _TEXT, "text": _TEXT},
@@ -91,6 +96,15 @@ class KeepTextTool(StoreMemoryTool):
     """`store_memory` for texts: this server does not see the results of other tools."""
 
     tool_description = "Keep a text exactly, under a [MemoryRef: …], for later conversations too."
+
+
+class ReadNotesTool(ManageLongTermMemoryTool):
+    """`manage_long_term_memory` of a server that only reads."""
+
+    async def _answer(self, host: ToolHost, args: ManageLongTermMemoryArgs) -> Answer:
+        if args.operation != "read":
+            return Answer(f"This server only reads: {args.operation} is refused, and nothing was changed.", failed=True)
+        return await super()._answer(host, args)
 
 
 class ReadSessionArgs(ReadHistoryArgs):
@@ -150,7 +164,8 @@ class ServedTools:
     def __init__(self, served: ServedMemory, *, read_only: bool = False, forgets: bool = False) -> None:
         self._served = served
         storing: list[type[MemoryTool]] = [] if read_only else [KeepTextTool]
-        reading = [RetrieveMemoryTool, SearchMemoryTool, QueryMemoryTool, ReadSessionTool]
+        notes = ReadNotesTool if read_only else ManageLongTermMemoryTool
+        reading = [RetrieveMemoryTool, SearchMemoryTool, QueryMemoryTool, ReadSessionTool, notes]
         erasing = [ForgetMemoryTool] if forgets else []
         self._kinds = {kind.tool_name: kind for kind in [*storing, *reading, *erasing]}
 
@@ -199,6 +214,7 @@ class ServedTools:
 
 def _listed(kind: type[MemoryTool], listing: _Listing) -> types.Tool:
     schema = kind.args_model.model_json_schema()
+    destroys = kind in (ForgetMemoryTool, ManageLongTermMemoryTool)
     kept = ("type", "properties", "required", "additionalProperties")
     return types.Tool(
         name=kind.tool_name,
@@ -207,9 +223,9 @@ def _listed(kind: type[MemoryTool], listing: _Listing) -> types.Tool:
         inputSchema={name: schema[name] for name in kept if name in schema},
         outputSchema={"type": "object", "properties": listing.output, "required": [*listing.required]},
         annotations=types.ToolAnnotations(
-            readOnlyHint=kind not in (KeepTextTool, ForgetMemoryTool),
-            destructiveHint=kind is ForgetMemoryTool,
-            idempotentHint=True,  # the same text is the same item
+            readOnlyHint=kind is not KeepTextTool and not destroys,
+            destructiveHint=destroys,
+            idempotentHint=kind is not ManageLongTermMemoryTool,  # the same text is the same item
             openWorldHint=False,
         ),
     )

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import cached_property
 from typing import Any, get_args
 
 from ..credentials import masked
 from ..errors import ConflictError, ItemNotFoundError, StoreUnavailableError
 from ..identifiers import checked_identifier
+from ..notes import LongTermNotes
 from ..references import KEY_PATTERN, MemoryRef, ToolAnswer, one_line
 from ..runtime import in_thread_if_large
 from ..store import (
@@ -96,6 +98,11 @@ class AgentMemory(UserStatements):
     def secrets(self) -> Secrets:
         """The user's secrets: `await agent_memory.secrets.set("API_TOKEN", value)`; values are never read back."""
         return self._secrets
+
+    @cached_property
+    def notes(self) -> LongTermNotes:
+        """The long-term notes of this agent about the user, the same in all sessions; other agents have their own."""
+        return LongTermNotes(self.memory_store, self.user_id, self.agent_id)
 
     async def store(
         self,

@@ -22,6 +22,7 @@ from .items import (
 from .jobs import NewJob
 from .limits import StoreLimits, at_most, within
 from .memory_store import MemoryStore
+from .notes import AgentNotes, NotesExtent, NotesStore, NotesVersion, fetch_notes, notes_channel_key
 from .redact import Traces
 from .schema import MigrationState
 from .search import (
@@ -59,6 +60,7 @@ __all__ = [
     "SECRET_TYPE",
     "TRUSTED_ORIGINS",
     "USER_TYPES",
+    "AgentNotes",
     "Appended",
     "Archived",
     "CallerOrigin",
@@ -82,6 +84,9 @@ __all__ = [
     "NewBatch",
     "NewItem",
     "NewJob",
+    "NotesExtent",
+    "NotesStore",
+    "NotesVersion",
     "Origin",
     "PassagePlace",
     "ProgressCallback",
@@ -116,6 +121,8 @@ __all__ = [
     "caveat",
     "checked_caller_origin",
     "chunks_of",
+    "fetch_notes",
+    "notes_channel_key",
     "refuse_secret",
     "search_items",
     "select_statements",

@@ -30,6 +30,7 @@ from .schema import is_usable, migrate
 from .sql import load_queries
 
 __all__ = [
+    "EVERY_AGENT",
     "Database",
     "every_user",
     "is_set_up",
@@ -38,6 +39,9 @@ __all__ = [
     "reach_server",
 ]
 
+EVERY_AGENT = None
+"""Acts for the user as a whole, as exports and erasing do."""
+_NO_AGENT = ""
 _TRANSACTIONS = load_queries("transactions")
 _SCHEMA = load_queries("schema")
 _USERS = load_queries("users")
@@ -69,26 +73,37 @@ class Database:
         self._pools: dict[asyncio.AbstractEventLoop, ConnectionPool] = {}
 
     async def read(
-        self, user_id: str | None, *statements: Statement, kind: TransactionKind = "call"
+        self,
+        user_id: str | None,
+        *statements: Statement,
+        agent_id: str | None = _NO_AGENT,
+        kind: TransactionKind = "call",
     ) -> list[list[DictRow]]:
         """Run statements in one read-only transaction; return the rows of each.
 
-        With `user_id` None only rows that belong to nobody are visible.
+        With `user_id` None only rows that belong to nobody are visible. Rows of one agent, such as its notes, are
+        visible to that `agent_id` and to `EVERY_AGENT`.
         """
-        return await self._transaction("begin_read", user_id, statements, kind)
+        return await self._transaction("begin_read", (user_id, agent_id), statements, kind)
 
-    async def write(self, user_id: str, *statements: Statement, kind: TransactionKind = "call") -> list[list[DictRow]]:
+    async def write(
+        self,
+        user_id: str,
+        *statements: Statement,
+        agent_id: str | None = _NO_AGENT,
+        kind: TransactionKind = "call",
+    ) -> list[list[DictRow]]:
         """Run statements in one transaction; return the rows of each.
 
         A deadlock is retried once. After `StoreError` nothing was written, unless the commit lost its connection or
         passed its deadline.
         """
         try:
-            rows = await self._transaction("begin_write", user_id, statements, kind)
+            rows = await self._transaction("begin_write", (user_id, agent_id), statements, kind)
         except StoreError as error:
             if not isinstance(error.__cause__, psycopg.errors.DeadlockDetected):
                 raise
-            rows = await self._transaction("begin_write", user_id, statements, kind)
+            rows = await self._transaction("begin_write", (user_id, agent_id), statements, kind)
         self.write_transactions += 1
         return rows
 
@@ -141,7 +156,7 @@ class Database:
             preparation.cancel()
 
     async def _transaction(
-        self, begin: str, user_id: str | None, statements: Sequence[Statement], kind: TransactionKind
+        self, begin: str, who: tuple[str | None, str | None], statements: Sequence[Statement], kind: TransactionKind
     ) -> list[list[DictRow]]:
         most = most_seconds()
         started = time.monotonic()
@@ -157,8 +172,9 @@ class Database:
             "lock_timeout": _milliseconds(min(waits.lock_seconds, _FIRST * left)),
         }
         opening = [Statement(_TRANSACTIONS[begin]), Statement(_TRANSACTIONS["limit_waits"], settings)]
+        user_id, agent_id = who
         if user_id is not None:
-            opening.append(Statement(_TRANSACTIONS["act_as"], {"user_id": user_id}))
+            opening.append(Statement(_TRANSACTIONS["act_as"], {"user_id": user_id, "agent_id": agent_id}))
         try:
             with driver_errors(self.location.describe()):
                 everything = [*opening, *statements, Statement(_TRANSACTIONS["commit"])]

@@ -16,7 +16,7 @@ from memory_context.identifiers import SessionKey
 
 from . import tables
 from .codec import canonical_json, read_canonical
-from .database import Database
+from .database import EVERY_AGENT, Database
 from .items import content_of
 from .limits import TransactionKind
 from .pool import Statement
@@ -194,7 +194,7 @@ async def tally_of(
     """Return a tally; without a callback nothing is counted."""
     if progress is None:
         return Tally(None, 0)
-    return Tally(progress, counted_rows(await database.read(user_id, *counts, kind="batch")))
+    return Tally(progress, counted_rows(await database.read(user_id, *counts, agent_id=EVERY_AGENT, kind="batch")))
 
 
 async def erase_user(database: Database, user_id: str, progress: ProgressCallback | None = None) -> int:
@@ -212,7 +212,7 @@ async def erase_user(database: Database, user_id: str, progress: ProgressCallbac
     erased = 0
     for _ in range(_PASSES):
         erased += await _erase_items(database, user_id, params, tally)
-        while rows := counted_rows(await database.write(user_id, *deletions, kind="batch")):
+        while rows := counted_rows(await database.write(user_id, *deletions, agent_id=EVERY_AGENT, kind="batch")):
             tally.add(rows)
         results = await database.write(
             user_id,
@@ -225,6 +225,7 @@ async def erase_user(database: Database, user_id: str, progress: ProgressCallbac
             *deletions,
             *_statements(("delete_statistics", "delete_user", "select_ids"), params),
             *left,
+            agent_id=EVERY_AGENT,
             kind="batch",
         )
         if not results[-len(left) - 1] and not counted_rows(results[-len(left) :]):

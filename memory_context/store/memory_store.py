@@ -22,6 +22,7 @@ from .items import ReadScope
 from .jobs import Jobs
 from .limits import StoreLimits
 from .location import Location
+from .notes import NotesStore
 from .redact import Copies, Holder
 from .search import (
     Candidate,
@@ -89,6 +90,7 @@ class MemoryStore(ItemStore, StatementStore):
         self.events = EventLog(self._database, self.unwritten)
         self.conversations = ConversationArchive(self._database, self.events, self.jobs)
         self.threads = ThreadStore(self._database, self.conversations)
+        self.notes = NotesStore(self._database)
         self.user_stats = UserStats(self._database)
         self.admin = StoreAdmin(self._database)
         self.secret_rows, self.secret_keys = SecretRows(self._database), secret_keys

@@ -204,6 +204,21 @@ TABLES = [
         session="session_id",
         derived=("key_id", "nonce", "ciphertext"),  # values never travel
     ),
+    Table(
+        name="agent_long_term_memory",
+        record="notes",
+        order={"agent_id": ""},
+        key=("agent_id",),
+        large=("notes",),
+    ),
+    Table(
+        name="agent_long_term_memory_versions",
+        record="notes_version",
+        order={"agent_id": "", "version": -1},
+        key=("agent_id", "version"),
+        large=("notes",),
+        own={"insert_rows": "insert_transferred_notes_versions"},
+    ),
     Table(name="ui_users", record="ui_user", order={"user_id": ""}, key=()),
     Table(
         name="ui_threads",

@@ -1,4 +1,4 @@
-"""Tools for models: store, retrieve, search, list, read the history; on request, forget."""
+"""Tools for models: store, retrieve, search, list, read the history, keep notes; on request, forget."""
 
 from .base import MemoryTool
 from .forget import Confirm, ForgetMemoryTool, ForgetProposal
@@ -12,6 +12,7 @@ from .hosts import (
     register_loaded_host,
 )
 from .items import ReadHistoryArgs, ReadHistoryTool, RetrieveMemoryTool, StoreMemoryTool, retrieve_item
+from .notes import ManageLongTermMemoryArgs, ManageLongTermMemoryTool
 from .prompt_head import (
     INSTRUCTIONS,
     MEMORY_TOOLS,
@@ -39,6 +40,8 @@ __all__ = [
     "Confirm",
     "ForgetMemoryTool",
     "ForgetProposal",
+    "ManageLongTermMemoryArgs",
+    "ManageLongTermMemoryTool",
     "MemoryTool",
     "MemoryToolConfig",
     "MemoryWorkbench",

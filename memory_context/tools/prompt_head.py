@@ -23,6 +23,7 @@ from .base import MemoryTool
 from .forget import Confirm, ForgetMemoryTool
 from .hosts import MemoryToolConfig, ToolHost, config_of
 from .items import ReadHistoryTool, RetrieveMemoryTool, StoreMemoryTool
+from .notes import ManageLongTermMemoryTool
 from .search import QueryMemoryTool, SearchMemoryTool
 
 __all__ = [
@@ -49,6 +50,7 @@ MEMORY_TOOLS: tuple[type[MemoryTool], ...] = (
     ReadHistoryTool,
     SearchMemoryTool,
     QueryMemoryTool,
+    ManageLongTermMemoryTool,
 )
 """The tools of `context.tools()` and `context.workbench()`."""
 

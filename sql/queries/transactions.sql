@@ -18,9 +18,10 @@ SELECT set_config('statement_timeout', %(statement_timeout)s, true),
     set_config('lock_timeout', %(lock_timeout)s, true);
 
 -- name: act_as :exec
--- Become one user until the transaction ends; without this no row is visible. Nor are all rows read for those of one
--- user, which the planner would find cheaper for a user who has a large share of them.
-SELECT memory_context.act_as(%(user_id)s), set_config('enable_seqscan', 'off', true);
+-- Become one user until the transaction ends, and one agent of the user: '' for none, NULL for all. Without this no row is
+-- visible. Nor are all rows read for those of one user, which the planner would find cheaper for a user who has a large share
+-- of them.
+SELECT memory_context.act_as(%(user_id)s, %(agent_id)s), set_config('enable_seqscan', 'off', true);
 
 -- name: set_piece :exec
 -- Keep a piece of a long text until the transaction ends, for the statement that joins the pieces. Returns no row.

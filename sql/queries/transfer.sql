@@ -184,6 +184,25 @@ WITH stored AS (
 )
 SELECT count(*) AS stored FROM stored;
 
+-- name: insert_transferred_notes_versions :one
+-- Former texts of notes that are there, unless these are other notes than those the texts were of.
+WITH stored AS (
+    INSERT INTO memory_context.agent_long_term_memory_versions (
+        user_id, agent_id, version, notes, repeats, operation, written_at, begun_at
+    )
+    SELECT
+        %(user_id)s, one.agent_id, one.version, one.notes, one.repeats, one.operation, one.written_at, one.begun_at
+    FROM jsonb_populate_recordset(NULL::memory_context.agent_long_term_memory_versions, %(records)s::jsonb) AS one
+    JOIN memory_context.agent_long_term_memory AS there
+        ON there.user_id = %(user_id)s
+        AND there.agent_id = one.agent_id
+        AND there.created_at = one.begun_at
+        AND there.version > one.version
+    ON CONFLICT DO NOTHING
+    RETURNING 1
+)
+SELECT count(*) AS stored FROM stored;
+
 -- name: lock_batch_sessions :exec
 -- Wait for whoever is archiving in the sessions of some batches: everybody holds the session first.
 SELECT FROM memory_context.agent_sessions

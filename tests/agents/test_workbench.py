@@ -21,7 +21,14 @@ from tests.support.contexts import check_apart
 from ..context.steps import add_step
 from .scripted import calls, model, report
 
-MEMORY_TOOLS = ["store_memory", "retrieve_memory", "read_history", "search_memory", "query_memory"]
+MEMORY_TOOLS = [
+    "store_memory",
+    "retrieve_memory",
+    "read_history",
+    "search_memory",
+    "query_memory",
+    "manage_long_term_memory",
+]
 OFFERED = ["survey", *MEMORY_TOOLS]
 
 
@@ -86,7 +93,7 @@ async def test_explain_names_the_switch_and_what_stands_before_the_view(store: M
     context.note_agent(system_message=f"Be kind. {context.instructions()}")
     await agent.run(task="Survey owls.")
     seen = await context.explain()
-    assert ("offered", "offload", 5) in [(one.what, one.reason, one.count) for one in seen.decisions]
+    assert ("offered", "offload", 6) in [(one.what, one.reason, one.count) for one in seen.decisions]
     known = seen.offered
     count = context.token_counter.count
     assert known.memory_tools_tokens + known.own_tools_tokens == pytest.approx(

@@ -91,7 +91,7 @@ async def test_mcp_inspector_accepts_every_answer(store: MemoryStore):
         tools = await ask("tools/list")
         read = await ask("resources/read", "--uri", f"memory://{key}")
         prompt = await ask("prompts/get", "--prompt-name", "use_memory", "--prompt-args", "about=lakes")
-    assert len(tools["tools"]) == 5
+    assert len(tools["tools"]) == 6
     assert read["contents"][0]["text"] == "The lake is deep."
     assert prompt["messages"][0]["content"]["text"].endswith("lakes")
 

@@ -139,7 +139,7 @@ async def test_mcp_command_serves_http_until_sigterm(database_url: str):
             assert line, told.decode()
         url = line.decode().split("running on ")[1].split()[0]
         async with over_http(url, "one") as client:
-            assert len((await client.list_tools()).tools) == 5
+            assert len((await client.list_tools()).tools) == 6
             process.send_signal(signal.SIGTERM)
             assert await asyncio.wait_for(process.wait(), 20) == 0
     finally:

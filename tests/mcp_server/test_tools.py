@@ -38,7 +38,8 @@ async def test_server_tools_match_those_of_a_context(store: MemoryStore):
     own = {tool.name: tool for tool in context.tools()}
     async with connected(store) as client:
         offered = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert list(offered) == ["store_memory", "retrieve_memory", "search_memory", "query_memory", "read_history"]
+        names = ["store_memory", "retrieve_memory", "search_memory", "query_memory", "read_history"]
+        assert list(offered) == [*names, "manage_long_term_memory"]
         assert offered.keys() == own.keys()
         for name, tool in offered.items():
             properties = own[name].args_type().model_json_schema()["properties"]
@@ -50,8 +51,9 @@ async def test_server_tools_match_those_of_a_context(store: MemoryStore):
             assert tool.title
             assert tool.description
             assert tool.annotations is not None
-            assert tool.annotations.readOnlyHint == (name != "store_memory")
-            assert (tool.annotations.destructiveHint, tool.annotations.idempotentHint) == (False, True)
+            is_of_notes = name == "manage_long_term_memory"
+            assert tool.annotations.readOnlyHint == (name != "store_memory" and not is_of_notes)
+            assert (tool.annotations.destructiveHint, tool.annotations.idempotentHint) == (is_of_notes, not is_of_notes)
         key = await stored(client, LOG, "the log of the night")
         assert key == await stored(client, LOG, "again")
         await store.flush_index()
@@ -61,6 +63,7 @@ async def test_server_tools_match_those_of_a_context(store: MemoryStore):
             ("search_memory", {"query": "what about the disk?"}),
             ("query_memory", {"type": "custom"}),
             ("retrieve_memory", {"memory_key": "the_log"}),
+            ("manage_long_term_memory", {}),
         ]:
             answer = await own[name].run_json(arguments, CancellationToken())
             assert said(await client.call_tool(name, arguments)) == answer
@@ -114,6 +117,28 @@ async def test_read_only_server_offers_and_runs_no_store_tool(store: MemoryStore
         result = await client.call_tool("store_memory", {"content": "x", "description": "x"})
         assert result.isError
         assert "there are retrieve_memory, search_memory" in said(result)
+
+
+async def test_notes_are_edited_and_read_over_mcp(store: MemoryStore):
+    """With the agent's own names and arguments; what was read in one call may be replaced in a later one."""
+    name = "manage_long_term_memory"
+    async with connected(store) as client:
+        written = await client.call_tool(name, {"operation": "append", "content": "# Work\nOrders is at db1."})
+        assert written.structuredContent == {
+            "notes": "# Work\nOrders is at db1.",
+            "version": 1,
+            "text": "Done: append. The notes have 24 of 32,000 characters now (version 1).",
+        }
+        replaced = {"operation": "replace_section_by_header", "section_header": "Work", "content": "None."}
+        assert not (await client.call_tool(name, replaced)).isError
+        assert "# Work\n\nNone." in said(await client.call_tool(name, {}))
+        missing = await client.call_tool(name, {"operation": "append"})
+        assert (missing.isError, said(missing)) == (True, "Not done: append needs content, which is missing or empty.")
+    async with connected(store, read_only=True) as client:
+        assert "# Work\n\nNone." in said(await client.call_tool(name, {"operation": "read"}))
+        refused = await client.call_tool(name, {"operation": "delete_all_notes"})
+        assert (refused.isError, "only reads" in said(refused)) == (True, True)
+    assert (await store.notes.fetch("alice", "mcp")).version == 2
 
 
 class Person:
@@ -303,7 +328,7 @@ async def test_server_answers_errors_while_store_is_down_and_recovers(
     caplog.set_level(logging.ERROR)
     store = MemoryStore(server.url("comes_later", password="secret"))
     async with connected(store, None) as client:
-        assert len((await client.list_tools()).tools) == 5
+        assert len((await client.list_tools()).tools) == 6
         for name, arguments in [
             ("store_memory", {"content": "x", "description": "x"}),
             ("retrieve_memory", {"memory_key": "x"}),
@@ -361,6 +386,7 @@ NAMES = {
     "search_memory": ["query", "limit", "offset", "type", "source", "tags", "this_session_only"],
     "query_memory": ["related_to", "limit", "offset", "type", "source", "tags"],
     "read_history": ["session_id", "agent_id", "first_message", "first_character"],
+    "manage_long_term_memory": ["operation", "content", "section_header"],
 }
 ODD = st.sampled_from(
     [

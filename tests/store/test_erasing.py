@@ -36,6 +36,7 @@ async def fill(store: MemoryStore, user: str) -> None:
     await memory.forget(forgotten.key)
     await memory.store("not indexed yet")
     memory.trail.note("retrieved", [forgotten.key], "full")
+    await memory.notes.append("notes")
     await store.events.flush(user)
     await archive(store, user, "s", 0)
     await archive(store, user, "gone", 0)

@@ -83,7 +83,7 @@ def test_no_statement_reads_rows_of_other_users(server: Server, crowd_url: str) 
                 if name in ("upsert_memory", "upsert_content") or name in ACROSS_USERS:
                     continue
                 with connection.transaction(force_rollback=True):
-                    connection.execute(load_queries("transactions")["act_as"], {"user_id": user})
+                    connection.execute(load_queries("transactions")["act_as"], {"user_id": user, "agent_id": ""})
                     if name == "rank_by_embedding_nearest":
                         connection.execute(load_queries("search")["set_nearest_scope"], {"ef_search": 400})
                     is_search = file == "search"

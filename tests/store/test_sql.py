@@ -68,7 +68,7 @@ def test_every_statement_can_be_explained_as_the_pool(store: MemoryStore, server
         columns = all_columns(connection)
         for file, name in OF_USERS:
             with connection.transaction(force_rollback=True):
-                connection.execute(load_queries("transactions")["act_as"], {"user_id": "alice"})
+                connection.execute(load_queries("transactions")["act_as"], {"user_id": "alice", "agent_id": None})
                 query = b"EXPLAIN " + statement_of(file, name, columns)
                 plan = "\n".join(row[0] for row in connection.execute(query, params_of(name)).fetchall())
             assert "Seq Scan" not in plan, (name, plan)

@@ -68,7 +68,7 @@ NOTES = tables.Table(
 def notes(sql_copy: SqlCopy) -> Iterator[tables.Table]:
     """The table, in a version of the package that has it."""
     sql_copy.add_migration("9002_pre_notes", MIGRATION)
-    (sql_copy.folder / "queries" / "notes.sql").write_text(QUERIES)
+    (sql_copy.folder / "queries" / "added.sql").write_text(QUERIES)
     tables.TABLES.append(NOTES)
     yield NOTES
     tables.TABLES.remove(NOTES)
@@ -78,7 +78,7 @@ def notes(sql_copy: SqlCopy) -> Iterator[tables.Table]:
 async def store(database_url: str, notes: tables.Table) -> AsyncIterator[MemoryStore]:
     """An open store with notes of alice: one in each of a session, its sub-agent's and another, of which one is old."""
     async with MemoryStore(database_url) as store:
-        insert = load_queries("notes")["insert_note"]
+        insert = load_queries("added")["insert_note"]
         listed = Statement(load_queries("threads")["insert_known_user"], {"user_id": "alice"})
         for number, session in enumerate(("s", "s/scout", "t")):
             age = timedelta(days=100 if session == "t" else 1)

@@ -26,6 +26,7 @@ TABLES = (
     "events",
     "index",
     "jobs",
+    "notes",
     "user_stats",
     "prune",
     "redact",
@@ -68,6 +69,13 @@ ACROSS_USERS = (  # functions of the owner answer these
 
 
 PARAMS: dict[str, Any] = {
+    "notes": "## Work",
+    "operation": "append",
+    "based_on": 0,
+    "repeats": None,
+    "is_erased": False,
+    "kept_versions": 20,
+    "changed": "0",
     "is_shared": True,
     "user_id": "alice",
     "beginning": "k",
@@ -187,6 +195,7 @@ PARAMS: dict[str, Any] = {
     "after_agent_id": "",
     "after_branch": "",
     "after_sequence": -1,
+    "after_version": -1,
     "after_event_id": "00000000-0000-0000-0000-000000000000",
     "after_user_id": "",
     "after_thread_id": "",

@@ -14,7 +14,7 @@ from psycopg.rows import DictRow
 from memory_context.utf8 import escape, escape_json, to_utf8, unescape
 
 from ..connection import Connection, dedicated, driver_errors
-from ..database import Database
+from ..database import EVERY_AGENT, Database
 from ..items import checked_content
 from ..sql import load_migrations, load_queries
 from ..tables import ITEMS, TABLES, Column, Table, columns_of
@@ -42,7 +42,7 @@ async def export_lines(
             connection.allow(database.limits.batch_seconds)
             scope = {"user_id": user_id, "session_id": session_id}
             await _execute(connection, _TRANSACTIONS["begin_snapshot"])
-            await _execute(connection, _TRANSACTIONS["act_as"], scope)
+            await _execute(connection, _TRANSACTIONS["act_as"], {**scope, "agent_id": EVERY_AGENT})
             await _execute(connection, _QUERIES["set_transfer_scope"])
             names = {"names": [table.name for table in TABLES]}
             columns = columns_of(await _execute(connection, _QUERIES["select_columns"], names))

@@ -16,7 +16,7 @@ from typing import IO, Any, Literal, cast
 from memory_context.errors import ConflictError
 from memory_context.utf8 import ESCAPE, is_plain, to_utf8, unescape
 
-from ..database import Database
+from ..database import EVERY_AGENT, Database
 from ..items import imported_origin
 from ..pool import Statement
 from ..sql import load_queries
@@ -224,7 +224,8 @@ async def _compare(
         {"place": place, **{name: line.fields[name] for name in table.compared}} for place, line in enumerate(lines)
     ]
     params = {"user_id": user_id, "records": json.dumps(given)}
-    (rows,) = await database.read(user_id, Statement(table.statement("compare_rows", columns), params), kind="batch")
+    comparison = Statement(table.statement("compare_rows", columns), params)
+    (rows,) = await database.read(user_id, comparison, agent_id=EVERY_AGENT, kind="batch")
     found: dict[int, tuple[str, str]] = {}
     for row in rows:
         if found.get(row["place"], ("",))[0] != "taken":
@@ -258,7 +259,8 @@ async def _store(
     before = [Statement(_QUERIES[name], params) for name in table.before_insert]
     insert = Statement(table.statement("insert_rows", columns), params)
     after = [Statement(_QUERIES[name], params) for name in table.after_insert]
-    results = await database.write(user_id, *before, insert, *after, listed, finish, kind="batch")
+    steps = (*before, insert, *after, listed, finish)
+    results = await database.write(user_id, *steps, agent_id=EVERY_AGENT, kind="batch")
     stored = int(results[len(before)][0]["stored"])
     if stored == len(lines):
         return stored

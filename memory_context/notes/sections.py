@@ -1,0 +1,235 @@
+"""Operations on Markdown notes, as pure functions of texts.
+
+Headers are those of CommonMark at the top level: `# Title`, and underlined ones; none in code, comments, lists or
+quotations. A section reaches to the next header of its rank or a higher one, so it includes its nested sections. Notes
+have line feeds only, no blank lines at their ends, and a blank line between the pieces that an operation joins.
+
+markdown-it-py, not a scanner of our own: fences of any length, in lists and unclosed, comments and underlined headers
+decide where an edit cuts, and it gives the exact lines of each header.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import Literal, get_args
+
+from markdown_it import MarkdownIt
+
+from ..errors import NotesError
+from ..references import one_line
+
+__all__ = ["LIMIT_CHARACTERS", "NotesEdit", "NotesOperation", "Section", "clean", "find_section", "sections_of"]
+
+LIMIT_CHARACTERS = 32_000
+"""The most that the notes of one agent about one user hold."""
+
+NotesOperation = Literal[
+    "overwrite",
+    "append",
+    "prepend",
+    "delete_section_by_header",
+    "replace_section_by_header",
+    "delete_all_notes",
+]
+
+_TAKES: dict[NotesOperation, tuple[str, ...]] = {
+    "overwrite": ("content",),
+    "append": ("content",),
+    "prepend": ("content",),
+    "delete_section_by_header": ("section_header",),
+    "replace_section_by_header": ("section_header", "content"),
+    "delete_all_notes": (),
+}
+_MARKDOWN = MarkdownIt("commonmark").disable("reference")
+_MARKDOWN.core.ruler.enableOnly(["normalize", "block"])
+_HEADER = re.compile(r"(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?", re.DOTALL)
+_PROBE = "# end"
+_LISTED = 30  # headers in an error
+_SHOWN_CHARACTERS = 80  # of a header there
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section by character offsets: its header at `start`, its text from `body`, all of it before `end`.
+
+    Attributes:
+        level: 1 to 6.
+        path: The titles of the sections around it, then its own.
+    """
+
+    level: int
+    start: int
+    body: int
+    end: int
+    path: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        return self.path[-1]
+
+    @property
+    def header(self) -> str:
+        return f"{'#' * self.level} {self.title}"
+
+
+@dataclass(frozen=True)
+class NotesEdit:
+    """One operation with its arguments; `apply` is a pure function.
+
+    Raises:
+        NotesError: The operation is unknown, or an argument is missing or has no meaning; the text says which.
+    """
+
+    operation: NotesOperation
+    content: str | None = None
+    section_header: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.operation not in _TAKES:
+            raise NotesError(
+                f"there is no operation {self.operation!r}; there are {', '.join(get_args(NotesOperation))}"
+            )
+        taken = _TAKES[self.operation]
+        given = [name for name in ("section_header", "content") if (getattr(self, name) or "").strip()]
+        if missing := [name for name in taken if name not in given]:
+            raise NotesError(f"{self.operation} needs {' and '.join(missing)}, which {_is(missing)} missing or empty")
+        if more := [name for name in given if name not in taken]:
+            wanted = " and ".join(taken) or "no argument"
+            raise NotesError(f"{self.operation} takes {wanted}, not {' and '.join(more)}; nothing was changed")
+
+    @property
+    def replaces_all(self) -> bool:
+        return self.operation in ("overwrite", "delete_all_notes")
+
+    def apply(self, text: str) -> str:
+        """Return the notes after this operation.
+
+        Raises:
+            NotesError: There is no such section, or several; the content would swallow what follows it; or the notes
+                would be too long.
+        """
+        text, content = clean(text), clean(self.content or "")
+        _check_length(content)
+        if self.replaces_all:
+            text = _spliced("", 0, 0, content)
+        elif self.operation == "append":
+            text = _spliced(text, len(text), len(text), content)
+        elif self.operation == "prepend":
+            text = _spliced(text, 0, 0, content)
+        else:
+            section = find_section(text, self.section_header or "")
+            if content and not _brings_header(content, section):
+                content = _joined(text[section.start : section.body], content)
+            text = _spliced(text, section.start, section.end, content)
+        _check_length(text)
+        return text
+
+    def removed_from(self, text: str) -> str | None:
+        """Return the part of the notes that it replaces or deletes: "" for none, None for no such section."""
+        if self.replaces_all:
+            return text
+        if self.section_header is None:
+            return ""
+        try:
+            section = find_section(text, self.section_header)
+        except NotesError:
+            return None
+        return clean(text[section.start : section.end])
+
+
+def clean(text: str) -> str:
+    """Return a text with line feeds only, without blank lines at its ends."""
+    lines = re.sub("\r\n?", "\n", text).split("\n")
+    while lines and not lines[-1].strip(" \t"):
+        lines.pop()
+    first = next((number for number, line in enumerate(lines) if line.strip(" \t")), 0)
+    return "\n".join(lines[first:])
+
+
+def sections_of(text: str) -> list[Section]:
+    """Return the sections of clean notes in order, nested ones behind those around them."""
+    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    tokens = _MARKDOWN.parse(text)
+    found: list[Section] = []
+    around: list[Section] = []
+    for opening, inline in pairwise(tokens):
+        if opening.type != "heading_open" or opening.level or opening.map is None:
+            continue
+        level, (first, last) = int(opening.tag[1:]), opening.map
+        around = [one for one in around if one.level < level]
+        path = (*(one.title for one in around), " ".join(inline.content.split()))
+        around.append(Section(level, starts[first], min(starts[last], len(text)), len(text), path))
+        found.append(around[-1])
+    return [_ended(one, found[number + 1 :]) for number, one in enumerate(found)]
+
+
+def find_section(text: str, header: str) -> Section:
+    """Return the one section with a header: `Title`, `## Title`, or `Parent > Title`; case matters only if it must.
+
+    Raises:
+        NotesError: There is none, or several; the text lists the headers.
+    """
+    sections = sections_of(text)
+    written = _HEADER.fullmatch(header.strip())
+    level, title = (len(written[1]), written[2]) if written else (0, header)
+    title = " ".join(title.split())
+    parts = tuple(part.strip().casefold() for part in title.split(" > "))
+    found = [one for one in sections if one.title.casefold() == title.casefold()] or [
+        one for one in sections if tuple(name.casefold() for name in one.path[-len(parts) :]) == parts
+    ]
+    found = [one for one in found if one.level == level] or found
+    found = [one for one in found if one.title == title] or found
+    if len(found) == 1:
+        return found[0]
+    shown = one_line(repr(title), _SHOWN_CHARACTERS)
+    if found:
+        paths = ", ".join(one_line(repr(" > ".join(one.path)), _SHOWN_CHARACTERS) for one in found[:_LISTED])
+        raise NotesError(f"{len(found)} sections are called {shown}: {paths}; name one by its path, such as 'A > B'")
+    headers = ", ".join(one_line(repr(one.header), _SHOWN_CHARACTERS) for one in sections[:_LISTED])
+    more = f" and {len(sections) - _LISTED} more" if len(sections) > _LISTED else ""
+    raise NotesError(f"there is no section {shown}; " + (f"there are {headers}{more}" if headers else "there are none"))
+
+
+def _check_length(text: str) -> None:
+    if len(text) > LIMIT_CHARACTERS:
+        raise NotesError(
+            f"the notes would have {len(text):,} characters and {LIMIT_CHARACTERS:,} is the most; nothing was changed: "
+            "shorten or delete sections that are no longer needed, or write less"
+        )
+
+
+def _ended(section: Section, following: Sequence[Section]) -> Section:
+    end = next((one.start for one in following if one.level <= section.level), section.end)
+    return replace(section, end=end)
+
+
+def _brings_header(content: str, section: Section) -> bool:
+    first = sections_of(content)[:1]
+    return bool(first) and first[0].start == 0 and first[0].level <= section.level
+
+
+def _spliced(text: str, start: int, end: int, content: str = "") -> str:
+    """Replace a range; refuse a content that changes which headers there are around it, such as an open code fence."""
+    result = _joined(text[:start], content, text[end:])
+    beside = sections_of(text)
+    before, after = ([one for one in beside if one.start < start], [one for one in beside if one.start >= end])
+    expected = [one.header for one in (*before, *sections_of(content), *after)]
+    if not _is_read_as(result, expected) and _is_read_as(text, [one.header for one in beside]):
+        raise NotesError(
+            "this would change how the notes around it are read: a code block, comment or list is not closed at its "
+            "end; nothing was changed: close it and send it again"
+        )
+    return result
+
+
+def _is_read_as(text: str, headers: Sequence[str]) -> bool:
+    return [one.header for one in sections_of(_joined(text, _PROBE))] == [*headers, _PROBE]
+
+
+def _joined(*pieces: str) -> str:
+    return "\n\n".join(filter(None, map(clean, pieces)))
+
+
+def _is(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"

@@ -1,0 +1,138 @@
+"""Long-term notes: one text for each user and agent, written conditionally, with its former texts."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from memory_context.utf8 import to_utf8
+
+from .database import EVERY_AGENT, Database
+from .pool import Statement
+from .sql import load_queries
+
+__all__ = [
+    "KEPT_VERSIONS",
+    "AgentNotes",
+    "NotesExtent",
+    "NotesStore",
+    "NotesVersion",
+    "fetch_notes",
+    "notes_channel_key",
+]
+
+KEPT_VERSIONS = 20
+"""Former texts that can be undone to."""
+
+_QUERIES = load_queries("notes")
+_USERS = load_queries("threads")
+
+
+@dataclass(frozen=True)
+class AgentNotes:
+    """The notes of one agent about one user; version 0 means that none were written yet."""
+
+    text: str = ""
+    version: int = 0
+    operation: str = ""
+    updated_at: datetime | None = None
+
+    @classmethod
+    def of(cls, rows: Sequence[Mapping[str, Any]]) -> "AgentNotes":
+        """Return the notes in the rows of `fetch_notes`."""
+        return cls(rows[0]["notes"], rows[0]["version"], rows[0]["operation"], rows[0]["updated_at"]) if rows else cls()
+
+
+@dataclass(frozen=True)
+class NotesVersion:
+    """One version of notes.
+
+    Attributes:
+        repeats: The version whose text it is: its own, or an earlier one after an undo.
+        operation: The operation that wrote it; empty for version 0.
+    """
+
+    version: int
+    text: str
+    repeats: int
+    operation: str
+    written_at: datetime
+
+
+@dataclass(frozen=True)
+class NotesExtent:
+    """An agent with notes about a user."""
+
+    agent_id: str
+    characters: int
+    version: int
+    updated_at: datetime
+
+
+def fetch_notes(user_id: str, agent_id: str) -> Statement:
+    """Return the statement that reads notes, for a transaction that acts as this agent; `AgentNotes.of` its rows."""
+    return Statement(_QUERIES["fetch_notes"], {"user_id": user_id, "agent_id": agent_id})
+
+
+def notes_channel_key(user_id: str, agent_id: str) -> str:
+    """Return the hash that names these notes in notifications, which any login can hear."""
+    return hashlib.sha256(to_utf8(f"memory_context notes\0{user_id}\0{agent_id}")).hexdigest()[:32]
+
+
+class NotesStore:
+    """The notes of all users. An agent's transactions see its own notes only."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def fetch(self, user_id: str, agent_id: str) -> AgentNotes:
+        (rows,) = await self._database.read(user_id, fetch_notes(user_id, agent_id), agent_id=agent_id)
+        return AgentNotes.of(rows)
+
+    async def write(
+        self,
+        user_id: str,
+        agent_id: str,
+        text: str,
+        operation: str,
+        based_on: int,
+        *,
+        repeats: int | None = None,
+        is_erased: bool = False,
+    ) -> tuple[bool, AgentNotes]:
+        """Write notes if version `based_on` is in force; return whether they were, and the notes in force now.
+
+        Args:
+            repeats: The version whose text an undo restores.
+            is_erased: Delete the former texts, too.
+        """
+        params = {
+            "user_id": user_id,
+            "agent_id": agent_id,
+            "notes": text,
+            "operation": operation,
+            "based_on": based_on,
+            "repeats": repeats,
+            "is_erased": is_erased,
+            "kept_versions": KEPT_VERSIONS,
+            "changed": notes_channel_key(user_id, agent_id),
+        }
+        steps = (Statement(_USERS["insert_known_user"], params), Statement(_QUERIES["upsert_notes"], params))
+        _, written, rows = await self._database.write(
+            user_id, *steps, fetch_notes(user_id, agent_id), agent_id=agent_id
+        )
+        return bool(written), AgentNotes.of(rows)
+
+    async def versions(self, user_id: str, agent_id: str) -> list[NotesVersion]:
+        """Return the notes in force and the former texts that are kept, newest first."""
+        params = {"user_id": user_id, "agent_id": agent_id}
+        versions = Statement(_QUERIES["select_notes_versions"], params)
+        (rows,) = await self._database.read(user_id, versions, agent_id=agent_id)
+        return [NotesVersion(text=row.pop("notes"), **row) for row in rows]
+
+    async def agents(self, user_id: str) -> list[NotesExtent]:
+        """Return the user's agents that have notes, last changed first."""
+        agents = Statement(_QUERIES["select_notes_agents"], {"user_id": user_id})
+        (rows,) = await self._database.read(user_id, agents, agent_id=EVERY_AGENT)
+        return [NotesExtent(**row) for row in rows]
