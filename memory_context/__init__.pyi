@@ -34,6 +34,7 @@ from .memory import (
     MemorySnapshot,
     MemoryType,
     Sharing,
+    StatementType,
 )
 from .memory.audit import EventKind
 from .messages import Address, PartKind
@@ -79,9 +80,11 @@ from .store import (
     SessionInfo,
     StoredPassage,
     StoreLimits,
+    Traces,
     Whereabouts,
 )
 from .store.limits import TransactionKind, Waits
+from .store.redact import Copies, Holder
 from .store.secret_rows import KeyProvider, SecretKey, SecretName
 from .store.session_locks import AdvisoryClaims
 from .text import Passage
@@ -123,6 +126,7 @@ __all__ = [
     "ConflictError",
     "ContextPolicy",
     "ContextStats",
+    "Copies",
     "Decided",
     "Decision",
     "Embedder",
@@ -135,6 +139,7 @@ __all__ = [
     "Forgettable",
     "FoundPassage",
     "Hint",
+    "Holder",
     "IndexReport",
     "ItemDamagedError",
     "ItemNotFoundError",
@@ -203,12 +208,14 @@ __all__ = [
     "SessionInfo",
     "SessionKey",
     "Sharing",
+    "StatementType",
     "StoreError",
     "StoreLimits",
     "StoreUnavailableError",
     "StoredPassage",
     "TokenCounter",
     "ToolAnswer",
+    "Traces",
     "TransactionKind",
     "Transcript",
     "TransformError",
