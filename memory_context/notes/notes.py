@@ -115,17 +115,16 @@ class LongTermNotes:
             ConflictError: Another session changed the notes meanwhile.
         """
         self._require_agent()
-        current, *former = await self.versions() or [None]
+        versions = await self.versions()
+        found = [one for one in versions[1:] if one.version == to_version]
         if to_version is None:
-            former = [one for one in former if current is not None and one.version < current.repeats]
-        else:
-            former = [one for one in former if one.version == to_version]
-        if current is None or not former:
+            found = [one for one in versions[1:] if one.version < versions[0].repeats]
+        if not found:
             named = "nothing to undo" if to_version is None else f"no version {to_version} to go back to"
             raise NotesError(f"there is {named}; the last 20 versions are kept")
-        there = former[0]
+        text, repeats, based_on = found[0].text, found[0].repeats, versions[0].version
         is_written, notes = await self._store.write(
-            self._user_id, self.agent_id, there.text, "undo", current.version, repeats=there.repeats
+            self._user_id, self.agent_id, text, "undo", based_on, repeats=repeats
         )
         if not is_written:
             raise ConflictError("the notes were changed by another session just now: read them, then undo again")
