@@ -11,6 +11,7 @@ import pytest
 from memory_context import AgentMemory, ChatMessage, MemoryCriteria, MemoryStore
 from memory_context.identifiers import SessionKey
 from memory_context.store import NewBatch, NewItem, ThreadElement, ThreadStep, tables
+from memory_context.store.secret_rows import SealedSecret
 from tests.conftest import Server, StartPython, database_of
 from tests.embeddings.fakes import FakeEmbedder
 from tests.support.rows import row_counts
@@ -37,6 +38,7 @@ async def fill(store: MemoryStore, user: str) -> None:
     await memory.store("not indexed yet")
     memory.trail.note("retrieved", [forgotten.key], "full")
     await memory.notes.append("notes")
+    await store.secret_rows.upsert(user, [SealedSecret("token", "", "key", bytes(12), b"sealed")])
     await store.events.flush(user)
     await archive(store, user, "s", 0)
     await archive(store, user, "gone", 0)
