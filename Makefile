@@ -51,10 +51,10 @@ chainlit: $(VENV)/.for-samples,chainlit
 	@cd "$(ROOT)" && "$(BIN)/python" -m samples.chainlit_web --port $(PORT)
 
 test: $(VENV)/.for-dev
-	@cd "$(ROOT)" && "$(BIN)/python" -m pytest -n $(PYTEST_WORKERS)
+	@cd "$(ROOT)" && "$(BIN)/python" -m pytest -n $(PYTEST_WORKERS) --dist worksteal
 
 quick: $(VENV)/.for-dev
-	@cd "$(ROOT)" && MEMORY_CONTEXT_EXAMPLES=5 "$(BIN)/python" -m pytest -n $(PYTEST_WORKERS) $(QUICK)
+	@cd "$(ROOT)" && MEMORY_CONTEXT_EXAMPLES=5 "$(BIN)/python" -m pytest -n $(PYTEST_WORKERS) --dist worksteal $(QUICK)
 
 # apart from the environment of the tests, and without what the two packages would pull in
 live: $(VENV)/.for-dev

@@ -42,7 +42,9 @@ def _source() -> str:
     """Return the source of the standard library, without its tests: some 10 MB."""
     folder = Path(sysconfig.get_paths()["stdlib"])
     left_out = {"site-packages", "test", "tests", "idlelib", "__pycache__"}
-    files = sorted(path for path in folder.rglob("*.py") if left_out.isdisjoint(path.relative_to(folder).parts))
+    parts = [part for part in folder.iterdir() if part.name not in left_out]  # site-packages may have 20,000 files
+    files = sorted(path for part in parts for path in ([part] if part.suffix == ".py" else part.rglob("*.py")))
+    files = [path for path in files if left_out.isdisjoint(path.relative_to(folder).parts)]
     return "".join(path.read_text(encoding="utf-8", errors="replace") for path in files).replace("\0", "")
 
 

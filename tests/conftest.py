@@ -31,6 +31,8 @@ from .support.processes import ForkedPython, Forks
 REPOSITORY = Path(__file__).parents[1]
 SHARED_SERVER_ENV = "MEMORY_CONTEXT_TEST_SERVER"
 """Folder of a running server to use instead, with `server.json`; whoever names it drops what the tests leave there."""
+LONG_RUNS = ("test_stories.py", "test_lasting.py", "test_page.py", "test_benchmarks.py", "test_table.py")
+"""Modules whose tests are run first."""
 SWITCHED_OFF = ("fsync", "synchronous_commit", "full_page_writes", "autovacuum")
 """Settings of a server for tests: nothing of it outlives them, and its plans do not depend on when it looked."""
 
@@ -49,10 +51,25 @@ settings.register_profile(
 settings.load_profile("suite")
 
 
+gc.disable()  # until all is collected: importing and collecting make objects that stay
+
+
 def pytest_collection_finish() -> None:
     """Keep thousands of collected tests and imported modules out of the garbage collector's rounds."""
     gc.collect()
     gc.freeze()
+    gc.enable()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Two workers more than there are cores: tests wait for servers, browsers and limits two fifths of their time."""
+    return (os.cpu_count() or 1) + 2
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that wait for browsers and limits come first, so that short ones fill the time of other workers."""
+    items.sort(key=lambda item: LONG_RUNS.index(name) if (name := item.path.name) in LONG_RUNS else len(LONG_RUNS))
 
 
 @dataclass(frozen=True)
@@ -87,17 +104,30 @@ def needs(program: str, folder: Path | None = None) -> str:
     return path
 
 
+async def migrate(url: str) -> None:
+    """Make or update the schema of a database."""
+    async with MemoryStore(url):
+        pass
+
+
+def copy_server(used: Path, folder: Path) -> None:
+    """Copy the files of a stopped embedded server."""
+    subprocess.run(["cp", "-a", str(used / "postgres"), str(folder)], check=True)
+
+
 def database_of(url: str) -> str:
     """Return the name of an address's database."""
     return str(conninfo_to_dict(url)["dbname"])
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """The server of this process, which begins as a copy of `used_home`; or a shared one."""
     if shared := os.environ.get(SHARED_SERVER_ENV):
         yield Server(Path(shared), json.loads((Path(shared) / "server.json").read_text()))
         return
     folder = Path(tempfile.mkdtemp(prefix="mc-", dir="/tmp"))  # sockets need a short path
+    copy_server(request.getfixturevalue("used_home"), folder)
     server = Server(folder, embedded.start(folder))
     for setting in SWITCHED_OFF:
         server.execute(f"ALTER SYSTEM SET {setting} = off")
@@ -112,13 +142,8 @@ def server() -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def template(server: Server) -> str:
     """The name of a database with the schema in it."""
-
-    async def migrate() -> None:
-        async with MemoryStore(server.url("template_migrated")):
-            pass
-
     server.execute("CREATE DATABASE template_migrated")
-    asyncio.run(migrate())
+    asyncio.run(migrate(server.url("template_migrated")))
     return "template_migrated"
 
 
@@ -197,11 +222,6 @@ async def store(database_url: str) -> AsyncIterator[MemoryStore]:
 def used_home() -> Iterator[Path]:
     """A folder in which the embedded server was set up, with the schema, and has stopped: setting up takes seconds."""
     folder = Path(tempfile.mkdtemp(prefix="mc-used-", dir="/tmp"))
-
-    async def migrate(url: str) -> None:
-        async with MemoryStore(url):
-            pass
-
     asyncio.run(migrate(make_conninfo(**embedded.start(folder))))
     embedded.stop(folder)
     yield folder
@@ -222,7 +242,7 @@ def new_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def home(used_home: Path, new_home: Path) -> Path:
     """A folder that was used before, by somebody else."""
-    subprocess.run(["cp", "-a", str(used_home / "postgres"), str(new_home)], check=True)
+    copy_server(used_home, new_home)
     return new_home
 
 
