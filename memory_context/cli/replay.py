@@ -1,7 +1,6 @@
 """Model calls of a session and their costs, replayed from its archive. Reads no content, writes nothing.
 
-Prices, and early placeholders of results, are not archived: defaults stand in. Archives of earlier versions lack some
-lengths (`Replay.reservations`).
+Prices, and early placeholders of results, are not archived: defaults stand in. `Replay.reservations` names omissions.
 """
 
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from ..tokens import default_token_counter
 from ..transcript import (
     Decision,
     ExpansionShown,
+    FirstViewChosen,
     PartOffloaded,
     Transcript,
     ViewShown,
@@ -59,7 +59,6 @@ class Replay:
         stats: Sums over calls and decisions, and the calls of the light model.
         transcript: Messages and decisions, without texts kept only in the store.
         views: The last two views.
-        assumed_excerpts: First excerpts counted with their limit.
         lost_expansions: Opened texts not counted, as they were withdrawn before archiving.
         unread_batches: Numbers of batches from the first damaged or missing one on.
     """
@@ -68,7 +67,6 @@ class Replay:
     stats: ContextStats
     transcript: Transcript
     views: tuple[View, View]
-    assumed_excerpts: int = 0
     lost_expansions: int = 0
     unread_batches: tuple[int, ...] = ()
 
@@ -76,8 +74,6 @@ class Replay:
     def reservations(self) -> list[str]:
         """Sentences on omissions from the figures; empty if they are exact."""
         said: list[str] = []
-        if self.assumed_excerpts:
-            said.append(f"first excerpts that are counted with their limit: {self.assumed_excerpts}")
         if self.lost_expansions:
             said.append(f"opened texts that are not counted, as they were not archived in time: {self.lost_expansions}")
         if self.unread_batches:
@@ -102,7 +98,6 @@ def replay(archived: Archived, policy: ContextPolicy) -> Replay:
         stats=watcher.meter.stats(transcript, 0),
         transcript=transcript,
         views=watcher.meter.views,
-        assumed_excerpts=watcher.assumed_excerpts,
         lost_expansions=watcher.lost_expansions,
         unread_batches=tuple(batch.sequence for batch in archived.batches[len(batches) :]),
     )
@@ -130,18 +125,16 @@ class _Watcher:
 
     def __init__(self, policy: ContextPolicy) -> None:
         self.calls: list[ModelCall] = []
-        self.assumed_excerpts = 0
         self.lost_expansions = 0
         self._mark: Literal["", "compaction", "fold"] = ""
         self.meter = UsageMeter(Transcript(), policy)
-        self._policy = policy
         self._renderer = Renderer(policy, default_token_counter())
 
     def watch(self, transcript: Transcript, decision: Decision) -> None:
         match decision:
             case ViewShown():
                 self._add_call(transcript, self._renderer.render(transcript))
-            case PartOffloaded():
+            case PartOffloaded() | FirstViewChosen():
                 self._restore_first_view(transcript, decision)
             case ExpansionShown(opened=opened, tokens=0) if opened:
                 self.lost_expansions += 1
@@ -152,7 +145,7 @@ class _Watcher:
                 elif changes.get("compactions"):
                     self._mark = self._mark or "compaction"
 
-    def _restore_first_view(self, transcript: Transcript, decision: PartOffloaded) -> None:
+    def _restore_first_view(self, transcript: Transcript, decision: PartOffloaded | FirstViewChosen) -> None:
         """Count a result's first tokens; its excerpt or headline may be gone."""
         if decision.position < transcript.first:
             return
@@ -162,9 +155,6 @@ class _Watcher:
         if stored is None or not stored.refs or stored.excerpt is not None or was_read_whole or not part.is_result:
             return
         tokens = stored.excerpt_tokens
-        if not tokens and part.tokens > self._policy.result_limit_tokens:  # archived by an earlier version
-            tokens = min(part.tokens, self._policy.excerpt_limit_tokens)
-            self.assumed_excerpts += 1
         if 0 < tokens < part.tokens:  # else it was shown whole
             part.stored = replace(stored, excerpt="", excerpt_tokens=tokens)
             transcript[decision.position].touch()

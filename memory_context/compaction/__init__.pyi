@@ -1,6 +1,6 @@
 from .analyzers.wrapper import unwrapped
 from .compactor import Analysis, Analyzer, Compacted, Compactor, Hint, Result
-from .compose import analyze_anything, composed
+from .compose import Reading, analyze_anything, composed
 from .excerpt import ELISION_TOKENS, FIRST_ELISION_TOKENS, Label, Passage, excerpt, render_passages
 from .registry import CompactFunction, Compactors, contract_violation
 from .summary_prompt import (
@@ -29,6 +29,7 @@ __all__ = [
     "Hint",
     "Label",
     "Passage",
+    "Reading",
     "Result",
     "analyze_anything",
     "check_summary_prompt",

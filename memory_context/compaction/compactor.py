@@ -1,8 +1,8 @@
 """The contract of compactors: input and output values, without any framework's types."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..tokens import TokenCounter, default_token_counter
 from .excerpt import Label, Passage
@@ -32,6 +32,7 @@ class Result:
         is_error: Framework's flag; None if unknown.
         token_count: 0 if unknown.
         duration_seconds: From call message to result; None without a call.
+        readings: What built-in compactors found out, so that one object is analysed once.
     """
 
     content: str = field(repr=False)
@@ -40,6 +41,7 @@ class Result:
     is_error: bool | None = None
     token_count: int = 0
     duration_seconds: float | None = None
+    readings: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any], init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any, cast
 
@@ -22,7 +22,7 @@ from .excerpt import ELISION_TOKENS, Label, excerpt
 from .names import is_name, ranked_names, reads_as_order, stands_whole
 from .outliers import telling_lines
 
-__all__ = ["analyze_anything", "composed"]
+__all__ = ["Reading", "analyze_anything", "composed"]
 
 FACTS_SHARE = 0.2
 """Share of a result's own tokens: short results keep fewer facts."""
@@ -66,40 +66,56 @@ def analyze_anything(result: Result) -> Analysis:
     return Analysis(f"{size}: {first}" if is_telling else size)
 
 
-def composed(result: Result, analysis: Analysis, hint: Hint, inner: Unwrapped | None = None) -> Compacted:
-    """Return the compacted result within the limits of the hint.
+class Reading:
+    """A result and what was found out about it, each part when it is first asked for.
 
     Args:
         analysis: Of the unwrapped text.
         inner: That text, if already unwrapped.
     """
-    inner = inner or unwrapped(result.content)
-    outcome = "failed" if _has_failed(result, analysis, inner) else "succeeded"
-    telling = telling_lines(inner.text, is_known=bool(analysis.facts))
-    passages = _excerpt(result, telling, hint, inner)
-    shown = "\n".join(result.content[one.start : one.end] for one in passages or ())
-    return Compacted(
-        status=f"{one_line(result.source, 60)} {outcome}.",
-        description=_description(result, analysis, inner),
-        facts=_facts(result, analysis, hint, shown, inner, telling),
-        excerpt=passages,
-        labels=_labels(inner) if passages else (),
-    )
+
+    def __init__(self, result: Result, analysis: Analysis, inner: Unwrapped | None = None) -> None:
+        self.result = result
+        self.analysis = analysis
+        self.inner = inner or unwrapped(result.content)
+
+    @cached_property
+    def telling(self) -> list[Passage]:
+        return telling_lines(self.inner.text, is_known=bool(self.analysis.facts))
+
+    @cached_property
+    def labels(self) -> list[Label]:
+        definitions = list(islice(definitions_in(self.inner.text), _LABELS))
+        placed = self.inner.outside([Passage(one.start, one.end) for one in definitions])
+        return [(passage, one.signature) for passage, one in zip(placed, definitions, strict=True)]
+
+    @cached_property
+    def status(self) -> str:
+        outcome = "failed" if _has_failed(self.result, self.analysis, self.inner) else "succeeded"
+        return f"{one_line(self.result.source, 60)} {outcome}."
+
+    @cached_property
+    def description(self) -> str:
+        return _description(self.result, self.analysis, self.inner)
 
 
-def _labels(inner: Unwrapped) -> list[Label]:
-    definitions = list(islice(definitions_in(inner.text), _LABELS))
-    placed = inner.outside([Passage(one.start, one.end) for one in definitions])
-    return [(passage, one.signature) for passage, one in zip(placed, definitions, strict=True)]
+def composed(reading: Reading, hint: Hint) -> Compacted:
+    """Return the compacted result within the limits of the hint."""
+    content = reading.result.content
+    passages = _excerpt(reading, hint)
+    shown = "\n".join(content[one.start : one.end] for one in passages or ())
+    facts = _facts(reading, hint, shown) if hint.facts_limit_tokens > 0 else ""
+    return Compacted(reading.status, reading.description, facts, passages, reading.labels if passages else ())
 
 
-def _excerpt(result: Result, landmarks: Sequence[Passage], hint: Hint, inner: Unwrapped) -> list[Passage] | None:
+def _excerpt(reading: Reading, hint: Hint) -> list[Passage] | None:
+    result, inner = reading.result, reading.inner
     content, limit = result.content, hint.excerpt_limit_tokens
     if limit <= 0 or not hint.counter.is_over(content, limit):
         return None
     words = f"{hint.said}\n{hint.task}"[:_RANKED_WORDS]
     choose = partial(excerpt, counter=hint.counter, words=words)
-    room = limit
+    landmarks, room = reading.telling, limit
     for _ in range(_TRIES if inner.is_wrapped else 0):
         whole = not hint.counter.is_over(inner.text, room)
         chosen = [Passage(0, len(inner.text))] if whole else choose(inner.text, room, landmarks=landmarks)
@@ -112,15 +128,12 @@ def _excerpt(result: Result, landmarks: Sequence[Passage], hint: Hint, inner: Un
     return choose(content, limit, token_count=result.token_count, landmarks=inner.outside(landmarks))
 
 
-def _facts(
-    result: Result, analysis: Analysis, hint: Hint, shown: str, inner: Unwrapped, telling: Sequence[Passage]
-) -> str:
+def _facts(reading: Reading, hint: Hint, shown: str) -> str:
     """Return lines and names that neither view nor excerpt shows."""
-    if hint.facts_limit_tokens <= 0:
-        return ""
+    result, analysis, inner = reading.result, reading.analysis, reading.inner
     limit = min(hint.facts_limit_tokens, max(int(result.token_count * FACTS_SHARE), LEAST_FACTS_TOKENS))
     limit -= _QUOTATION_TOKENS
-    told = [one_line(inner.text[one.start : one.end], _LINE_LIMIT) for one in telling[:TELLING_LINES]]
+    told = [one_line(inner.text[one.start : one.end], _LINE_LIMIT) for one in reading.telling[:TELLING_LINES]]
     room = max(int(limit * TELLING_SHARE), min(limit, LEAST_TELLING_TOKENS))
     lines = _lines_within([line for line in told if line not in shown], room, hint.counter)
     left = int(limit * LINES_SHARE) - hint.counter.count("\n".join(lines))

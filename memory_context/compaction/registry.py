@@ -15,7 +15,7 @@ from ..credentials import masked_in_place, without_padding
 from .analyzers import BUILT_IN
 from .analyzers.wrapper import unwrapped
 from .compactor import Analysis, Analyzer, Compacted, Compactor, Hint, Result
-from .compose import analyze_anything, composed
+from .compose import Reading, analyze_anything, composed
 from .excerpt import FIRST_ELISION_TOKENS
 
 __all__ = ["CompactFunction", "Compactors", "contract_violation"]
@@ -25,6 +25,7 @@ _logger = logging.getLogger("memory_context")
 CompactFunction = Callable[[Result, Hint], Compacted]
 _Given = TypeVar("_Given", bound="Compactor | CompactFunction")
 _Answer = TypeVar("_Answer")
+_MASKED = "masked"
 _SECONDS = 2.0
 """Timeout of a registered compactor."""
 _STATUS_LIMIT_CHARACTERS = 300
@@ -101,12 +102,13 @@ class Compactors:
 
         Masking keeps the length of credentials, so passage offsets stay valid.
         """
-        if hint.masks_credentials:
-            result = replace(
-                result, content=masked_in_place(result.content), arguments=masked_in_place(result.arguments)
-            )
-            return _without_padding(self._compacted(result, hint))
-        return self._compacted(result, hint)
+        if not hint.masks_credentials:
+            return self._compacted(result, hint)
+        masked = result.readings.get(_MASKED)
+        if masked is None:
+            content, arguments = masked_in_place(result.content), masked_in_place(result.arguments)
+            masked = result.readings[_MASKED] = replace(result, content=content, arguments=arguments)
+        return _without_padding(self._compacted(masked, hint))
 
     def _compacted(self, result: Result, hint: Hint) -> Compacted:
         for one in tuple(self._registered):
@@ -114,8 +116,7 @@ class Compactors:
             if compacted is not None:
                 return compacted
         try:
-            inner = unwrapped(result.content)
-            return composed(result, self._analyze(replace(result, content=inner.text)), hint, inner)
+            return composed(self._reading(result), hint)
         except Exception as error:
             self._complain("the built-in compactor", error)
             outcome = "failed" if result.is_error else "succeeded"
@@ -148,8 +149,16 @@ class Compactors:
             return replace(compacted, excerpt=None)
         if compacted.excerpt is not None:
             return compacted
-        generic = composed(result, analyze_anything(result), replace(hint, facts_limit_tokens=0))
+        generic = composed(Reading(result, analyze_anything(result)), replace(hint, facts_limit_tokens=0))
         return replace(compacted, excerpt=generic.excerpt)
+
+    def _reading(self, result: Result) -> Reading:
+        reading = result.readings.get(self._analyzers)
+        if reading is None:
+            inner = unwrapped(result.content)
+            analysis = self._analyze(replace(result, content=inner.text))
+            reading = result.readings[self._analyzers] = Reading(result, analysis, inner)
+        return reading
 
     def _analyze(self, result: Result) -> Analysis:
         for analyze in self._analyzers:

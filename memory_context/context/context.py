@@ -1,8 +1,9 @@
 """MemoryContext: the drop-in context of an AutoGen agent. It only wires the parts together.
 
 add_message:   transcript.deliver -> archiver.schedule_flush (batches) -> offloader.settle (measure, compact, store)
-               -> facts.choose -> budget.plan (decide) -> expander.start (decide, read)
-get_messages:  expander.apply_decision -> facts.choose -> offloader.measure -> budget.fit (decide) -> copies
+               -> chooser.choose_facts -> budget.plan (decide) -> expander.start (decide, read)
+get_messages:  expander.apply_decision -> chooser.choose_facts, choose_first_views -> offloader.measure
+               -> budget.fit (decide) -> copies
 a new session, load_state, the archive of a known session at first use: ResumedSession -> _attach
 """
 
@@ -123,9 +124,9 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         self._append(message)
         with self._guard.step("storing and opening what this message holds and asks for"):
             await self._store_pending()
-            await self._parts.facts.choose()
+            await self._parts.chooser.choose_facts()
             await self._measure()  # other tasks may have added messages
-            self._parts.budget.plan(self._parts.transcript, self._parts.facts.is_held)
+            self._parts.budget.plan(self._parts.transcript, self._parts.chooser.is_held)
             self._parts.expander.start()
 
     async def get_messages(self) -> list[LLMMessage]:
@@ -136,16 +137,17 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
             await self._session.ensure_loaded()
             await self._hide_secrets()
             await self._parts.expander.apply_decision()
-            await self._parts.facts.choose()
             await self._prompt_head.look(self.agent_memory, self.transcript.state)
+            await self._parts.chooser.choose_facts()
+            await self._parts.chooser.choose_first_views()
         await self._measure()  # last: no await follows, except long excerpts, which restart
         self._session.note_missing_history(self.token_counter)
         parts = self._parts
-        view = await parts.budget.fit_off_loop(parts.transcript, parts.facts.is_held, self._measure)
+        view = await parts.budget.fit_off_loop(parts.transcript, parts.chooser.is_held, self._measure)
         if parts is not self._parts or self._forgotten:
             return await self.get_messages()
         if parts.summariser.record():
-            view = parts.budget.fit(parts.transcript, parts.facts.is_held)
+            view = parts.budget.fit(parts.transcript, parts.chooser.is_held)
         self._prompt_head.record(parts.transcript)
         if parts.transcript.end > parts.transcript.state.shown or parts.transcript.state.unseen:
             parts.transcript.decide(transcript.ViewShown(parts.transcript.end))

@@ -48,7 +48,7 @@ class Parts:
         self.summariser = offload.Summariser(transcript, agent_memory, *limits, models.summaries, models.decisions)
         compact = (*limits, compactors, inputs, self.summariser)
         self.offloader = offload.Offloader(transcript, agent_memory, *compact)
-        self.facts = offload.FactSelector(transcript, *compact)
+        self.chooser = offload.TextChooser(transcript, *compact)
         self.expander = expansion.Expander(
             transcript,
             agent_memory,
@@ -81,7 +81,7 @@ class Parts:
         return is_done
 
     def note_tools(self) -> None:
-        self.expander.agent_has_tools = self.offloader.agent_has_tools = True
+        self.expander.agent_has_tools = self.chooser.agent_has_tools = True
 
     def cancel(self) -> None:
         """Drop pending work; new parts take over."""

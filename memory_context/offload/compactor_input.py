@@ -1,5 +1,8 @@
 """The input of compactors: a result and a hint on the agent's work, without AutoGen's types."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from autogen_core.models import AssistantMessage
 
 from ..compaction import Hint, Result, unwrapped
@@ -7,13 +10,15 @@ from ..messages import results_of, source_of, texts_of
 from ..policy import ContextPolicy
 from ..text import is_document
 from ..tokens import TokenCounter
-from ..transcript import Entry, Part, RunningSums, Transcript
+from ..transcript import Entry, Part, PartId, RunningSums, Transcript
 
 __all__ = ["CompactorInput", "KnownText"]
 
 _KNOWN_CHARACTERS = 400_000
 _SAID_CHARACTERS = 8_000
 _TASK_CHARACTERS = 16_000
+_MOST_RESULTS = 64
+"""Results with an analysis: more unanswered ones are analysed again."""
 
 _EXCERPT_OVERHEAD_TOKENS = 115
 """Room in a first view for the status, the placeholder and the line above an excerpt."""
@@ -31,36 +36,53 @@ class CompactorInput:
         self._policy = policy
         self._counter = counter
         self._known = KnownText(transcript, policy)
+        self._results: dict[PartId, Result] = {}
 
-    def read(
-        self, entry: Entry, part: Part, text: str, *, is_answered: bool, names_key: bool = False
-    ) -> tuple[Result, Hint]:
-        """Return a result and a hint on the agent's work.
+    def for_item(self, entry: Entry, part: Part, text: str) -> tuple[Result, Hint]:
+        """Return the input of status and description; with facts if no view shows more than a placeholder."""
+        result = self._result(entry, part, text)
+        is_placeholder = self._policy.first_view_of(result.source) == "placeholder"
+        return result, self._hint(entry, self._policy.compaction.facts_limit_tokens if is_placeholder else 0)
+
+    def for_first_view(self, entry: Entry, part: Part, text: str, *, names_key: bool) -> tuple[Result, Hint]:
+        """Return the input of a first view; its excerpt limit is 0 for a result that is shown whole.
 
         Args:
-            is_answered: Ask for the facts that stay for good, else for an excerpt of a long part.
             names_key: A line above a whole first view counts towards its limit.
         """
         result = self._result(entry, part, text)
-        excerpt_limit = 0 if is_answered else self._excerpt_limit(result, names_key)
-        facts_limit = self._policy.compaction.facts_limit_tokens
-        if excerpt_limit:
-            facts_limit = min(facts_limit, int(excerpt_limit * _FACTS_SHARE_OF_EXCERPT))
-            excerpt_limit = max(excerpt_limit - facts_limit - _EXCERPT_OVERHEAD_TOKENS, 1)
-        elif not is_answered and self._policy.first_view_of(result.source) != "placeholder":
-            facts_limit = 0
-        position = entry.position
-        hint = Hint(
-            task=self._task()[:_TASK_CHARACTERS],
-            said=self._said(range(position - 1, self._transcript.state.start - 1, -1)),
-            answer=self._said(range(position + 1, self._transcript.end)) if is_answered else "",
+        limit = self._excerpt_limit(result, names_key)
+        facts_limit = min(self._policy.compaction.facts_limit_tokens, int(limit * _FACTS_SHARE_OF_EXCERPT))
+        return result, self._hint(entry, facts_limit, limit and max(limit - facts_limit - _EXCERPT_OVERHEAD_TOKENS, 1))
+
+    def for_facts(self, entry: Entry, part: Part, text: str) -> tuple[Result, Hint]:
+        """Return the input of the facts that stay for good."""
+        answer = self._said(range(entry.position + 1, self._transcript.end))
+        hint = self._hint(entry, self._policy.compaction.facts_limit_tokens)
+        return self._result(entry, part, text), replace(hint, answer=answer)
+
+    def may_be_long(self, entry: Entry, part: Part) -> bool:
+        """Return whether a result may exceed the limit of a whole first view, without reading it."""
+        source = entry.tool_of(part.address)
+        limit = self._policy.whole_limit_tokens(source, lambda: False)
+        return self._policy.first_view_of(source) == "excerpt" or part.tokens > limit
+
+    def forget(self, parts: Iterable[PartId]) -> None:
+        """Drop what was found out about these results."""
+        for part in parts:
+            self._results.pop(part, None)
+
+    def _hint(self, entry: Entry, facts_limit: int, excerpt_limit: int = 0) -> Hint:
+        position, is_read = entry.position, facts_limit or excerpt_limit
+        return Hint(
+            task=self._task()[:_TASK_CHARACTERS] if is_read else "",
+            said=self._said(range(position - 1, self._transcript.state.start - 1, -1)) if is_read else "",
             known=str(self._known) if facts_limit else "",
             facts_limit_tokens=facts_limit,
             excerpt_limit_tokens=excerpt_limit,
             counter=self._counter,
             masks_credentials=self._policy.mask_credentials,
         )
-        return result, hint
 
     def _excerpt_limit(self, result: Result, names_key: bool) -> int:
         """Return tokens; 0 for a result that can be shown whole."""
@@ -72,6 +94,15 @@ class CompactorInput:
         return 0 if is_whole else policy.excerpt_limit_tokens
 
     def _result(self, entry: Entry, part: Part, text: str) -> Result:
+        """Return the result of a part, always the same until it is forgotten: it carries its analysis."""
+        part_id = entry.position, part.address
+        if (result := self._results.get(part_id)) is None or result.content != text:
+            if len(self._results) >= _MOST_RESULTS:
+                self._results.pop(next(iter(self._results)))
+            result = self._results[part_id] = self._new_result(entry, part, text)
+        return result
+
+    def _new_result(self, entry: Entry, part: Part, text: str) -> Result:
         tool = entry.tool_of(part.address)
         if part.address.kind != "result":
             return Result(text, tool, token_count=part.tokens)

@@ -39,7 +39,6 @@ class Offloader:
 
     Attributes:
         transactions: Number of transactions that stored something.
-        agent_has_tools: The agent finds keys by memory tools, so by default no line names them.
     """
 
     write_order = 0
@@ -68,7 +67,7 @@ class Offloader:
         self._storing = Background[bool]("memory_context offload")
         self._breaker = Breaker(policy.store_retry_seconds)
         self._outages = outages_of(memory.memory_store)
-        self.transactions, self.agent_has_tools = 0, False
+        self.transactions = 0
         self._buffers = memory.memory_store.unwritten
         for entry in transcript.entries():
             if entry.parts is None:
@@ -247,11 +246,8 @@ class Offloader:
 
     async def _packed(self, entries: Sequence[Entry]) -> list[_Packed]:
         """Pack large parts; those that cannot be packed stay inline."""
-        names_key = self._names_keys
         work = [
-            (entry, part, text, self._inputs.read(entry, part, text, is_answered=False, names_key=names_key))
-            if part.is_result
-            else (entry, part, text, None)
+            (entry, part, text, self._inputs.for_item(entry, part, text) if part.is_result else None)
             for entry in entries
             for part, text in self._large_parts(entry)
         ]
@@ -280,23 +276,15 @@ class Offloader:
         self.transactions += 1
         for entry, part, items in packed:
             own = [next(refs) for _ in items]
-            stored = await self._packer.keep(entry, part, items, own, names_key=self._names_keys)
-            if stored.headline and entry.position < self._transcript.state.shown:
-                # a view without it is in the prompt cache
-                stored = await self._packer.keep(entry, part, items, own, names_key=False)
+            stored = self._packer.keep(entry, part, items, own)
             self._transcript.decide(PartOffloaded(entry.position, part.address, stored))
             self._summarise(entry, part, items[0].item.content)
-
-    @property
-    def _names_keys(self) -> bool:
-        return self._policy.names_first_view(self.agent_has_tools)
 
     def _summarise(self, entry: Entry, part: Part, text: str) -> None:
         if self._summariser is None or part.stored is None or not self._summariser.wants(part):
             return
         try:
-            is_answered = entry.position < self._transcript.state.consumed
-            given = self._inputs.read(entry, part, text, is_answered=is_answered)
+            given = self._inputs.for_facts(entry, part, text)
             self._summariser.consider(entry, part, *given, part.stored.refs[0].key)
         except Exception as error:
             _logger.warning("message %d is not summarised: %s", entry.position + 1, error)

@@ -3,24 +3,24 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 from autogen_core.models import AssistantMessage, UserMessage
 
-from ..compaction import Compacted, Compactors, Hint, Result, render_passages
+from ..compaction import Compacted, Compactors, Hint, Result
 from ..credentials import masked
 from ..memory import NewItem
 from ..messages import calls_of, long_strings, replace_strings, results_of, source_of
 from ..policy import ContextPolicy
-from ..references import QUOTATION, MemoryRef, shorten
+from ..references import MemoryRef, shorten
 from ..store import Origin
-from ..tokens import TokenCounter, count_off_loop
+from ..tokens import TokenCounter
 from ..transcript import Entry, Part, StoredPart
+from .chooser import compacted_text
 
-__all__ = ["PackedItem", "Packer", "compacted_text", "result_type"]
+__all__ = ["PackedItem", "Packer", "result_type"]
 
-_STATUS_LIMIT = 300
 _ARGUMENTS_CHARACTERS = 2_000  # of a call, kept in its result's metadata
 _BEGINNING_CHARACTERS = 4_000  # searched for credentials before a description is cut from it
 
@@ -72,38 +72,17 @@ class Packer:
             source = f"{source}_thought"
         return [self._pack_text(entry, part, text, what, source, part.tokens)]
 
-    async def keep(
-        self, entry: Entry, part: Part, packed: Sequence[PackedItem], refs: Sequence[MemoryRef], *, names_key: bool
-    ) -> StoredPart:
-        """Return the record of a part whose items are committed."""
+    def keep(self, entry: Entry, part: Part, packed: Sequence[PackedItem], refs: Sequence[MemoryRef]) -> StoredPart:
+        """Return the record of a part whose items are committed, without a first view."""
         if part.address.kind == "arguments":
             short = {
                 one.pointer: f"{ref.render()} {_SHORTENED_AFTERWARDS}" for one, ref in zip(packed, refs, strict=True)
             }
             return self.stored(refs, replace_strings(entry.text(part.address) or "{}", short))
-        content, kept, ref = packed[0].item.content, packed[0].compacted, refs[0]
-        compacted = compacted_text(kept, ref)
-        if kept.excerpt is None:
-            stored = self.stored(refs, compacted)
-            if (
-                names_key
-                and part.is_result
-                and self._policy.first_view_of(entry.tool_of(part.address)) != "placeholder"
-            ):
-                named = replace(stored, headline=ref.headline())
-                (tokens,) = await count_off_loop(self._counter, [named.below_headline(content)])
-                return replace(named, excerpt_tokens=tokens)
-            is_document = part.is_result and part.tokens > self._policy.result_limit_tokens
-            return replace(stored, excerpt_tokens=part.tokens) if is_document else stored
-        if not kept.excerpt:
-            return self.stored(refs, compacted, excerpt=compacted)
-        passages = _excerpt_text(content, kept, ref)
-        share = f"Excerpt, {self._counter.count(passages):,} of its {part.tokens:,} tokens:"
-        return self.stored(refs, compacted, f"{compacted}\n{share}\n{passages}")
+        return self.stored(refs, compacted_text(packed[0].compacted, refs[0]))
 
-    def stored(self, refs: Sequence[MemoryRef], compacted: str, excerpt: str | None = None) -> StoredPart:
-        excerpt_tokens = 0 if excerpt is None else self._counter.count(excerpt)
-        return StoredPart(tuple(refs), compacted, self._counter.count(compacted), excerpt, excerpt_tokens)
+    def stored(self, refs: Sequence[MemoryRef], compacted: str) -> StoredPart:
+        return StoredPart(tuple(refs), compacted, self._counter.count(compacted))
 
     def _pack_arguments(self, entry: Entry, part: Part, text: str) -> list[PackedItem]:
         name = calls_of(entry.message)[part.address.index].name
@@ -149,13 +128,6 @@ class Packer:
         return "agent" if isinstance(message, AssistantMessage) else "tool"
 
 
-def compacted_text(kept: Compacted, ref: MemoryRef) -> str:
-    """Return status, placeholder and facts of a consumed result; facts are quoted, as they may be anybody's words."""
-    head = f"{shorten(kept.status, _STATUS_LIMIT)} {ref.render()}".strip()
-    lines = [f"> {line}" for line in kept.facts.splitlines() if line.strip()]
-    return "\n".join([head, QUOTATION, *lines]) if lines else head
-
-
 def _audit(entry: Entry, part: Part, is_error: bool | None = None) -> dict[str, object]:
     where: dict[str, object] = {"message": entry.position + 1, "part": part.address.kind}
     if part.address.kind == "result":
@@ -163,19 +135,6 @@ def _audit(entry: Entry, part: Part, is_error: bool | None = None) -> dict[str, 
     elif part.address.kind == "arguments":
         where |= {"call_id": calls_of(entry.message)[part.address.index].id}
     return where
-
-
-def _excerpt_text(content: str, kept: Compacted, ref: MemoryRef) -> str:
-    def elision(what: str, is_first: bool) -> str:
-        if not is_first:
-            return f"[… {what} …]"
-        unit, _, rest = what.partition(" ")
-        start, _, end = rest.partition(" ")[0].partition("-")
-        name = "char" if unit == "characters" else "line"
-        span = f"start_{name}={start}, end_{name}={end or start}"
-        return f'[… {what} left out: retrieve_memory(memory_key="{ref.key}", transform="excerpt", {span}) …]'
-
-    return render_passages(content, kept.excerpt or (), elision, kept.labels)
 
 
 def result_type(tool: str, arguments: str) -> str:

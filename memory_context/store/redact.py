@@ -24,7 +24,7 @@ LEAST_QUOTED_CHARACTERS = 8
 """Shorter contents ("yes") stand in texts that do not quote them."""
 
 _TEXTS = ("text", "compacted", "excerpt", "headline")
-_MADE_FROM_ONE = ("retained", "shortened")  # kinds of decisions
+_MADE_FROM_ONE = ("retained", "shortened", "first_view")  # kinds of decisions
 _PROBE_CHARACTERS = 200
 
 
@@ -93,7 +93,8 @@ class Traces:
         """Texts made from a forgotten item go; other texts only lose what they say of it."""
         if not self.names_key(data):
             return data
-        if self._has_ref(data) or (data.get("kind") in _MADE_FROM_ONE and self._is_about(data["text"])):
+        text = data.get("text") or data.get("excerpt") or data.get("headline") or ""
+        if self._has_ref(data) or (data.get("kind") in _MADE_FROM_ONE and self._is_about(text)):
             return self._without_texts(data)
         return _mapped(data, self._without_descriptions)
 

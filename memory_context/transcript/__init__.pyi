@@ -9,7 +9,14 @@ from .codec import (
 )
 from .decisions import Arithmetic, AuditLine, Decided, Decision, OpenedItem
 from .entries import MESSAGE_OVERHEAD_TOKENS, Entry, Part, PartId, StoredPart
-from .part_decisions import CompactedTextChosen, PartOffloaded, PartsCompacted, PartShortened, RepeatFound
+from .part_decisions import (
+    CompactedTextChosen,
+    FirstViewChosen,
+    PartOffloaded,
+    PartsCompacted,
+    PartShortened,
+    RepeatFound,
+)
 from .state import RunningSums, TranscriptState
 from .transcript import Transcript
 from .view_decisions import (
@@ -33,6 +40,7 @@ __all__ = [
     "Entry",
     "ExpansionShown",
     "ExpansionWithdrawn",
+    "FirstViewChosen",
     "HistoryFolded",
     "LightModelBilled",
     "MessageRedelivered",

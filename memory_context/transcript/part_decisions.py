@@ -11,14 +11,22 @@ from .entries import PartId, StoredPart
 if TYPE_CHECKING:
     from .transcript import Transcript
 
-__all__ = ["ChosenBy", "CompactedTextChosen", "PartOffloaded", "PartShortened", "PartsCompacted", "RepeatFound"]
+__all__ = [
+    "ChosenBy",
+    "CompactedTextChosen",
+    "FirstViewChosen",
+    "PartOffloaded",
+    "PartShortened",
+    "PartsCompacted",
+    "RepeatFound",
+]
 
 ChosenBy = Literal["compactor", "model", "age"]
 
 
 @dataclass(frozen=True)
 class PartOffloaded(EntryDecision):
-    """A part's content is committed. The log omits the first view, which the entry keeps until answered."""
+    """A part's content is committed."""
 
     kind, outlives_clear = "offloaded", True  # a clear may come later
     address: Address
@@ -43,11 +51,9 @@ class PartOffloaded(EntryDecision):
         return replace(self, stored=self.stored.without_first_view())
 
     def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
-        saved, now = self.stored, transcript[self.position].part(self.address).stored
-        if now is not None:
-            saved = replace(saved, excerpt=now.excerpt, excerpt_tokens=now.excerpt_tokens, headline=now.headline)
-            if (CompactedTextChosen.kind, (self.position, self.address)) in slots:  # the text is saved there
-                saved = replace(saved, compacted="", compacted_tokens=0)
+        saved = self.stored
+        if (CompactedTextChosen.kind, (self.position, self.address)) in slots:  # the text is saved there
+            saved = replace(saved, compacted="", compacted_tokens=0)
         return Decision.to_json(replace(self, stored=saved), transcript, slots)
 
     def memory_keys(self) -> tuple[str, ...]:
@@ -55,6 +61,43 @@ class PartOffloaded(EntryDecision):
 
     def tally(self) -> dict[str, int]:
         return {"offloads": int(bool(self.stored.refs))}
+
+
+@dataclass(frozen=True)
+class FirstViewChosen(EntryDecision):
+    """The first view of a stored result. The log omits its text, which the entry keeps and saves until answered.
+
+    Attributes:
+        tokens: Of the excerpt, or of the whole content with its headline.
+        excerpt: None for a result that is shown whole.
+        headline: The line above a whole result; may be empty.
+    """
+
+    kind = "first_view"
+    address: Address
+    tokens: int
+    excerpt: str | None = None
+    headline: str = ""
+
+    def apply(self, transcript: "Transcript") -> None:
+        state, part_id = transcript.state, (self.position, self.address)
+        if self.position < max(transcript.first, state.start, state.consumed):
+            return
+        state.first_views.add(part_id)
+        entry = transcript[self.position]
+        part = entry.part(self.address)
+        if part.stored is not None:
+            excerpt, headline = self.excerpt or part.stored.excerpt, self.headline or part.stored.headline
+            part.stored = replace(part.stored, excerpt=excerpt, excerpt_tokens=self.tokens, headline=headline)
+            entry.touch()
+
+    def logged(self) -> Decision:
+        return replace(self, excerpt=None, headline="")
+
+    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+        now = transcript[self.position].part(self.address).stored
+        saved = self if now is None else replace(self, excerpt=now.excerpt, headline=now.headline)
+        return Decision.to_json(saved, transcript, slots)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ class TranscriptState:
         answered: Position after the last assistant message.
         own_answer: Last assistant message that answered a view; a hand-off brings others' messages.
         answered_whole: Consumed stored results that it does not pay (yet) to compact.
+        first_views: Unanswered results with a chosen first view.
         retained: Parts with a chosen compacted text, and who chose last.
         facts: Estimated tokens of each compacted result's facts.
         redelivered: Messages that came again; views show the copies.
@@ -46,6 +47,7 @@ class TranscriptState:
     compacted: set[PartId] = field(default_factory=set[PartId])
     shortened: dict[PartId, PartShortened] = field(default_factory=dict[PartId, PartShortened])
     answered_whole: set[PartId] = field(default_factory=set[PartId])
+    first_views: set[PartId] = field(default_factory=set[PartId])
     retained: dict[PartId, ChosenBy] = field(default_factory=dict[PartId, ChosenBy])
     fold: HistoryFolded | None = None
     redelivered: set[int] = field(default_factory=set[int])

@@ -227,6 +227,7 @@ class Transcript:
         if isinstance(message, AssistantMessage) or not self.has_answer():
             seen = self.entries(start=state.consumed, end=state.shown)
             state.answered_from, state.consumed = state.consumed, state.shown
+            state.first_views = {part for part in state.first_views if part[0] >= state.consumed}
             state.answered_whole |= {
                 (entry.position, part.address)
                 for entry in seen

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memory_context.compaction import Compacted, Compactors, Hint, Result
 from memory_context.compaction.compactor import Analysis
-from memory_context.compaction.compose import LINES_SHARE, analyze_anything, composed
+from memory_context.compaction.compose import LINES_SHARE, Reading, analyze_anything, composed
 from memory_context.tokens import default_token_counter
 
 counter = default_token_counter()
@@ -53,9 +53,12 @@ def test_status_says_whether_a_call_succeeded(content: str, is_error: bool | Non
 def test_analyzer_outweighs_words_and_framework_outweighs_analyzer():
     """What is read from the content's form counts before what its lines say."""
     said_failed = Result("exit code 1", "shell")
-    assert composed(said_failed, Analysis("", has_failed=False), Hint()).status == "shell succeeded."
-    assert composed(Result("fine", "shell"), Analysis("", has_failed=True), Hint()).status == "shell failed."
-    assert composed(Result("x", "shell", "", True), Analysis("", has_failed=False), Hint()).status == "shell failed."
+    assert composed(Reading(said_failed, Analysis("", has_failed=False)), Hint()).status == "shell succeeded."
+    assert composed(Reading(Result("fine", "shell"), Analysis("", has_failed=True)), Hint()).status == "shell failed."
+    assert (
+        composed(Reading(Result("x", "shell", "", True), Analysis("", has_failed=False)), Hint()).status
+        == "shell failed."
+    )
 
 
 def test_description_has_arguments_and_size():
@@ -90,7 +93,7 @@ def test_name_in_a_kept_line_or_in_another_name_is_left_out():
     """Nor one that is part of another kept name."""
     content = "src/shop/pricing.py\nsrc/shop/pricing.py shop/pricing.py\norder_aaaa"
     result = Result(content, "list", token_count=900)
-    facts = composed(result, Analysis("files", facts=["order_aaaa is due"]), Hint()).facts
+    facts = composed(Reading(result, Analysis("files", facts=["order_aaaa is due"])), Hint()).facts
     assert facts == "order_aaaa is due\nNames in it: src/shop/pricing.py"
 
 
@@ -98,7 +101,9 @@ def test_lines_of_an_analyzer_respect_their_share_of_the_limit():
     """The most important first; the rest is for names."""
     content = " ".join(f"{first}_{second}{third}" for first in WORDS for second in WORDS for third in "xyz")
     lines = [f"line {i} with a dozen words or so that a analyzer finds worth keeping" for i in range(50)]
-    facts = composed(Result(content, "list", token_count=3000), Analysis("", facts=lines), Hint()).facts.splitlines()
+    facts = composed(
+        Reading(Result(content, "list", token_count=3000), Analysis("", facts=lines)), Hint()
+    ).facts.splitlines()
     assert facts[:-1] == lines[: len(facts) - 1]
     room = int(Hint().facts_limit_tokens * LINES_SHARE)
     assert room - 20 <= counter.count("\n".join(facts[:-1])) <= room
@@ -123,7 +128,9 @@ def test_facts_of_a_short_result_are_limited_by_its_tokens():
     content = " ".join(f"{first}_{second}{third}" for first in WORDS for second in WORDS for third in "xyz")
     sizes = [
         counter.count(
-            composed(Result(content, "list", token_count=tokens), analyze_anything(Result("", "")), Hint()).facts
+            composed(
+                Reading(Result(content, "list", token_count=tokens), analyze_anything(Result("", ""))), Hint()
+            ).facts
         )
         for tokens in (100, 800, 10_000)
     ]
@@ -140,9 +147,9 @@ def test_facts_respect_their_limit_and_are_verbatim(content: str, lines: list[st
     """Counted as they are shown; every name stands in the content; twice the same."""
     result = Result(content, "shell", token_count=counter.count(content))
     hint = Hint(task=words, answer=words, facts_limit_tokens=limit)
-    compacted = composed(result, Analysis("", facts=lines), hint)
+    compacted = composed(Reading(result, Analysis("", facts=lines)), hint)
     assert counter.count(compacted.facts) <= limit + 4
     if not lines:
         assert all(name in content for name in names_of(compacted))
         assert not words or not {*words.split()} & {*names_of(compacted)}
-    assert composed(result, Analysis("", facts=lines), hint) == compacted
+    assert composed(Reading(result, Analysis("", facts=lines)), hint) == compacted

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_context.compaction import Compactors, Hint, composed
+from memory_context.compaction import Compactors, Hint, Reading, composed
 from memory_context.compaction.analyzers.json import analyze_json
 from memory_context.compaction.analyzers.wrapper import unwrapped
 from memory_context.compaction.compactor import Analysis, Result
@@ -147,7 +147,7 @@ def test_error_flag_decides_unless_the_text_reports_a_failure() -> None:
         (True, unsure, "failed"),
         (None, unsure, "succeeded"),
     ]:
-        compacted = composed(Result(as_result("x", flag), "tool"), read, Hint())
+        compacted = composed(Reading(Result(as_result("x", flag), "tool"), read), Hint())
         assert compacted.status == f"tool {expected}."
 
 

@@ -606,7 +606,7 @@ class Life:
     def check_nothing_that_pays_is_left(self) -> None:
         context = self.context
         if context.policy.compaction.enabled:
-            held = context._parts.facts.is_held  # pyright: ignore[reportPrivateUsage]
+            held = context._parts.chooser.is_held  # pyright: ignore[reportPrivateUsage]
             assert saving_changes(context.transcript, self.rendered, context.policy, held) == []
 
     async def check_compacted_stays_compacted(self) -> None:

@@ -138,7 +138,7 @@ async def test_nothing_is_compacted_before_its_facts_are_chosen(store: MemorySto
     shown = results(await context.get_messages())
     context.transcript.deliver(assistant("Surveyed."))  # between two waits of a view that is being made
     await context._parts.offloader.measure()
-    held = context._parts.budget.fit(context.transcript, context._parts.facts.is_held)
+    held = context._parts.budget.fit(context.transcript, context._parts.chooser.is_held)
     assert results([message.message for message in held.messages]) == shown
     gated.gate.set()
     assert "Names in it" in results(await context.get_messages())[0]

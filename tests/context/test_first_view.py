@@ -2,11 +2,13 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 from autogen_core.models import AssistantMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context.compaction import Analysis, Compactors, Result, compose
 from memory_context.policy import NamedFirstViews
 from memory_context.tokens import default_token_counter
 
@@ -208,3 +210,48 @@ def test_policy_with_views_by_tool_can_be_hashed_and_dumped():
     policy = ContextPolicy(first_view_by_tool={"fetch_page": "full"})
     assert ContextPolicy.model_validate_json(policy.model_dump_json()) == policy
     assert hash(policy) == hash(ContextPolicy(first_view_by_tool={"fetch_page": "full"})) != hash(ContextPolicy())
+
+
+async def test_excerpt_is_chosen_for_the_first_view_and_from_one_analysis(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+):
+    """Storing needs only the description; the answer's facts come from the same analysis."""
+    analyses: list[str] = []
+
+    def analyze(result: Result) -> Analysis:
+        analyses.append(result.source)
+        return Analysis("a log", facts=["disk full"])
+
+    chosen: list[str] = []
+    choose = compose.excerpt
+
+    def excerpt(*given: Any, **named: Any) -> Any:
+        chosen.append("excerpt")
+        return choose(*given, **named)
+
+    monkeypatch.setattr(compose, "excerpt", excerpt)
+    policy = ContextPolicy(store_timeout_seconds=30)
+    context = MemoryContext("alice", "coder", None, store, policy=policy, compactors=Compactors([analyze]))
+    await add_step(context, log(9_000), name="run_shell")
+    assert (context.stats.offloads, analyses, chosen) == (1, ["run_shell"], [])
+    first = await context.get_messages()
+    assert "Excerpt, " in first[-1].content[0].content
+    assert await context.get_messages() == first
+    await context.add_message(AssistantMessage(content="Read.", source="coder"))
+    assert "disk full" in (await context.get_messages())[-2].content[0].content
+    assert (analyses, chosen) == (["run_shell"], ["excerpt"])
+
+
+async def test_state_saved_before_the_first_view_shows_the_same_one(store: MemoryStore):
+    """The content is fetched, and the excerpt chosen there."""
+    context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(store_timeout_seconds=30))
+    await add_step(context, log(9_000), name="run_shell")
+    state = json.loads(json.dumps(await context.save_state()))
+    assert SENTENCE.format(7) not in json.dumps(state)
+    later = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(store_timeout_seconds=30))
+    await later.load_state(state)
+    view = await context.get_messages()
+    assert "Excerpt, " in view[-1].content[0].content
+    assert await later.get_messages() == view
+    await later.load_state(await context.save_state())
+    assert await later.get_messages() == view
