@@ -240,6 +240,14 @@ def test_decisions_about_other_items_lose_only_what_they_say_of_a_forgotten_one(
     ]
 
 
+def test_first_view_of_a_forgotten_item_loses_its_excerpt() -> None:
+    traces = Traces.of(["gone_k3"], [])
+    excerpt = "read succeeded. [MemoryRef: gone_k3 - a secret - 7 tokens]\nExcerpt, 2 of its 7 tokens:\nthe secret"
+    first_view = {"kind": "first_view", "position": 2, "tokens": 9, "excerpt": excerpt, "headline": ""}
+    ((_, decision),) = traces.redacted({"entries": [], "decisions": [[3, first_view]]})["decisions"]
+    assert decision == {**first_view, "excerpt": "[MemoryRef: gone_k3 - forgotten - 0 tokens]"}
+
+
 @given(st.text(min_size=LEAST_QUOTED_CHARACTERS, alphabet=st.characters()), st.text())
 def test_no_quotation_is_left_in_texts_and_json_of_any_characters(content: str, around: str) -> None:
     """Contents are compared without the white space around them."""
