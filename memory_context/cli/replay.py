@@ -1,6 +1,7 @@
 """Model calls of a session and their costs, replayed from its archive. Reads no content, writes nothing.
 
-Prices, and early placeholders of results, are not archived: defaults stand in. `Replay.reservations` names omissions.
+Prices, and early placeholders of results, are not archived: defaults stand in. Archives of earlier versions lack some
+lengths (`Replay.reservations`).
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from ..transcript import (
     Decision,
     ExpansionShown,
     FirstViewChosen,
+    PartId,
     PartOffloaded,
     Transcript,
     ViewShown,
@@ -59,6 +61,7 @@ class Replay:
         stats: Sums over calls and decisions, and the calls of the light model.
         transcript: Messages and decisions, without texts kept only in the store.
         views: The last two views.
+        assumed_excerpts: First excerpts counted with their limit.
         lost_expansions: Opened texts not counted, as they were withdrawn before archiving.
         unread_batches: Numbers of batches from the first damaged or missing one on.
     """
@@ -67,6 +70,7 @@ class Replay:
     stats: ContextStats
     transcript: Transcript
     views: tuple[View, View]
+    assumed_excerpts: int = 0
     lost_expansions: int = 0
     unread_batches: tuple[int, ...] = ()
 
@@ -74,6 +78,8 @@ class Replay:
     def reservations(self) -> list[str]:
         """Sentences on omissions from the figures; empty if they are exact."""
         said: list[str] = []
+        if self.assumed_excerpts:
+            said.append(f"first excerpts that are counted with their limit: {self.assumed_excerpts}")
         if self.lost_expansions:
             said.append(f"opened texts that are not counted, as they were not archived in time: {self.lost_expansions}")
         if self.unread_batches:
@@ -98,6 +104,7 @@ def replay(archived: Archived, policy: ContextPolicy) -> Replay:
         stats=watcher.meter.stats(transcript, 0),
         transcript=transcript,
         views=watcher.meter.views,
+        assumed_excerpts=watcher.assumed_excerpts,
         lost_expansions=watcher.lost_expansions,
         unread_batches=tuple(batch.sequence for batch in archived.batches[len(batches) :]),
     )
@@ -125,10 +132,16 @@ class _Watcher:
 
     def __init__(self, policy: ContextPolicy) -> None:
         self.calls: list[ModelCall] = []
+        self._assumed: set[PartId] = set()
         self.lost_expansions = 0
         self._mark: Literal["", "compaction", "fold"] = ""
         self.meter = UsageMeter(Transcript(), policy)
+        self._policy = policy
         self._renderer = Renderer(policy, default_token_counter())
+
+    @property
+    def assumed_excerpts(self) -> int:
+        return len(self._assumed)
 
     def watch(self, transcript: Transcript, decision: Decision) -> None:
         match decision:
@@ -151,10 +164,15 @@ class _Watcher:
             return
         part = transcript[decision.position].part(decision.address)
         stored = part.stored
+        if isinstance(decision, FirstViewChosen):
+            self._assumed.discard((decision.position, decision.address))
         was_read_whole = decision.position < transcript.state.consumed
         if stored is None or not stored.refs or stored.excerpt is not None or was_read_whole or not part.is_result:
             return
         tokens = stored.excerpt_tokens
+        if not tokens and part.tokens > self._policy.result_limit_tokens:  # earlier versions archived no length
+            tokens = min(part.tokens, self._policy.excerpt_limit_tokens)
+            self._assumed.add((decision.position, decision.address))
         if 0 < tokens < part.tokens:  # else it was shown whole
             part.stored = replace(stored, excerpt="", excerpt_tokens=tokens)
             transcript[decision.position].touch()
