@@ -110,7 +110,7 @@ async def _next_view(archived: "Archived", memory: "AgentMemory", policy: "Conte
     """Return the transcript and its next view; the store keeps no decision."""
     from ..archive import rebuild_transcript
     from ..compaction import Compactors
-    from ..offload import Offloader, restore_texts
+    from ..offload import CompactorInput, Offloader, Summariser, TextChooser, restore_texts
     from ..tokens import default_token_counter
     from ..transcript import Transcript, ViewShown
     from ..view import Budget, Renderer, View, session_tag
@@ -119,8 +119,16 @@ async def _next_view(archived: "Archived", memory: "AgentMemory", policy: "Conte
         return Transcript(), View()
     transcript, _, _ = rebuild_transcript(archived)
     await restore_texts(transcript, memory)
-    counter = default_token_counter()
-    await Offloader(transcript, memory, policy, counter, Compactors()).measure()  # counts notes on missing messages
+    counter, compactors = default_token_counter(), Compactors()
+    inputs, summariser = (
+        CompactorInput(transcript, policy, counter),
+        Summariser(transcript, memory, policy, counter, None),
+    )
+    chooser = TextChooser(transcript, policy, counter, compactors, inputs, summariser)
+    chooser.agent_has_tools = bool(transcript.state.offered.memory_tools)
+    await chooser.choose_facts()
+    await chooser.choose_first_views()
+    await Offloader(transcript, memory, policy, counter, compactors).measure()  # counts notes on missing messages
     view = Budget(policy, counter, Renderer(policy, counter), session_tag(memory.session_id)).fit(transcript)
     transcript.decide(ViewShown(transcript.end))
     return transcript, view

@@ -64,8 +64,8 @@ class CompactorInput:
     def may_be_long(self, entry: Entry, part: Part) -> bool:
         """Return whether a result may exceed the limit of a whole first view, without reading it."""
         source = entry.tool_of(part.address)
-        limit = self._policy.whole_limit_tokens(source, lambda: False)
-        return self._policy.first_view_of(source) == "excerpt" or part.tokens > limit
+        is_excerpt = self._policy.first_view_of(source) == "excerpt"
+        return is_excerpt or not self._policy.shows_whole(source, part.tokens, lambda: False)
 
     def forget(self, parts: Iterable[PartId]) -> None:
         """Drop what was found out about these results."""
