@@ -147,7 +147,10 @@ class _Watcher:
         match decision:
             case ViewShown():
                 self._add_call(transcript, self._renderer.render(transcript))
-            case PartOffloaded() | FirstViewChosen():
+            case PartOffloaded():
+                self._restore_first_view(transcript, decision)
+            case FirstViewChosen():
+                self._assumed.discard((decision.position, decision.address))
                 self._restore_first_view(transcript, decision)
             case ExpansionShown(opened=opened, tokens=0) if opened:
                 self.lost_expansions += 1
@@ -164,8 +167,6 @@ class _Watcher:
             return
         part = transcript[decision.position].part(decision.address)
         stored = part.stored
-        if isinstance(decision, FirstViewChosen):
-            self._assumed.discard((decision.position, decision.address))
         was_read_whole = decision.position < transcript.state.consumed
         if stored is None or not stored.refs or stored.excerpt is not None or was_read_whole or not part.is_result:
             return
