@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 
-from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, UserMessage
+from autogen_core.models import AssistantMessage
 from pydantic import BaseModel, ConfigDict
 
 from ..credentials import masked
@@ -107,19 +107,12 @@ class Titles:
         return source_of(entry.message) in self._user_sources and not entry.carries_result and bool(_words(entry))
 
     async def _ask(self, model: LightModel, request: str, answer: str) -> None:
-        said = [
-            f"<{name}>\n{shorten(text, _PROMPT_LIMIT_CHARACTERS)}\n</{name}>"
-            for name, text in (
-                ("user-said", self._read(request).replace("</", "< /")),
-                ("agent-answered", self._read(answer).replace("</", "< /")),
-            )
-        ]
-        messages: list[LLMMessage] = [
-            SystemMessage(content=TITLE_INSTRUCTIONS),
-            UserMessage(content="\n".join(said), source="user"),
-        ]
+        said = {
+            "user-said": shorten(self._read(request), _PROMPT_LIMIT_CHARACTERS),
+            "agent-answered": shorten(self._read(answer), _PROMPT_LIMIT_CHARACTERS),
+        }
         try:
-            title = (await model.ask(messages, TitleAnswer)).title
+            title = (await model.ask_about(TITLE_INSTRUCTIONS, said, TitleAnswer)).title
         except LightModelError:
             return
         self._from_model = self._line(_AROUND.sub("", title), TITLE_LIMIT_CHARACTERS)

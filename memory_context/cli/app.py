@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from .console import USAGE_ERROR, Failure, say_error
+from .consolidate import consolidate
 from .explain import explain
 from .items import forget, list_items, store_file
 from .maintenance import migrate, prune, reindex, stop
@@ -44,6 +45,7 @@ _GROUPS: dict[str, dict[str, Any]] = {
         "stop": stop,
         "migrate": migrate,
         "prune": prune,
+        "consolidate": consolidate,
         "reindex": reindex,
     },
     "Serve": {"serve": serve, "mcp": mcp},
@@ -65,6 +67,7 @@ EXAMPLES = {
     "export": ("export alice.jsonl.gz --user alice", "export --session s1 > s1.jsonl"),
     "import": ("import alice.jsonl.gz --check", "import alice.jsonl.gz --user bob"),
     "prune": ("prune --older-than 90d --dry-run",),
+    "consolidate": ("consolidate --user alice", "consolidate --user alice --undo"),
     "migrate": ("migrate --check && deploy",),
     "serve": (
         "serve --agent shop:build_agent",

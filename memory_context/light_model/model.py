@@ -5,13 +5,13 @@ Prompts and errors are never logged: they may hold secrets.
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeVar, cast
 from weakref import WeakMethod, WeakValueDictionary
 
 from autogen_core import CancellationToken
-from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
+from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage, SystemMessage, UserMessage
 from pydantic import BaseModel
 
 from ..errors import LightModelError
@@ -110,6 +110,12 @@ class LightModel:
         self._breaker.worked()
         self._has_warned = False
         return answer
+
+    async def ask_about(self, instructions: str, texts: Mapping[str, str], answer_type: type[AnswerT]) -> AnswerT:
+        """Ask about texts between marks of their names, which no text can close; raises as `ask`."""
+        marked = [f"<{name}>\n{text.replace('</', '< /')}\n</{name}>" for name, text in texts.items()]
+        messages = [SystemMessage(content=instructions), UserMessage(content="\n".join(marked), source="user")]
+        return await self.ask(messages, answer_type)
 
     async def _ask_first(self, messages: Sequence[LLMMessage], answer_type: type[AnswerT]) -> AnswerT:
         with self._queue_here().decision():

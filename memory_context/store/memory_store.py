@@ -1,16 +1,19 @@
 """The facade of the store."""
 
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar
 from weakref import WeakSet
 
 from memory_context.embeddings import Embedder, check_embedder, default_embedder
+from memory_context.light_model import LightModel
 from memory_context.references import ToolAnswerRegistry
 from memory_context.runtime import WRITE_SECONDS, Unwritten
 
-from .admin import PruneProgress, PruneReport, StoreAdmin, UserStats
+from .admin import ConsolidationReport, PruneProgress, PruneReport, StoreAdmin, UserStats
+from .admin.consolidate import Consolidation, is_consolidation_due, undo_consolidation
+from .admin.daily import DailyConsolidation
 from .admin.prune import prune
 from .conversations import ConversationArchive
 from .criteria import MemoryCriteria
@@ -18,7 +21,7 @@ from .database import Database, every_user
 from .events import EventLog
 from .forget import ProgressCallback, erase_user
 from .item_store import ANYBODY, ItemStore
-from .items import ReadScope
+from .items import NewItem, ReadScope
 from .jobs import Jobs
 from .limits import StoreLimits
 from .location import Location
@@ -95,6 +98,7 @@ class MemoryStore(ItemStore, StatementStore):
         self.admin = StoreAdmin(self._database)
         self.secret_rows, self.secret_keys = SecretRows(self._database), secret_keys
         self._search = PassageSearch(self._database, self._indexer)
+        self._daily = DailyConsolidation(self.consolidate_due)
         self._owners: WeakSet[object] = WeakSet()
 
     @classmethod
@@ -142,6 +146,7 @@ class MemoryStore(ItemStore, StatementStore):
         await self._stop()
 
     async def _stop(self) -> None:
+        await self._daily.stop()
         await self.events.stop()
         await self._search.stop()
         await self.jobs.stop()
@@ -213,6 +218,48 @@ class MemoryStore(ItemStore, StatementStore):
             ValueError: The age or time is unusable, or a type may not be pruned.
         """
         return await prune(self._database, older_than, types, conversations, progress, dry_run=dry_run)
+
+    # --- consolidation
+
+    async def consolidate(
+        self, user_id: str, *, model: LightModel | None = None, budget_tokens: int = 20_000
+    ) -> ConsolidationReport | None:
+        """Merge statements that say the same, write articles of what recurs, summarise old sessions.
+
+        Safe beside running agents, idempotent, and resumable after a crash. Rules need no model: statements are merged
+        only if no number, name, date, path or negation differs, and articles quote their sources.
+
+        Args:
+            model: Judges near-duplicates and summarises.
+            budget_tokens: The most that it may read and write.
+
+        Returns:
+            What was done; None if another process is at it.
+        """
+        consolidation = Consolidation(self._database, user_id, self._store_of(user_id), model, budget_tokens)
+        return await consolidation.run()
+
+    def _store_of(self, user_id: str) -> Callable[[Sequence[NewItem]], Awaitable[list[str]]]:
+        return lambda items: self.insert_memories(user_id, items)
+
+    async def undo_consolidation(self, user_id: str, run_id: int | None = None) -> int | None:
+        """Undo a run, None for the last one; return its number, None if there is none.
+
+        Statements superseded since stay so. Pruning removes old runs, which then stay done.
+        """
+        return await undo_consolidation(self._database, user_id, run_id)
+
+    def consolidate_daily(self) -> None:
+        """Consolidate due users in the background of this event loop, by rules, until the store is closed."""
+        self._daily.begin()
+
+    async def consolidate_due(self, *, every: timedelta = timedelta(days=1)) -> int:
+        """Consolidate all users, by rules, whose last run is older and who said or stored something since."""
+        done = 0
+        async for user_id in self.every_user():
+            if await is_consolidation_due(self._database, user_id, every):
+                done += await self.consolidate(user_id) is not None
+        return done
 
     # --- index and search
 

@@ -210,6 +210,7 @@ TABLES = [
         order={"agent_id": ""},
         key=("agent_id",),
         large=("notes",),
+        quoting={"notes": "text"},
     ),
     Table(
         name="agent_long_term_memory_versions",
@@ -218,6 +219,15 @@ TABLES = [
         key=("agent_id", "version"),
         large=("notes",),
         own={"insert_rows": "insert_transferred_notes_versions"},
+        quoting={"notes": "text"},
+    ),
+    Table(
+        name="consolidations",
+        record="consolidation",
+        order={"id": 0},
+        key=("id",),
+        age="started_at",
+        quoting={"changes": "jsonb", "report": "jsonb"},
     ),
     Table(name="ui_users", record="ui_user", order={"user_id": ""}, key=()),
     Table(

@@ -158,6 +158,7 @@ async def _serve(
     redis = options.redis_url
     try:
         await store.open()  # before the port
+        store.consolidate_daily()
         app = create_app(
             store,
             build_agent,

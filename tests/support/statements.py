@@ -22,6 +22,7 @@ BLOCKS = [(path.stem, name) for path in FILES for name in load_queries(path.stem
 
 TABLES = (
     "agent_memories",
+    "consolidation",
     "conversations",
     "events",
     "index",
@@ -97,6 +98,12 @@ PARAMS: dict[str, Any] = {
     "json_text": "some",
     "forgotten": "[forgotten]",
     "probes": ["some"],
+    "kept_key": "k",
+    "topic": "Orders",
+    "before": "",
+    "run_id": None,
+    "changes": Jsonb({}),
+    "report": Jsonb({}),
     "redacted": "{}",
     "redacted_sha256": hashlib.sha256(b"{}").digest(),
     "content_sha256": hashlib.sha256(b"c").digest(),

@@ -3,6 +3,7 @@
 status      state, schema, export and import
 user_stats  data of one user
 prune       retention
+consolidate merging and summarising one user's memory
 """
 
 import lazy_loader

@@ -1,0 +1,96 @@
+"""`consolidate`: merging and summarising memories."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .console import USAGE_ERROR, Failure, print_json, progress_bar, say
+from .lookup import JsonOption, UrlOption, UserOption, find_user, run
+
+if TYPE_CHECKING:
+    from ..light_model import LightModel
+    from ..store import MemoryStore
+    from ..store.admin import ConsolidationReport
+
+__all__ = ["consolidate"]
+
+_BUSY = "another process consolidates this user's memory just now"
+
+
+def consolidate(
+    user: UserOption = None,
+    everybody: Annotated[bool, typer.Option("--all", help="All users.")] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(help="A model at OPENAI_BASE_URL judges near-duplicates and summarises. [default: rules]"),
+    ] = None,
+    budget_tokens: Annotated[
+        int, typer.Option(min=0, help="The most that the model reads and writes, a user.")
+    ] = 20_000,
+    undo: Annotated[bool, typer.Option("--undo", help="Undo the last run that was not undone.")] = False,
+    run_id: Annotated[int | None, typer.Option("--run", min=1, help="Undo this run instead.")] = None,
+    url: UrlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Merge what the memory has twice, write articles of what recurs, summarise old conversations.
+
+    Statements are merged only if no number, name, date, path or negation differs. Articles quote three or more
+    conversations, each line with its source. A run can be undone until it is pruned. `serve` does this once a day.
+    """
+    is_undo = undo or run_id is not None
+    if everybody and (user is not None or is_undo):
+        raise Failure("--all goes with neither --user nor --undo", USAGE_ERROR)
+    light_model = None if model is None else _light_model(model)
+
+    async def work(store: "MemoryStore") -> None:
+        if is_undo:
+            await _undo(store, await find_user(store, user), run_id, as_json)
+            return
+        reports = await _reports(store, user, everybody, light_model, budget_tokens)
+        if as_json:
+            print_json({name: None if one is None else asdict(one) for name, one in reports.items()})
+            return
+        for name, report in reports.items():
+            text = _BUSY if report is None else str(report)
+            typer.echo(f"{name}: {text}" if everybody else text)
+            if report is not None and report.is_cut:
+                say(f"the budget of {budget_tokens:,} tokens ended before the work: give more with --budget-tokens")
+
+    run(work, url)
+
+
+async def _reports(
+    store: "MemoryStore", user: str | None, everybody: bool, model: "LightModel | None", budget_tokens: int
+) -> "dict[str, ConsolidationReport | None]":
+    if not everybody:
+        name = await find_user(store, user)
+        return {name: await store.consolidate(name, model=model, budget_tokens=budget_tokens)}
+    users = [one async for one in store.every_user()]
+    reports: dict[str, ConsolidationReport | None] = {}
+    with progress_bar("consolidating users", len(users)) as show:
+        for done, name in enumerate(users, 1):
+            reports[name] = await store.consolidate(name, model=model, budget_tokens=budget_tokens)
+            show(done)
+    return reports
+
+
+async def _undo(store: "MemoryStore", user: str, run_id: int | None, as_json: bool) -> None:
+    undone = await store.undo_consolidation(user, run_id)
+    if undone is None:
+        which = "no run" if run_id is None else f"no run {run_id}"
+        raise Failure(f"{which} of {user!r} can be undone: it was undone or pruned already, or there was none")
+    if as_json:
+        print_json({"undone": undone})
+    else:
+        typer.echo(f"run {undone} is undone")
+
+
+def _light_model(name: str) -> "LightModel":
+    from ..context import openai_client
+    from ..light_model import LightModel
+
+    try:
+        return LightModel(openai_client(name), timeout_seconds=60)
+    except ValueError as error:
+        raise Failure(str(error), USAGE_ERROR) from None
