@@ -9,7 +9,7 @@ from .console import USAGE_ERROR, Failure, print_json, progress_bar, say
 from .lookup import JsonOption, UrlOption, UserOption, find_user, run
 
 if TYPE_CHECKING:
-    from ..light_model import LightModel
+    from ..light_model import ChatCompletionClient
     from ..store import MemoryStore
     from ..store.admin import ConsolidationReport
 
@@ -33,7 +33,7 @@ def consolidate(
     url: UrlOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Merge what the memory has twice, write articles of what recurs, summarise old conversations.
+    """Merge equal statements and write articles of what recurs.
 
     Statements are merged only if no number, name, date, path or negation differs. Articles quote three or more
     conversations, each line with its source. A run can be undone until it is pruned. `serve` does this once a day.
@@ -41,13 +41,13 @@ def consolidate(
     is_undo = undo or run_id is not None
     if everybody and (user is not None or is_undo):
         raise Failure("--all goes with neither --user nor --undo", USAGE_ERROR)
-    light_model = None if model is None else _light_model(model)
+    client = None if model is None else _client(model)
 
     async def work(store: "MemoryStore") -> None:
         if is_undo:
             await _undo(store, await find_user(store, user), run_id, as_json)
             return
-        reports = await _reports(store, user, everybody, light_model, budget_tokens)
+        reports = await _reports(store, user, everybody, client, budget_tokens)
         if as_json:
             print_json({name: None if one is None else asdict(one) for name, one in reports.items()})
             return
@@ -61,16 +61,16 @@ def consolidate(
 
 
 async def _reports(
-    store: "MemoryStore", user: str | None, everybody: bool, model: "LightModel | None", budget_tokens: int
+    store: "MemoryStore", user: str | None, everybody: bool, model: "ChatCompletionClient | None", budget_tokens: int
 ) -> "dict[str, ConsolidationReport | None]":
     if not everybody:
         name = await find_user(store, user)
-        return {name: await store.consolidate(name, model=model, budget_tokens=budget_tokens)}
+        return {name: await store.consolidate(name, model_client=model, budget_tokens=budget_tokens)}
     users = [one async for one in store.every_user()]
     reports: dict[str, ConsolidationReport | None] = {}
     with progress_bar("consolidating users", len(users)) as show:
         for done, name in enumerate(users, 1):
-            reports[name] = await store.consolidate(name, model=model, budget_tokens=budget_tokens)
+            reports[name] = await store.consolidate(name, model_client=model, budget_tokens=budget_tokens)
             show(done)
     return reports
 
@@ -86,11 +86,10 @@ async def _undo(store: "MemoryStore", user: str, run_id: int | None, as_json: bo
         typer.echo(f"run {undone} is undone")
 
 
-def _light_model(name: str) -> "LightModel":
+def _client(name: str) -> "ChatCompletionClient":
     from ..context import openai_client
-    from ..light_model import LightModel
 
     try:
-        return LightModel(openai_client(name), timeout_seconds=60)
+        return openai_client(name)
     except ValueError as error:
         raise Failure(str(error), USAGE_ERROR) from None

@@ -91,8 +91,8 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         if self._uses_default_store:
             self.memory_store.join(self)
         self.resumes, self._is_used = resume, False
-        self._forgotten: list[store.Traces] = []
-        self.memory_store.watch_forgetting(self)
+        self._forgotten = store.PendingTraces(self.user_id)
+        self.memory_store.forgettings.watch(self._forgotten)
         self._guard = StepGuard()
         batch_jobs = [archive.conversation_job(self.policy, is_private=sharing != "shared")]
         self._session = archive.Session(
@@ -180,12 +180,8 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         await (self._parts.offloader.settle() if may_store else self._parts.offloader.measure())
         return may_store
 
-    def drop_traces(self, user_id: str, traces: store.Traces) -> None:
-        """Drop forgotten contents before the next view, state or batch; any thread may call it."""
-        if user_id == self.user_id:
-            self._forgotten.append(traces)
-
     def _drop_forgotten(self) -> None:
+        """Drop forgotten contents before the next view, state or batch."""
         while self._forgotten:
             traces = self._forgotten.pop(0)
             now = archive.ResumedSession(

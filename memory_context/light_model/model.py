@@ -20,7 +20,7 @@ from ..runtime import Background, Breaker, attempt
 from .answers import content_at_limit, response_format, validated
 from .usage import NO_USAGE, LightModelBill, LightModelUsage
 
-__all__ = ["BACKGROUND_ATTEMPTS", "LightModel", "LightModelGuards"]
+__all__ = ["BACKGROUND_ATTEMPTS", "ChatCompletionClient", "LightModel", "LightModelGuards"]
 
 _logger = logging.getLogger("memory_context")
 

@@ -1,4 +1,4 @@
-from .admin import Forgettable, PruneProgress, PruneReport, StoreAdmin, StoreStatus, UserStats
+from .admin import ConsolidationReport, Forgettable, PruneProgress, PruneReport, StoreAdmin, StoreStatus, UserStats
 from .conversation_rows import Appended, Archived, ChatMessage, ChatSender, NewBatch, SessionInfo, StoredBatch
 from .conversations import ConversationArchive
 from .criteria import MemoryCriteria, MemoryOrder
@@ -23,7 +23,7 @@ from .jobs import NewJob
 from .limits import StoreLimits, at_most, within
 from .memory_store import MemoryStore
 from .notes import AgentNotes, NotesExtent, NotesStore, NotesVersion, fetch_notes, notes_channel_key
-from .redact import Traces
+from .redact import PendingTraces, Traces
 from .schema import MigrationState
 from .search import (
     CONVERSATION_JOB,
@@ -68,6 +68,7 @@ __all__ = [
     "ChatMessage",
     "ChatSender",
     "Chunk",
+    "ConsolidationReport",
     "ConversationArchive",
     "ElementContent",
     "Feedback",
@@ -89,6 +90,7 @@ __all__ = [
     "NotesVersion",
     "Origin",
     "PassagePlace",
+    "PendingTraces",
     "ProgressCallback",
     "PruneProgress",
     "PruneReport",

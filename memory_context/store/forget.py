@@ -128,7 +128,8 @@ async def redact(
     for session_id in sorted({key.session_id for key in sessions}):
         await _redact_session(database, {**named, "session_id": session_id}, traces)
     cuts = [_cut(table, user_id, form) for form in traces.forms for table in tables.TABLES if table.quoting]
-    await database.write(user_id, *cuts, Statement(_REDACT["update_events_forgotten"], named), kind="batch")
+    forgotten = Statement(_REDACT["update_events_forgotten"], named)
+    await database.write(user_id, *cuts, forgotten, kind="batch", agent_id=EVERY_AGENT)
     for copies in list(database.forgettings.copies):
         await copies.erase_traces(traces, sessions.union(places))
 

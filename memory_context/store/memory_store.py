@@ -7,7 +7,7 @@ from typing import ClassVar
 from weakref import WeakSet
 
 from memory_context.embeddings import Embedder, check_embedder, default_embedder
-from memory_context.light_model import LightModel
+from memory_context.light_model import ChatCompletionClient, LightModel
 from memory_context.references import ToolAnswerRegistry
 from memory_context.runtime import WRITE_SECONDS, Unwritten
 
@@ -26,8 +26,8 @@ from .jobs import Jobs
 from .limits import StoreLimits
 from .location import Location
 from .notes import NotesStore
-from .redact import Copies, Holder
 from .search import (
+    CONVERSATION_JOB,
     Candidate,
     Indexer,
     IndexReport,
@@ -44,6 +44,8 @@ from .statements import StatementStore
 from .threads import ThreadStore
 
 __all__ = ["MemoryStore"]
+
+_MODEL_SECONDS = 60.0  # a question in the background
 
 
 class MemoryStore(ItemStore, StatementStore):
@@ -86,6 +88,7 @@ class MemoryStore(ItemStore, StatementStore):
         self.tool_answers = ToolAnswerRegistry()
         self.limits = limits or StoreLimits()
         self._database = Database(Location.in_force(url, owner_url), pool_size, self.limits)
+        self.forgettings = self._database.forgettings
         self.unwritten = Unwritten(self._stop, self._database.started)
         self.jobs = self._jobs = Jobs(self._database)
         register_conversation_jobs(self._database, self.jobs, masks_credentials=mask_credentials)
@@ -162,14 +165,6 @@ class MemoryStore(ItemStore, StatementStore):
         if not self._owners:
             await self.close(write_seconds=write_seconds)
 
-    def watch_forgetting(self, holder: Holder) -> None:
-        """Tell an object, weakly held, of each forgotten content."""
-        self._database.forgettings.watch(holder)
-
-    def erase_from(self, copies: Copies) -> None:
-        """Erase forgotten contents from these copies too, weakly held; forgetting raises if they do not answer."""
-        self._database.forgettings.copies.add(copies)
-
     def advisory_claims(self) -> AdvisoryClaims:
         """Return claims of sessions across processes."""
         return AdvisoryClaims(self._database)
@@ -222,7 +217,7 @@ class MemoryStore(ItemStore, StatementStore):
     # --- consolidation
 
     async def consolidate(
-        self, user_id: str, *, model: LightModel | None = None, budget_tokens: int = 20_000
+        self, user_id: str, *, model_client: ChatCompletionClient | None = None, budget_tokens: int = 20_000
     ) -> ConsolidationReport | None:
         """Merge statements that say the same, write articles of what recurs, summarise old sessions.
 
@@ -230,12 +225,14 @@ class MemoryStore(ItemStore, StatementStore):
         only if no number, name, date, path or negation differs, and articles quote their sources.
 
         Args:
-            model: Judges near-duplicates and summarises.
+            model_client: Judges near-duplicates and summarises; None for rules.
             budget_tokens: The most that it may read and write.
 
         Returns:
             What was done; None if another process is at it.
         """
+        await self.jobs.flush([CONVERSATION_JOB])
+        model = None if model_client is None else LightModel(model_client, timeout_seconds=_MODEL_SECONDS)
         consolidation = Consolidation(self._database, user_id, self._store_of(user_id), model, budget_tokens)
         return await consolidation.run()
 

@@ -17,7 +17,7 @@ from memory_context.identifiers import SessionKey
 from memory_context.references import MemoryRef
 from memory_context.utf8 import escape
 
-__all__ = ["FORGOTTEN", "LEAST_QUOTED_CHARACTERS", "Copies", "Forgettings", "Holder", "Traces"]
+__all__ = ["FORGOTTEN", "LEAST_QUOTED_CHARACTERS", "Copies", "Forgettings", "Holder", "PendingTraces", "Traces"]
 
 FORGOTTEN = "[forgotten]"
 LEAST_QUOTED_CHARACTERS = 8
@@ -135,6 +135,20 @@ class Holder(Protocol):
     def drop_traces(self, user_id: str, traces: Traces) -> None:
         """Drop traces before anything is shown or written; called from any thread, must not raise."""
         ...
+
+
+class PendingTraces(list[Traces]):
+    """Traces that a context of this user drops at its next step."""
+
+    __hash__ = object.__hash__  # held weakly
+
+    def __init__(self, user_id: str) -> None:
+        super().__init__()
+        self._user_id = user_id
+
+    def drop_traces(self, user_id: str, traces: Traces) -> None:
+        if user_id == self._user_id:
+            self.append(traces)
 
 
 class Copies(Protocol):

@@ -98,7 +98,7 @@ class Chat:
         if cache is not None and (claims is not None or states is not None):
             raise ValueError("give claims and states to the cache you make, not beside it")
         if states is not None:
-            memory_store.erase_from(states)
+            memory_store.forgettings.copies.add(states)
         load_parts()
         self.memory_store = memory_store
         self._agents = dict(agents)

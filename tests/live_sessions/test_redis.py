@@ -384,7 +384,7 @@ async def test_a_state_comes_back_exactly(states: RedisStates) -> None:
 async def test_forgotten_content_is_erased_from_saved_states(redis_server: RedisServer, store: MemoryStore) -> None:
     """Also those of sessions that no process holds; their lifetime goes on, and a newer state is not replaced."""
     states = RedisStates(redis_server.url, keep_seconds=1000)
-    store.erase_from(states)
+    store.forgettings.copies.add(states)
     context = MemoryContext("alice", "coder", "s", store)
     await context.add_message(UserMessage(content="my locker is number 4471 at the kestrel pier", source="user"))
     ref = await AgentMemory(store, "alice", "coder", "s").store("number 4471 at the kestrel pier")

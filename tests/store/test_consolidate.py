@@ -8,7 +8,6 @@ import pytest
 
 from memory_context import AgentMemory, MemoryCriteria, MemoryStore
 from memory_context.errors import StoreUnavailableError
-from memory_context.light_model import LightModel
 from memory_context.references import memory_key_for
 from memory_context.store import NewItem
 from memory_context.store.admin.articles import Said, recurring_articles
@@ -70,8 +69,8 @@ async def test_statements_that_say_the_same_become_one_that_holds_since_the_firs
 async def test_statements_that_differ_in_a_fact_stay(store: MemoryStore, statements: tuple[str, str]) -> None:
     await remember(store, *statements)
     before = await holding(store)
-    yes = LightModel(model('{"same": true}', '{"same": true}'))
-    report = await store.consolidate("alice", model=yes)
+    yes = model('{"same": true}', '{"same": true}')
+    report = await store.consolidate("alice", model_client=yes)
     assert report is not None
     assert report.merged == 0
     assert await holding(store) == before
@@ -79,7 +78,7 @@ async def test_statements_that_differ_in_a_fact_stay(store: MemoryStore, stateme
 
 async def test_model_judges_statements_that_differ_in_other_words(store: MemoryStore) -> None:
     await remember(store, "answers should be short and clear", "answers should be brief and clear")
-    report = await store.consolidate("alice", model=LightModel(model('{"same": true}')))
+    report = await store.consolidate("alice", model_client=model('{"same": true}'))
     assert report is not None
     assert (report.merged, report.model_calls) == (1, 1)
     assert report.model_tokens > 20
@@ -89,7 +88,7 @@ async def test_model_judges_statements_that_differ_in_other_words(store: MemoryS
 async def test_model_is_not_asked_beyond_its_budget(store: MemoryStore) -> None:
     await remember(store, "answers should be short and clear", "answers should be brief and clear")
     client = model('{"same": true}')
-    report = await store.consolidate("alice", model=LightModel(client), budget_tokens=10)
+    report = await store.consolidate("alice", model_client=client, budget_tokens=10)
     assert report is not None
     assert (report.merged, report.model_calls, report.is_cut) == (0, 0, True)
     assert not client.create_calls
@@ -97,7 +96,7 @@ async def test_model_is_not_asked_beyond_its_budget(store: MemoryStore) -> None:
 
 async def test_model_that_fails_leaves_the_rules(store: MemoryStore) -> None:
     await remember(store, "I prefer tabs", "prefer tabs", "answers: short, clear", "answers: brief, clear")
-    report = await store.consolidate("alice", model=LightModel(model("no JSON", "no JSON")))
+    report = await store.consolidate("alice", model_client=model("no JSON", "no JSON"))
     assert report is not None
     assert report.merged == 1
 

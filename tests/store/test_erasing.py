@@ -43,6 +43,10 @@ async def fill(store: MemoryStore, user: str) -> None:
     await archive(store, user, "s", 0)
     await archive(store, user, "gone", 0)
     assert await store.conversations.delete_session(user, "gone")
+    for number, text in enumerate(("I prefer tabs", "prefer tabs.")):
+        fact = NewItem(text, text, 3, "user_fact", key=f"fact_{number}a")
+        await store.insert_statement(user, fact, datetime(2026, 1, 1, number, tzinfo=timezone.utc))
+    assert await store.consolidate(user)
     await store.threads.upsert_user(user, {})
     await store.threads.upsert_step(user, ThreadStep("step", f"of {user}", {}), is_update=False)
     await store.threads.upsert_element(user, ThreadElement("element", f"of {user}", "step", {}), b"content")
@@ -62,7 +66,7 @@ async def test_nothing_of_the_user_is_left(store: MemoryStore, server: Server, d
         await fill(store, user)
     before = row_counts(server, database_url, "bob")
     assert all(row_counts(server, database_url, "alice").values()), "a table the test does not fill"
-    assert await store.erase_user("alice") == 5
+    assert await store.erase_user("alice") == 7
     assert set(row_counts(server, database_url, "alice").values()) == {0}
     assert row_counts(server, database_url, "bob") == before
     assert await store.erase_user("alice") == 0
