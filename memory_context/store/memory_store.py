@@ -7,7 +7,8 @@ from typing import ClassVar
 from weakref import WeakSet
 
 from memory_context.embeddings import Embedder, check_embedder, default_embedder
-from memory_context.light_model import ChatCompletionClient, LightModel
+from memory_context.light_model import ChatCompletionClient as _ModelClient
+from memory_context.light_model import LightModel
 from memory_context.references import ToolAnswerRegistry
 from memory_context.runtime import WRITE_SECONDS, Unwritten
 
@@ -217,7 +218,7 @@ class MemoryStore(ItemStore, StatementStore):
     # --- consolidation
 
     async def consolidate(
-        self, user_id: str, *, model_client: ChatCompletionClient | None = None, budget_tokens: int = 20_000
+        self, user_id: str, *, model_client: _ModelClient | None = None, budget_tokens: int = 20_000
     ) -> ConsolidationReport | None:
         """Merge statements that say the same, write articles of what recurs, summarise old sessions.
 

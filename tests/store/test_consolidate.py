@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from autogen_core.models import AssistantMessage, UserMessage
 
-from memory_context import AgentMemory, MemoryCriteria, MemoryStore
+from memory_context import AgentMemory, MemoryContext, MemoryCriteria, MemoryStore
 from memory_context.errors import StoreUnavailableError
 from memory_context.references import memory_key_for
 from memory_context.store import NewItem
@@ -219,3 +220,40 @@ async def test_daily_consolidation_runs_in_the_background_and_survives_errors(
 
 async def fail() -> int:
     raise StoreUnavailableError("away")
+
+
+async def test_article_rests_on_archived_conversations_and_is_found(store: MemoryStore) -> None:
+    """A session more renews it; the older one says which replaced it. Undoing brings it back."""
+    for number, text in enumerate(("Look at the table Orders.", "Is Orders slow?", "Index Orders.")):
+        await talk(store, f"s{number}", text, f"I looked at Orders, step {number}.")
+    report = await store.consolidate("alice")
+    assert report is not None
+    assert report.articles == 1
+    (hit,) = await AgentMemory(store, "alice").search("Orders", criteria=MemoryCriteria(types=("article",)))
+    assert "I looked at Orders, step 2." in hit.passage
+    assert len(hit.item.related_to) == 3
+    assert hit.item.origin == "consolidation"
+    await talk(store, "s3", "Drop Orders.", "I dropped Orders.")
+    renewed = await store.consolidate("alice")
+    assert renewed is not None
+    assert renewed.articles == 1
+    await store.undo_consolidation("alice")
+    (item,) = await AgentMemory(store, "alice").query(MemoryCriteria(types=("article",)))
+    assert item.key == hit.item.key
+
+
+async def test_article_goes_when_one_of_its_messages_is_forgotten(store: MemoryStore) -> None:
+    for number in range(3):
+        await talk(store, f"s{number}", f"The locker of Orders is {number}4471.", "Noted.")
+    await store.consolidate("alice")
+    (item,) = await AgentMemory(store, "alice").query(MemoryCriteria(types=("article",)))
+    await store.user_stats.forget("alice", item.related_to[:1])
+    assert await AgentMemory(store, "alice").query(MemoryCriteria(types=("article",))) == []
+
+
+async def talk(store: MemoryStore, session: str, request: str, answer: str) -> None:
+    context = MemoryContext("alice", "coder", session, store)
+    await context.add_message(UserMessage(content=request, source="user"))
+    await context.get_messages()
+    await context.add_message(AssistantMessage(content=answer, source="coder"))
+    await context.close()

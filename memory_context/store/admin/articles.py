@@ -21,6 +21,7 @@ _COMMON_SHARE = 0.5
 """A name in more of many sessions distinguishes none of them."""
 _MANY_SESSIONS = 8
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
+_EDGES = ".,;:!?\"'`“”„‘’«»()[]*…"
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -83,7 +84,7 @@ def _sentence(text: str, topic: str) -> str:
 def _names_in(text: str) -> Iterator[str]:
     """Yield names: identifiers and paths, and capitalised words that do not merely begin a sentence."""
     sentences = [one for one in _SENTENCES.split(masked(text)) if one.strip()]
-    first = Counter(sentence.split()[0].strip("\"'([*`") for sentence in sentences)
+    first = Counter(sentence.split()[0].strip(_EDGES) for sentence in sentences)
     for word in sorted(unchangeable_words(" ".join(sentences))):
         is_plain = word.isalpha() and word[1:].islower()
         begins = is_plain and text.count(word) <= first[word]
