@@ -144,7 +144,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         self._session.note_missing_history(self.token_counter)
         parts = self._parts
         view = await parts.budget.fit_off_loop(parts.transcript, parts.chooser.is_held, self._measure)
-        if parts is not self._parts or self._forgotten:
+        if parts is not self._parts or self._forgotten.waiting:
             return await self.get_messages()
         if parts.summariser.record():
             view = parts.budget.fit(parts.transcript, parts.chooser.is_held)
@@ -182,8 +182,8 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
 
     def _drop_forgotten(self) -> None:
         """Drop forgotten contents before the next view, state or batch."""
-        while self._forgotten:
-            traces = self._forgotten.pop(0)
+        while self._forgotten.waiting:
+            traces = self._forgotten.waiting.pop(0)
             now = archive.ResumedSession(
                 self.key, self._parts.transcript, self._session.archiver.cursor, self._session.report
             )

@@ -7,7 +7,7 @@ sessions, jobs, contents, items, threads, the rest, then the list of users.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from psycopg.rows import DictRow
@@ -17,7 +17,7 @@ from memory_context.identifiers import SessionKey
 from . import tables
 from .codec import canonical_json, read_canonical
 from .database import EVERY_AGENT, Database
-from .items import content_of
+from .items import CONVERSATION_JOB, content_of
 from .limits import TransactionKind
 from .pool import Statement
 from .redact import FORGOTTEN, Traces
@@ -103,7 +103,7 @@ async def forget_items(
     quotes = [row["quote"] or "" for row in rows]
     traces = Traces.of((row["memory_key"] for row in rows), (*map(content_of, rows), *quotes))
     places = [SessionKey(user_id, row["agent_id"], row["session_id"]) for row in rows]
-    await redact(database, user_id, traces, places=places)
+    await redact(database, user_id, traces, places=places, kept_ids=named["memory_ids"])
     *_, gone, _ = await database.write(user_id, *forgetting(user_id, items), kind=kind)
     return [row["memory_key"] for row in gone]
 
@@ -115,18 +115,23 @@ async def redact(
     *,
     within_session: str | None = None,
     places: Iterable[SessionKey] = (),
+    kept_ids: Collection[int] = (),
 ) -> None:
     """Remove traces from contexts, archived sessions (None: all), rows that quote, and copies elsewhere.
 
-    `places`: Sessions whose copies may hold them though the archive does not.
+    Args:
+        places: Sessions whose copies may hold them though the archive does not.
+        kept_ids: Items that the caller forgets itself.
     """
     database.forgettings.tell(user_id, traces)
     named = {"user_id": user_id, "probes": list(traces.probes), "memory_keys": sorted(traces.keys)}
     holding = Statement(_REDACT["select_sessions_holding"], {**named, "session_id": within_session})
     (rows,) = await database.read(user_id, holding, kind="batch")
     sessions = {SessionKey(user_id, row["agent_id"], row["session_id"]) for row in rows}
+    rewritten: list[DictRow] = []
     for session_id in sorted({key.session_id for key in sessions}):
-        await _redact_session(database, {**named, "session_id": session_id}, traces)
+        rewritten += await _redact_session(database, {**named, "session_id": session_id}, traces)
+    await _derive_again(database, {**named, "texts": list(traces.forms), "memory_ids": list(kept_ids)}, rewritten)
     cuts = [_cut(table, user_id, form) for form in traces.forms for table in tables.TABLES if table.quoting]
     forgotten = Statement(_REDACT["update_events_forgotten"], named)
     await database.write(user_id, *cuts, forgotten, kind="batch", agent_id=EVERY_AGENT)
@@ -134,16 +139,40 @@ async def redact(
         await copies.erase_traces(traces, sessions.union(places))
 
 
-async def _redact_session(database: Database, named: Mapping[str, Any], traces: Traces) -> None:
+async def _redact_session(database: Database, named: Mapping[str, Any], traces: Traces) -> list[DictRow]:
     """Rewrite the batches of a session, in one transaction for each attempt; chat messages may change meanwhile."""
+    rewritten: list[DictRow] = []
     for _ in range(_PASSES):
         holding = Statement(_REDACT["select_batches_holding"], named)
         (rows,) = await database.read(named["user_id"], holding, kind="batch")
         changed = [(row, text) for row in rows if (text := _redacted(row["message_batch"], traces)) is not None]
         if not changed:
-            return
+            break
         updates = [_update(named, row, text) for row, text in changed]
         await database.write(named["user_id"], Statement(_SESSIONS["lock_session"], named), *updates, kind="batch")
+        rewritten += [{**row, "session_id": named["session_id"]} for row, _ in changed if row["kind"] == "transcript"]
+    return rewritten
+
+
+async def _derive_again(database: Database, named: Mapping[str, Any], batches: Sequence[DictRow]) -> None:
+    """Make the items of messages that quoted a content anew, from the rewritten batches."""
+    user_id = named["user_id"]
+    (items,) = await database.read(user_id, Statement(_REDACT["select_messages_quoting"], named), kind="batch")
+    if not items:
+        return
+    steps = (*_LOCK, "lock_memories", *_UNFIND, "delete_memories", "delete_orphaned_contents")
+    erasing = _statements(steps, {"user_id": user_id, **_ids(items)})
+    jobs = [Statement(_JOBS["insert_job"], _conversation_job(user_id, batch, items)) for batch in batches]
+    waiting = Statement(_ITEMS["upsert_pending_user"], {"user_id": user_id})
+    await database.write(user_id, *erasing, *jobs, waiting, kind="batch")
+
+
+def _conversation_job(user_id: str, batch: DictRow, items: Sequence[DictRow]) -> dict[str, Any]:
+    place = {name.removesuffix("_id"): batch[name] for name in ("session_id", "agent_id", "branch", "sequence")}
+    of_session = [row for row in items if (row["session_id"], row["agent_id"]) == (place["session"], place["agent"])]
+    sources = sorted({row["source"] for row in of_session if row["origin"] == "user_words"})
+    more = {"is_private": any(row["is_private"] for row in of_session), "user_sources": sources}
+    return {"user_id": user_id, "kind": CONVERSATION_JOB, "payload": {**place, **more}, "delay_seconds": 0.0}
 
 
 def _redacted(batch: str, traces: Traces) -> str | None:

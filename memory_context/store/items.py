@@ -15,6 +15,7 @@ from memory_context.references import MemoryRef
 from memory_context.utf8 import ESCAPE, from_utf8, is_plain, to_utf8
 
 __all__ = [
+    "CONVERSATION_JOB",
     "CONVERSATION_TYPE",
     "SECRET_TYPE",
     "TRUSTED_ORIGINS",
@@ -51,6 +52,9 @@ USER_TYPES = ("user_preference", "user_fact")
 """Types for statements of users about themselves."""
 
 SECRET_TYPE = "user_secret"
+
+CONVERSATION_JOB = "conversation"
+"""Makes items of archived messages."""
 
 CONVERSATION_TYPE = "conversation"
 """Archived messages: derived, so nobody stores this type, and listed only on request."""

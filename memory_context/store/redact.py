@@ -7,7 +7,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from json.encoder import encode_basestring
 from typing import Any, Protocol, cast
@@ -137,18 +137,16 @@ class Holder(Protocol):
         ...
 
 
-class PendingTraces(list[Traces]):
+@dataclass(eq=False)
+class PendingTraces:
     """Traces that a context of this user drops at its next step."""
 
-    __hash__ = object.__hash__  # held weakly
-
-    def __init__(self, user_id: str) -> None:
-        super().__init__()
-        self._user_id = user_id
+    user_id: str
+    waiting: list[Traces] = field(default_factory=list[Traces])
 
     def drop_traces(self, user_id: str, traces: Traces) -> None:
-        if user_id == self._user_id:
-            self.append(traces)
+        if user_id == self.user_id:
+            self.waiting.append(traces)
 
 
 class Copies(Protocol):

@@ -12,8 +12,8 @@ from autogen_agentchat.base import TaskResult, TaskRunner
 from autogen_agentchat.messages import (
     BaseAgentEvent,
     BaseChatMessage,
-    ChatCompletionClientStreamingChunkEvent,
     MemoryQueryEvent,
+    ModelClientStreamingChunkEvent,
     TextMessage,
     ToolCallExecutionEvent,
     ToolCallRequestEvent,
@@ -149,7 +149,7 @@ async def run_agent(
             seen = len(context.transcript.log)
             if isinstance(event, TaskResult):
                 answer = _final_text(event.messages)
-            elif isinstance(event, ChatCompletionClientStreamingChunkEvent):
+            elif isinstance(event, ModelClientStreamingChunkEvent):
                 yield Delta(replace_surrogates(event.content))
             elif isinstance(event, BaseAgentEvent):
                 for step in _steps_of(event, context):

@@ -30,6 +30,17 @@ LEFT JOIN memory_context.agent_memory_contents AS content
     )
 WHERE item.user_id = %(user_id)s AND item.id = ANY(%(memory_ids)s::bigint[]);
 
+-- name: select_messages_quoting :many
+-- Archived messages that hold one of some texts, but for those that are forgotten themselves.
+SELECT item.id, item.content_id, item.session_id, item.agent_id, item.source, item.origin, item.is_private
+FROM memory_context.agent_memories AS item
+JOIN memory_context.agent_memory_contents AS content
+    ON content.user_id = %(user_id)s AND content.id = item.content_id
+WHERE item.user_id = %(user_id)s
+    AND item.memory_type = 'conversation'
+    AND item.id <> ALL(%(memory_ids)s::bigint[])
+    AND EXISTS (SELECT FROM unnest(%(texts)s::text[]) AS quoted WHERE strpos(content.content, quoted) > 0);
+
 -- name: select_sessions_holding :many
 -- Sessions of which a batch holds one of some texts. It reads the whole archive of the user, since forgetting is rare.
 SELECT DISTINCT session_id, agent_id FROM memory_context.recent_conversation_history AS batch

@@ -19,7 +19,7 @@ from memory_context.utf8 import unescape
 
 from ..codec import read_canonical
 from ..database import Database
-from ..items import CONVERSATION_TYPE, NewItem, Origin, row_params
+from ..items import CONVERSATION_JOB, CONVERSATION_TYPE, NewItem, Origin, row_params
 from ..jobs import Claim, JobKind, Jobs
 from ..pool import Statement
 from ..sql import load_queries
@@ -28,7 +28,6 @@ __all__ = ["CONVERSATION_JOB", "KEY_STEM", "SaidText", "register_conversation_jo
 
 _QUERIES = load_queries("conversations")
 
-CONVERSATION_JOB = "conversation"
 KEY_STEM = "said"
 
 _USER_SOURCES = ("user", "user_proxy")  # of batches archived before their job named them
