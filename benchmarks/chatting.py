@@ -148,9 +148,7 @@ async def _with_memory(
     limits = ChatLimits(requests_per_minute=1_000_000)
     app = FastAPI()
     policy = ContextPolicy(store_timeout_seconds=60)  # with its message, so that it can be counted
-    router = create_chat_router(
-        store, agent_around, lambda: "alice", agents=["assistant"], policy=policy, limits=limits
-    )
+    router = create_chat_router(store, agent_around, _alice, agents=["assistant"], policy=policy, limits=limits)
     app.include_router(router)
     begun: dict[str, str] = {}
     said: dict[str, list[str]] = {}
@@ -173,6 +171,10 @@ async def _with_memory(
     before = store._database.write_transactions  # pyright: ignore[reportPrivateUsage]
     run.errors += await _compare(store, begun, said)
     return run, transactions, before - transactions
+
+
+async def _alice() -> str:  # a plain function would take a thread for each request
+    return "alice"
 
 
 async def _without_memory(sessions: int, turns: int, pause_seconds: float = 0.0) -> Run:

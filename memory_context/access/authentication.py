@@ -4,6 +4,7 @@ import hmac
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any
 
@@ -18,6 +19,7 @@ class UsageError(ValueError):
     """Unusable options of a command; the text is the remedy."""
 
 
+@lru_cache(maxsize=64)
 def is_loopback(host: str) -> bool:
     """Return whether only this machine reaches a host, such as `[::1]`."""
     try:

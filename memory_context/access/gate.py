@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -154,6 +155,7 @@ class _Headers:
         return len(self._values.get(name.encode(), [])) > 1
 
 
+@lru_cache(maxsize=64)
 def _split(address: str) -> tuple[str, int | None]:
     """Return host and port, empty for a malformed address."""
     try:

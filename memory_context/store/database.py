@@ -171,19 +171,21 @@ class Database:
             "statement_timeout": _milliseconds(min(waits.statement_seconds, _FIRST * left)),
             "lock_timeout": _milliseconds(min(waits.lock_seconds, _FIRST * left)),
         }
-        opening = [Statement(_TRANSACTIONS[begin]), Statement(_TRANSACTIONS["limit_waits"], settings)]
         user_id, agent_id = who
-        if user_id is not None:
-            opening.append(Statement(_TRANSACTIONS["act_as"], {"user_id": user_id, "agent_id": agent_id}))
+        if user_id is None:
+            limited = Statement(_TRANSACTIONS["limit_waits"], settings)
+        else:
+            scope = {**settings, "user_id": user_id, "agent_id": agent_id}
+            limited = Statement(_TRANSACTIONS["act_within_limits"], scope)
+        everything = [Statement(_TRANSACTIONS[begin]), limited, *statements, Statement(_TRANSACTIONS["commit"])]
         try:
             with driver_errors(self.location.describe()):
-                everything = [*opening, *statements, Statement(_TRANSACTIONS["commit"])]
                 rows = await pool.run(login, everything, seconds, bytes_per_second=waits.bytes_per_second)
         except StoreError as error:
             if not isinstance(error.__cause__, _OF_A_HEALTHY_SERVER):
                 self._login = None  # it may come back elsewhere or empty: prepare again
             raise
-        return rows[len(opening) : -1]
+        return rows[2:-1]
 
     def _sweep(self) -> None:
         for loop, pool in list(self._pools.items()):

@@ -1,7 +1,6 @@
 """A transcript as JSON; loading replays its decisions."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -178,11 +177,14 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
         "message": message_to_json(with_texts(entry.message, dict.fromkeys(missing, ""))),
         "added_at": entry.added_at.isoformat(),
         "carries_result": entry.carries_result,
-        "parts": None
-        if entry.parts is None
-        else [{key: value for key, value in asdict(part).items() if key != "stored"} for part in entry.parts],
-        "missing": [asdict(address) for address in sorted(missing)],
+        "parts": None if entry.parts is None else [_part_to_json(part) for part in entry.parts],
+        "missing": [dict(vars(address)) for address in sorted(missing)],
     }
+
+
+def _part_to_json(part: Part) -> dict[str, Any]:
+    kept = {name: value for name, value in vars(part).items() if name != "stored"}
+    return {**kept, "address": dict(vars(part.address))}  # asdict takes ten times as long
 
 
 def _entry_from_json(data: Mapping[str, Any], position: int) -> Entry:

@@ -23,6 +23,12 @@ SELECT set_config('statement_timeout', %(statement_timeout)s, true),
 -- of them.
 SELECT memory_context.act_as(%(user_id)s, %(agent_id)s), set_config('enable_seqscan', 'off', true);
 
+-- name: act_within_limits :exec
+-- Both at once, for the transactions of one user: each statement costs the client as much as a small insert.
+SELECT set_config('statement_timeout', %(statement_timeout)s, true),
+    set_config('lock_timeout', %(lock_timeout)s, true),
+    memory_context.act_as(%(user_id)s, %(agent_id)s), set_config('enable_seqscan', 'off', true);
+
 -- name: set_piece :exec
 -- Keep a piece of a long text until the transaction ends, for the statement that joins the pieces. Returns no row.
 SELECT WHERE set_config(%(setting)s, %(piece)s, true) IS NULL;
