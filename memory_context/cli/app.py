@@ -16,6 +16,7 @@ from .consolidate import consolidate
 from .explain import explain
 from .items import forget, list_items, store_file
 from .maintenance import migrate, prune, reindex, stop
+from .notes import notes_app
 from .search import search
 from .serve import mcp, serve
 from .sessions import sessions_app
@@ -37,7 +38,7 @@ _GROUPS: dict[str, dict[str, Any]] = {
         "explain": explain,
         "users": users,
     },
-    "Change": {"store": store_file, "forget": forget},
+    "Change": {"store": store_file, "forget": forget, "notes": notes_app},
     "Move": {"export": export, "import": import_},
     "Look after": {
         "status": status,

@@ -29,6 +29,7 @@ __all__ = [
     "item_json",
     "list_items",
     "store_file",
+    "text_of",
 ]
 
 TypesOption = Annotated[list[str] | None, typer.Option("--type", help="Only this type; may be given several times.")]
@@ -192,7 +193,7 @@ def store_file(
 
         memory = AgentMemory(store, await find_user(store, user), agent, session)
         return await memory.store(
-            _text_of(file),
+            text_of(file),
             description=description or name,
             type=memory_type,  # checked there
             source=source or name,
@@ -207,7 +208,7 @@ def store_file(
         typer.echo(ref.key)
 
 
-def _text_of(file: Path) -> str:
+def text_of(file: Path) -> str:
     """Return the text of a file or of stdin.
 
     Raises:

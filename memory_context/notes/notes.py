@@ -43,8 +43,10 @@ class LongTermNotes:
         self._known = text
 
     async def overwrite(self, content: str, *, expected_version: int | None = None) -> AgentNotes:
-        """Replace all notes. `expected_version` is written on instead of what was read."""
-        return await self.edit("overwrite", content, expected_version=expected_version)
+        """Replace all notes; "" empties them. `expected_version` is written on instead of what was read."""
+        if content.strip():
+            return await self.edit("overwrite", content, expected_version=expected_version)
+        return await self.edit("delete_all_notes", expected_version=expected_version)
 
     async def append(self, content: str) -> AgentNotes:
         """Add a text behind the notes, after a blank line."""

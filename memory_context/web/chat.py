@@ -22,6 +22,7 @@ from ..context import MemoryContext, load_parts, provider_sentence
 from ..errors import SessionGoneError, StoreUnavailableError
 from ..identifiers import SessionKey
 from ..live import Claims, SessionCache, SessionStates
+from ..notes import LongTermNotes
 from ..policy import ContextPolicy
 from ..runtime import Timer
 from ..store import ChatMessage, MemoryStore, SessionInfo
@@ -305,6 +306,11 @@ class Chat:
                 run.stop(ProblemError("session-deleted", f"session {session_id!r} was deleted"))
         for agent_id in self._agents:
             await self.sessions.discard(SessionKey(user_id, agent_id, session_id))
+
+    def notes(self, user_id: str, agent_id: str) -> LongTermNotes:
+        """Return the notes of one of the agents, or raise ProblemError."""
+        self._check_agent(agent_id)
+        return LongTermNotes(self.memory_store, user_id, agent_id)
 
     def _live(self, user_id: str, session_id: str) -> ChatSession | None:
         places = (self.sessions.peek(SessionKey(user_id, agent_id, session_id)) for agent_id in self._agents)

@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect
 from ..errors import MemoryContextError, SessionBusyError, SessionGoneError, StoreUnavailableError
 from ..outages import outages_of
 
-__all__ = ["Flaw", "Problem", "ProblemError", "ProblemKind", "ProblemRoute", "problem_responses"]
+__all__ = ["ALWAYS", "OF_BODY", "Flaw", "Problem", "ProblemError", "ProblemKind", "ProblemRoute", "problem_responses"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -29,10 +29,14 @@ _CLIENT_IS_GONE = 499  # nginx's code for a disconnected client
 ProblemKind = Literal[
     "not-json", "not-allowed", "foreign-page", "unknown", "unknown-agent", "unknown-session",
     "unknown-cursor", "wrong-method", "session-busy", "other-agent", "body-too-slow", "session-deleted",
-    "too-large", "wrong-media-type", "foreign-host", "invalid", "too-many-requests", "internal",
-    "agent-failed", "unavailable", "too-slow",
+    "stale-version", "too-large", "wrong-media-type", "foreign-host", "invalid", "version-needed",
+    "too-many-requests", "internal", "agent-failed", "unavailable", "too-slow",
 ]  # fmt: skip
 
+ALWAYS: tuple[ProblemKind, ...] = (
+    "not-allowed", "foreign-page", "foreign-host", "invalid", "too-many-requests", "internal", "unavailable",
+)  # fmt: skip
+OF_BODY: tuple[ProblemKind, ...] = ("not-json", "body-too-slow", "too-large", "wrong-media-type")
 _KINDS: Mapping[ProblemKind, tuple[int, str]] = {
     "not-json": (400, "The body is no JSON"),
     "not-allowed": (403, "This user may not do that"),
@@ -46,10 +50,12 @@ _KINDS: Mapping[ProblemKind, tuple[int, str]] = {
     "session-busy": (409, "The session is busy"),
     "other-agent": (409, "The session belongs to another agent"),
     "session-deleted": (410, "The session was deleted"),
+    "stale-version": (412, "Another version is in force"),
     "too-large": (413, "The body is too large"),
     "wrong-media-type": (415, "The body is of another type"),
     "foreign-host": (421, "Not a name of this server"),
     "invalid": (422, "The request is not valid"),
+    "version-needed": (428, "The request has to name the version that it changes"),
     "too-many-requests": (429, "Too many requests"),
     "internal": (500, "Something went wrong here"),
     "agent-failed": (502, "The agent failed"),

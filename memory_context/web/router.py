@@ -6,6 +6,9 @@
     GET    {prefix}/sessions/{id}
     GET    {prefix}/sessions/{id}/messages     pages
     DELETE {prefix}/sessions/{id}
+    GET    {prefix}/notes/{agent}              long-term notes; their version is the ETag
+    PUT    {prefix}/notes/{agent}              replaces them, If-Match
+    GET    {prefix}/notes/{agent}/versions
 
 The OpenAPI description lists every response, errors included.
 """
@@ -22,7 +25,6 @@ from fastapi.routing import APIRoute
 from limits import RateLimitItemPerMinute
 from limits.aio.strategies import MovingWindowRateLimiter
 from limits.storage import storage_from_string
-from pydantic import BaseModel
 
 from ..access import GateRules
 from ..identifiers import checked_identifier
@@ -31,9 +33,9 @@ from ..outages import OutageLog
 from ..policy import ContextPolicy
 from ..store import MemoryStore
 from .chat import AgentBuilder, CacheBuilder, Chat, ChatLimits
-from .problems import Flaw, ProblemError, ProblemKind, ProblemRoute, problem_responses
+from .notes import add_notes
+from .problems import ALWAYS, OF_BODY, Flaw, ProblemError, ProblemKind, ProblemRoute, problem_responses
 from .schemas import (
-    JSON,
     Archived,
     ArchiveRequest,
     ChatAnswer,
@@ -45,8 +47,9 @@ from .schemas import (
     SessionPage,
     decode_cursor,
     encode_cursor,
+    json_response,
     read_body,
-    to_json,
+    request_body,
 )
 from .sse import EVENTS, collect, stream
 
@@ -59,10 +62,6 @@ HOST_SETTING = "hosts (--public-host of memory-context serve)"
 _ANONYMOUS = "anonymous"
 _MEMORY = "async+memory://"
 _METHODS = frozenset(("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"))
-_ALWAYS: tuple[ProblemKind, ...] = (
-    "not-allowed", "foreign-page", "foreign-host", "invalid", "too-many-requests", "internal", "unavailable",
-)  # fmt: skip
-_OF_BODY: tuple[ProblemKind, ...] = ("not-json", "body-too-slow", "too-large", "wrong-media-type")
 _OF_SESSION: tuple[ProblemKind, ...] = ("unknown-session", "session-deleted")
 
 SessionId = Annotated[Identifier, Path()]
@@ -157,6 +156,7 @@ def create_chat_router(
     user = _user_dependency(current_user, RequestLimiter(limits.requests_per_minute, limits_storage_url))
     _add_answering(router, user, limits)
     _add_sessions(router, user)
+    add_notes(router, user, chat, limits)
     _add_other_addresses(router)
     return router
 
@@ -228,7 +228,7 @@ def _add_answering(router: ChatRouter, user: Any, limits: ChatLimits) -> None:
         "",
         summary="Say something and get the answer",
         response_class=Response,
-        openapi_extra=_request_body(ChatRequest),
+        openapi_extra=request_body(ChatRequest),
         responses={
             200: {
                 "model": ChatAnswer,
@@ -236,7 +236,7 @@ def _add_answering(router: ChatRouter, user: Any, limits: ChatLimits) -> None:
                 "content": {EVENTS: {"schema": {"type": "string"}}},
             },
             **problem_responses(
-                *_ALWAYS, *_OF_BODY, "unknown-agent", "session-busy", "other-agent", "session-deleted", "agent-failed",
+                *ALWAYS, *OF_BODY, "unknown-agent", "session-busy", "other-agent", "session-deleted", "agent-failed",
                 "too-slow",
             ),
         },
@@ -248,23 +248,25 @@ def _add_answering(router: ChatRouter, user: Any, limits: ChatLimits) -> None:
         run = await chat.answer(user_id, asked.session_id, asked.agent_id, messages)
         if asked.stream or EVENTS in request.headers.get("accept", ""):
             return await stream(request, run, limits.ping_seconds)
-        return _ok(await collect(request, run))
+        return json_response(await collect(request, run))
 
     @router.post(
         "/session/archive_messages",
         summary="Make chat messages durable",
         response_class=Response,
-        openapi_extra=_request_body(ArchiveRequest),
+        openapi_extra=request_body(ArchiveRequest),
         responses={
             200: {"model": Archived},
-            **problem_responses(*_ALWAYS, *_OF_BODY, "unknown-agent", "session-deleted"),
+            **problem_responses(*ALWAYS, *OF_BODY, "unknown-agent", "session-deleted"),
         },
     )
     async def archive(request: Request, user_id: str = user) -> Response:
         asked = await read_body(request, body_limits, ArchiveRequest)
         _check(asked.messages_batch, "messages_batch", limits)
         messages = [message.to_store() for message in asked.messages_batch]
-        return _ok(Archived(stored_ids=await chat.archive(user_id, asked.session_id, asked.agent_id, messages)))
+        return json_response(
+            Archived(stored_ids=await chat.archive(user_id, asked.session_id, asked.agent_id, messages))
+        )
 
     _ = say, archive
 
@@ -276,41 +278,41 @@ def _add_sessions(router: ChatRouter, user: Any) -> None:
         "/sessions",
         summary="List one's sessions, the last used first",
         response_class=Response,
-        responses={200: {"model": SessionPage}, **problem_responses(*_ALWAYS, "unknown-cursor")},
+        responses={200: {"model": SessionPage}, **problem_responses(*ALWAYS, "unknown-cursor")},
     )
     async def sessions(limit: Limit = 50, before: Before = None, user_id: str = user) -> Response:
         found = await chat.list_sessions(user_id, limit, decode_cursor(before))
         more = encode_cursor(found[-1].last_activity_at, found[-1].session_id) if len(found) == limit else None
-        return _ok(SessionPage(sessions=[SessionEntry.of(info) for info in found], next=more))
+        return json_response(SessionPage(sessions=[SessionEntry.of(info) for info in found], next=more))
 
     @router.get(
         "/sessions/{session_id}",
         summary="What is known of a session",
         response_class=Response,
-        responses={200: {"model": SessionEntry}, **problem_responses(*_ALWAYS, *_OF_SESSION)},
+        responses={200: {"model": SessionEntry}, **problem_responses(*ALWAYS, *_OF_SESSION)},
     )
     async def session(session_id: SessionId, user_id: str = user) -> Response:
-        return _ok(SessionEntry.of(await chat.session(user_id, session_id)))
+        return json_response(SessionEntry.of(await chat.session(user_id, session_id)))
 
     @router.get(
         "/sessions/{session_id}/messages",
         summary="The messages of a session, the newest page first, the oldest of a page first",
         response_class=Response,
-        responses={200: {"model": MessagePage}, **problem_responses(*_ALWAYS, *_OF_SESSION, "unknown-cursor")},
+        responses={200: {"model": MessagePage}, **problem_responses(*ALWAYS, *_OF_SESSION, "unknown-cursor")},
     )
     async def messages(
         session_id: SessionId, limit: Limit = 50, before: Before = None, user_id: str = user
     ) -> Response:
         found = await chat.messages(user_id, session_id, limit, decode_cursor(before))
         more = encode_cursor(found[0].timestamp, found[0].id) if len(found) == limit else None
-        return _ok(MessagePage(messages=[ChatMessage.of(message) for message in found], next=more))
+        return json_response(MessagePage(messages=[ChatMessage.of(message) for message in found], next=more))
 
     @router.delete(
         "/sessions/{session_id}",
         summary="Delete a session with all that was stored in it",
         status_code=204,
         response_class=Response,
-        responses=problem_responses(*_ALWAYS, "unknown-session"),
+        responses=problem_responses(*ALWAYS, "unknown-session"),
     )
     async def delete(session_id: SessionId, user_id: str = user) -> Response:
         await chat.delete(user_id, session_id)
@@ -350,14 +352,3 @@ def _check(messages: Sequence[ChatMessage], field: str, limits: ChatLimits) -> N
         flaws = [Flaw(detail=f"send at most {limits.messages} at a time", pointer=f"#/{field}")]
     if flaws:
         raise ProblemError("invalid", "it is more than is taken at a time", flaws=flaws[:20])
-
-
-def _ok(value: BaseModel) -> Response:
-    return Response(to_json(value), media_type=JSON)
-
-
-def _request_body(model: type[BaseModel]) -> dict[str, Any]:
-    """Describe a body for OpenAPI, as `read_body` bypasses FastAPI's models."""
-    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-    schema.pop("$defs", None)
-    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import Request
+from fastapi import Request, Response
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import ClientDisconnect
 
@@ -16,7 +16,7 @@ from ..access import BodyLimits, BodyRefusal, ClientGone, check_json, off_the_lo
 from ..access import read_body as read_bytes
 from ..identifiers import checked_identifier
 from ..store import ChatMessage as StoredMessage
-from ..store import SessionInfo
+from ..store import NotesVersion, SessionInfo
 from .problems import Flaw, ProblemError, ProblemKind
 
 __all__ = [
@@ -29,13 +29,19 @@ __all__ = [
     "ChatStep",
     "Identifier",
     "MessagePage",
+    "NotesEntry",
+    "NotesText",
+    "NotesVersionEntry",
+    "NotesVersions",
     "SessionEntry",
     "SessionPage",
     "decode_cursor",
     "encode_cursor",
+    "json_response",
     "parse",
     "read_body",
     "replace_surrogates",
+    "request_body",
     "to_json",
 ]
 
@@ -202,6 +208,47 @@ class MessagePage(_Wire):
     next: str | None
 
 
+class NotesText(_Wire):
+    """Long-term notes, Markdown; "" for none."""
+
+    notes: str
+
+
+class NotesEntry(_Wire):
+    """The long-term notes of an agent; version 0 means that none were written yet."""
+
+    agent_id: str
+    notes: str
+    version: int
+    updated_at: datetime | None
+
+
+class NotesVersionEntry(_Wire):
+    """A version of notes; `repeats` is the version whose text it is."""
+
+    version: int
+    notes: str
+    repeats: int
+    operation: str
+    written_at: datetime
+
+    @classmethod
+    def of(cls, version: NotesVersion) -> "NotesVersionEntry":
+        return cls(
+            version=version.version,
+            notes=version.text,
+            repeats=version.repeats,
+            operation=version.operation,
+            written_at=version.written_at,
+        )
+
+
+class NotesVersions(_Wire):
+    """The versions of notes, newest first."""
+
+    versions: list[NotesVersionEntry]
+
+
 # --- reading and writing
 
 
@@ -273,3 +320,14 @@ def decode_cursor(cursor: str | None) -> tuple[datetime, str] | None:
     except (ValueError, binascii.Error, OverflowError):
         text = "`before` was never given by this server: send the `next` of the page before, or leave it out"
         raise ProblemError("unknown-cursor", text) from None
+
+
+def json_response(value: BaseModel, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(to_json(value), headers=headers, media_type=JSON)
+
+
+def request_body(model: type[BaseModel]) -> dict[str, Any]:
+    """Describe a body for OpenAPI, as `read_body` bypasses FastAPI's models."""
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs", None)
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}

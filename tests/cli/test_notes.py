@@ -1,0 +1,68 @@
+"""`memory-context notes`: an agent's notes are shown, edited, undone and erased by the user."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from memory_context import AgentMemory, MemoryStore
+
+from .conftest import Run
+
+
+def note(url: str, agent: str, text: str) -> None:
+    """Let an agent append to its notes about alice."""
+
+    async def append() -> None:
+        async with MemoryStore(url) as store:
+            await AgentMemory(store, "alice", agent).notes.append(text)
+
+    asyncio.run(append())
+
+
+def test_notes_are_shown_edited_and_undone(run: Run, database_url: str, tmp_path: Path) -> None:
+    url = ("--url", database_url, "--user", "alice")
+    assert run("notes", "list", *url) == (0, "", "no agent has notes\n")
+    assert run("notes", "show", *url)[0::2] == (2, "memory-context: no agent has notes; give --agent NAME\n")
+    note(database_url, "coder", "# Work\nOrders is at db1.\n# Home\nParis")
+    assert run("notes", "show", *url) == (0, "# Work\nOrders is at db1.\n# Home\nParis\n", "")
+    assert run("notes", "show", "--section", "home", *url) == (0, "# Home\nParis\n", "")
+    ended, _, err = run("notes", "delete", "Hom", *url)
+    assert (ended, err) == (1, "memory-context: there is no section 'Hom'; there are '# Work', '# Home'\n")
+    assert run("notes", "delete", "Home", *url) == (0, "", "version 2, 24 characters\n")
+    (tmp_path / "notes.md").write_text("# New\n")
+    assert run("notes", "set", str(tmp_path / "notes.md"), "--version", "1", *url)[0] == 1
+    assert run("notes", "set", str(tmp_path / "notes.md"), *url) == (0, "", "version 3, 5 characters\n")
+    assert run("notes", "append", str(tmp_path / "notes.md"), *url)[0] == 0
+    assert run("notes", "undo", *url) == (0, "", "version 5, 5 characters\n")
+    assert run("notes", "undo", "--to", "1", *url) == (0, "", "version 6, 37 characters\n")
+    assert run("notes", "show", "--version", "2", *url)[1] == "# Work\nOrders is at db1.\n"
+    history = json.loads(run("notes", "history", "--json", *url)[1])
+    assert [one["operation"] for one in history] == [
+        *("undo", "undo", "append", "overwrite", "delete_section_by_header", "append", "")
+    ]
+    assert run("notes", "history", *url)[1].count("\n") == 9
+
+
+def test_notes_of_several_agents_are_told_apart(run: Run, database_url: str) -> None:
+    """Erased notes leave nothing to undo."""
+    url = ("--url", database_url, "--user", "alice")
+    for agent in ("coder", "critic"):
+        note(database_url, agent, f"of {agent}")
+    assert "several agents have notes: 'critic', 'coder'; give --agent NAME" in run("notes", "show", *url)[2]
+    assert run("notes", "show", "--agent", "critic", *url)[1] == "of critic\n"
+    assert [one["agent_id"] for one in json.loads(run("notes", "list", "--json", *url)[1])] == ["critic", "coder"]
+    assert run("notes", "erase", "--agent", "critic", "--yes", *url) == (0, "", "erased\n")
+    assert run("notes", "show", "--agent", "critic", *url) == (0, "", "the notes are empty\n")
+    assert run("notes", "undo", "--agent", "critic", *url)[0] == 1
+    assert run("notes", "list", *url)[1].count("coder") == 1
+
+
+@pytest.mark.parametrize("command", ["set", "append"])
+def test_unclosed_code_is_refused(run: Run, database_url: str, tmp_path: Path, command: str) -> None:
+    (tmp_path / "notes.md").write_text("```\ncode")
+    ended, _, err = run(
+        "notes", command, str(tmp_path / "notes.md"), "--agent", "coder", "--url", database_url, "--user", "alice"
+    )
+    assert (ended, "is not closed at its end" in err) == (1, True)
