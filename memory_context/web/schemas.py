@@ -323,6 +323,7 @@ def decode_cursor(cursor: str | None) -> tuple[datetime, str] | None:
 
 
 def json_response(value: BaseModel, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a value as the answer of a request."""
     return Response(to_json(value), headers=headers, media_type=JSON)
 
 
