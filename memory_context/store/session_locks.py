@@ -8,10 +8,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
-
-import psycopg
-from psycopg.rows import DictRow
+from typing import NamedTuple
 
 from memory_context.errors import SessionBusyError, StoreError, StoreUnavailableError
 from memory_context.identifiers import SessionKey
@@ -19,20 +16,12 @@ from memory_context.live.claims import busy_text
 from memory_context.runtime import Background, Timer
 from memory_context.utf8 import to_utf8
 
-from .connection import Connection, connect, driver_errors
 from .database import Database
-from .sql import load_queries
+from .listening import ListeningConnection
 
 __all__ = ["AdvisoryClaims"]
 
-_QUERIES = load_queries("session_locks")
 _RETRY_SECONDS = (0.02, 0.25)  # between attempts: first and at most
-_PROBES = 3
-_POOLED = (
-    "the database is reached through a pooler that lends a server connection for one transaction only (such as "
-    "PgBouncer with pool_mode=transaction), which claims of sessions do not survive: give this store a direct address, "
-    "or use RedisClaims"
-)
 _logger = logging.getLogger("memory_context")
 
 
@@ -44,14 +33,15 @@ class _Ask(NamedTuple):
 _Frees = dict[int, "asyncio.Future[None]"]
 
 
-class AdvisoryClaims:
+class AdvisoryClaims(ListeningConnection):
     """Claims of one cache, on a connection of its own, under one event loop. All are lost with the connection."""
 
+    listen = "listen_claims"
+    purpose = "keeps the claims of sessions"
+    needs = "which claims of sessions do not survive: give this store a direct address, or use RedisClaims"
+
     def __init__(self, database: Database) -> None:
-        self._database = database
-        self._connection: Connection | None = None
-        self._backend = 0
-        self._watched: int | None = None  # watched socket
+        super().__init__(database)
         self._held: dict[int, SessionKey] = {}
         self._wanted: set[int] = set()
         self._claiming: dict[int, asyncio.Future[None]] = {}  # done on release
@@ -165,7 +155,7 @@ class AdvisoryClaims:
             self._wanted.difference_update(frees)
             rows = await self._run(self._connection, "release_sessions", params)
             if not all(row["was_mine"] for row in rows):
-                raise StoreError(f"{_POOLED} {self._where}")
+                raise StoreError(self._pooled)
 
     async def _claim(self, asks: Mapping[int, _Ask]) -> None:
         if not asks:
@@ -173,7 +163,7 @@ class AdvisoryClaims:
         connection = self._connection or await self._connect()
         rows = await self._run(connection, "claim_sessions", {"claims": [*asks]})
         if any(row["backend"] != self._backend for row in rows):
-            raise StoreError(f"{_POOLED} {self._where}")
+            raise StoreError(self._pooled)
         for row in rows:
             key, answer = asks[row["claim"]]
             if row["is_mine"] and not answer.done():
@@ -185,63 +175,9 @@ class AdvisoryClaims:
 
     # --- the connection
 
-    @property
-    def _where(self) -> str:
-        return f"({self._database.location.describe()})"
-
-    async def _connect(self) -> Connection:
-        _, login = await self._database.ready()
-        try:
-            return await self._open(login)
-        except StoreUnavailableError:
-            self._drop()
-            await self._database.read(None)  # finds a restarted server
-            _, login = await self._database.ready()
-            return await self._open(login)
-
-    async def _open(self, login: Mapping[str, str]) -> Connection:
-        with driver_errors(self._database.location.describe()):
-            self._connection = connection = await connect(login, self._database.limits.opening_seconds)
-        connection.add_notify_handler(lambda heard: self._hear(heard.payload))
-        self._backend = await self._fetch_backend(connection)
-        if self._backend != connection.pgconn.backend_pid:  # behind some pooler
-            await self._refuse_lending(connection, login)
-        await self._run(connection, "limit_silence")
-        await self._run(connection, "listen_claims")
-        return connection
-
-    async def _refuse_lending(self, connection: Connection, login: Mapping[str, str]) -> None:
-        """Raise StoreError if other connections get the same server process."""
-        for _ in range(_PROBES):
-            with driver_errors(self._database.location.describe()):
-                other = await connect(login, self._database.limits.opening_seconds)
-            try:
-                cursor = await other.execute(_QUERIES["fetch_backend"])
-                backends = {row["backend"] for row in await cursor.fetchall()}
-            except psycopg.Error:
-                return  # all are taken, none is lent
-            finally:
-                other.pgconn.finish()
-            if backends == {self._backend} or await self._fetch_backend(connection) != self._backend:
-                raise StoreError(f"{_POOLED} {self._where}")
-
-    async def _fetch_backend(self, connection: Connection) -> int:
-        return (await self._run(connection, "fetch_backend"))[0]["backend"]
-
-    async def _run(self, connection: Connection, name: str, params: Mapping[str, Any] | None = None) -> list[DictRow]:
-        self._unwatch()
-        connection.allow(self._database.limits.transaction_seconds)
-        with driver_errors(self._database.location.describe()):
-            cursor = await connection.execute(_QUERIES[name], params, binary=True)
-            rows = await cursor.fetchall() if cursor.description else []
-        self._watched = connection.fileno()
-        asyncio.get_running_loop().add_reader(self._watched, self._read, connection)
-        self._read(connection)  # notifications that came with the answer
+    def _note_answer(self) -> None:
         self._is_probe_due = False
         self._plan_probe()
-        if self._connection is not connection:
-            raise StoreUnavailableError(f"the connection to the database was lost {self._where}")
-        return rows
 
     def _plan_probe(self) -> None:
         self._probe_timer.cancel()
@@ -251,15 +187,6 @@ class AdvisoryClaims:
         if self._held:
             self._is_probe_due = True
             self._start()
-
-    def _read(self, connection: Connection) -> None:
-        try:
-            connection.pgconn.consume_input()
-            while (heard := connection.pgconn.notifies()) is not None:
-                self._hear(heard.extra.decode())
-        except psycopg.Error as error:
-            _logger.warning("the connection that keeps the claims of sessions was lost: %s %s", error, self._where)
-            self._lose()
 
     def _hear(self, text: str) -> None:
         word, _, number = text.partition(" ")
@@ -271,11 +198,6 @@ class AdvisoryClaims:
                 self._wanted.add(claim)
                 self._on_wanted(self._held[claim])
 
-    def _unwatch(self) -> None:
-        if self._watched is not None:
-            asyncio.get_running_loop().remove_reader(self._watched)
-            self._watched = None
-
     def _lose(self) -> None:
         self._drop()
         lost, self._held = self._held, {}
@@ -283,11 +205,8 @@ class AdvisoryClaims:
             self._on_lost(key)
 
     def _drop(self) -> None:
-        self._unwatch()
+        super()._drop()
         self._probe_timer.cancel()
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.pgconn.finish()
         _finish(self._frees)
         self._frees = {}
         self._wanted.clear()
