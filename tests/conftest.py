@@ -26,13 +26,13 @@ from memory_context.store import MemoryStore, embedded
 from memory_context.store import sql as sql_files
 
 from .databases import Databases
+from .embeddings.fakes import FakeEmbedder
 from .support.processes import ForkedPython, Forks
 
 REPOSITORY = Path(__file__).parents[1]
 SHARED_SERVER_ENV = "MEMORY_CONTEXT_TEST_SERVER"
 """Folder of a running server to use instead, with `server.json`; whoever names it drops what the tests leave there."""
-LONG_RUNS = ("test_stories.py", "test_lasting.py", "test_page.py", "test_benchmarks.py", "test_table.py")
-"""Modules whose tests are run first."""
+BROWSER_MODULES = ("test_stories.py", "test_lasting.py", "test_page.py")
 SWITCHED_OFF = ("fsync", "synchronous_commit", "full_page_writes", "autovacuum")
 """Settings of a server for tests: nothing of it outlives them, and its plans do not depend on when it looked."""
 
@@ -68,8 +68,8 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that wait for browsers and limits come first, so that short ones fill the time of other workers."""
-    items.sort(key=lambda item: LONG_RUNS.index(name) if (name := item.path.name) in LONG_RUNS else len(LONG_RUNS))
+    """The longest tests come first: one worker has its browsers to itself, and others take over what comes later."""
+    items.sort(key=lambda item: item.path.name not in BROWSER_MODULES)
 
 
 @dataclass(frozen=True)
@@ -212,10 +212,17 @@ def superseded_url(server: Server, database_url: str) -> str:
 
 
 @pytest.fixture
-async def store(database_url: str) -> AsyncIterator[MemoryStore]:
-    """An open store of an empty database."""
-    async with MemoryStore(database_url) as store:
+async def store(request: pytest.FixtureRequest, database_url: str) -> AsyncIterator[MemoryStore]:
+    """An open store of an empty database, with the default embedder or a tiny one."""
+    is_fake = request.node.get_closest_marker("fake_embedder") is not None
+    async with MemoryStore(database_url, *([FakeEmbedder()] if is_fake else [])) as store:
         yield store
+
+
+@pytest.fixture
+def index_when_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Items are indexed when that is asked for, not in the background."""
+    monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """Forgetting: what an item said is gone from everywhere, its key tells when, and others are untouched."""
 
-from collections.abc import AsyncIterator
 from datetime import datetime, timezone
 
 import pytest
@@ -8,19 +7,13 @@ import pytest
 from memory_context import AgentMemory, MemoryStore
 from memory_context.store import MemoryCriteria
 from tests.conftest import Server, database_of
-from tests.embeddings.fakes import FakeEmbedder
+
+pytestmark = pytest.mark.fake_embedder
 
 TABLES = (
     *("agent_memory_contents", "agent_memory_names", "agent_memory_chunks", "agent_memory_terms"),
     *("agent_memory_embeddings", "jobs"),
 )
-
-
-@pytest.fixture
-async def store(database_url: str) -> AsyncIterator[MemoryStore]:
-    """An open store of an empty database, with a tiny embedder."""
-    async with MemoryStore(database_url, FakeEmbedder()) as store:
-        yield store
 
 
 def rows_left(server: Server, url: str) -> dict[str, int]:

@@ -11,16 +11,10 @@ from hypothesis import strategies as st
 from memory_context import AgentMemory, MemoryStore, SearchHit
 from memory_context.store import MemoryCriteria
 from tests.conftest import Server, database_of
-from tests.embeddings.fakes import FakeEmbedder
+
+pytestmark = pytest.mark.fake_embedder
 
 NOISE = "".join(f"paragraph {n} about weather, trains and bread number {n}\n" for n in range(12))
-
-
-@pytest.fixture
-async def store(database_url: str) -> AsyncIterator[MemoryStore]:
-    """An open store of an empty database, with a tiny embedder."""
-    async with MemoryStore(database_url, FakeEmbedder()) as store:
-        yield store
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Sharing between the agents of one user: each read path keeps to the table of `memory.sharing`."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -10,12 +10,7 @@ from memory_context.store import MemoryCriteria
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 
-
-@pytest.fixture
-async def store(database_url: str) -> AsyncIterator[MemoryStore]:
-    """An open store of an empty database, with a tiny embedder."""
-    async with MemoryStore(database_url, FakeEmbedder()) as store:
-        yield store
+pytestmark = pytest.mark.fake_embedder
 
 
 def lead_of(store: MemoryStore) -> AgentMemory:

@@ -1,7 +1,6 @@
 """Snapshots: a scope reads again what it read when one was taken, in this process or another."""
 
 import json
-from collections.abc import AsyncIterator
 
 import pytest
 from pydantic import ValidationError
@@ -11,12 +10,7 @@ from memory_context.store import MemoryCriteria
 from tests.conftest import StartPython
 from tests.embeddings.fakes import FakeEmbedder
 
-
-@pytest.fixture
-async def store(database_url: str) -> AsyncIterator[MemoryStore]:
-    """An open store of an empty database, with a tiny embedder."""
-    async with MemoryStore(database_url, FakeEmbedder()) as store:
-        yield store
+pytestmark = pytest.mark.fake_embedder
 
 
 async def readable(memory: AgentMemory, *keys: str) -> set[str]:

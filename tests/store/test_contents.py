@@ -2,25 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 
 import pytest
 
 from memory_context import AgentMemory, ItemNotFoundError, MemoryCriteria, MemoryStore, SearchHit
 from memory_context.store import IndexReport, NewItem
 from tests.conftest import Server, database_of
-from tests.embeddings.fakes import FakeEmbedder
+
+pytestmark = [pytest.mark.fake_embedder, pytest.mark.usefixtures("index_when_flushed")]
 
 TEXT = "The harbour master keeps the ledger of the ships.\n" * 60
 TABLES = ("agent_memory_contents", "agent_memory_chunks", "agent_memory_terms", "agent_memory_embeddings")
-
-
-@pytest.fixture
-async def store(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MemoryStore]:
-    """An open store that indexes only when it is told."""
-    monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
-    async with MemoryStore(database_url, FakeEmbedder()) as store:
-        yield store
 
 
 def agent(store: MemoryStore, name: str, sharing: str = "shared") -> AgentMemory:

@@ -1,7 +1,6 @@
 """Erasing a user: no row is left in any table, whoever else is at work, and other users keep theirs."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -13,17 +12,10 @@ from memory_context.identifiers import SessionKey
 from memory_context.store import NewBatch, NewItem, ThreadElement, ThreadStep, tables
 from memory_context.store.secret_rows import SealedSecret
 from tests.conftest import Server, StartPython, database_of
-from tests.embeddings.fakes import FakeEmbedder
 from tests.support.rows import row_counts
 from tests.support.statements import login_of
 
-
-@pytest.fixture
-async def store(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MemoryStore]:
-    """An open store that indexes only when it is told."""
-    monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
-    async with MemoryStore(database_url, FakeEmbedder()) as store:
-        yield store
+pytestmark = [pytest.mark.fake_embedder, pytest.mark.usefixtures("index_when_flushed")]
 
 
 async def fill(store: MemoryStore, user: str) -> None:

@@ -1,7 +1,7 @@
 """Retention: what nobody used goes, and only that; each guard by itself."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -17,18 +17,12 @@ from memory_context.store.pool import Statement
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 
+pytestmark = [pytest.mark.fake_embedder, pytest.mark.usefixtures("index_when_flushed")]
+
 PERIOD = timedelta(days=90)
 OLD = datetime.now(timezone.utc) - timedelta(days=100)
 
 Age = Callable[..., None]
-
-
-@pytest.fixture
-async def store(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MemoryStore]:
-    """An open store that indexes only when it is told."""
-    monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
-    async with MemoryStore(database_url, FakeEmbedder()) as store:
-        yield store
 
 
 @pytest.fixture
