@@ -47,8 +47,10 @@ from .policy import (
     ContextPolicy,
     ExpansionPolicy,
     FirstView,
+    MaskInView,
     NamedFirstViews,
     RecallPolicy,
+    SecretsPolicy,
 )
 from .references import MemoryRef, ToolAnswer
 from .stats import ContextStats
@@ -152,6 +154,7 @@ __all__ = [
     "LightModelError",
     "LightModelUsage",
     "LongTermNotes",
+    "MaskInView",
     "MemoryContext",
     "MemoryContextBuilder",
     "MemoryContextConfig",
@@ -203,6 +206,7 @@ __all__ = [
     "SecretName",
     "SecretToolError",
     "Secrets",
+    "SecretsPolicy",
     "Segment",
     "SegmentChange",
     "SessionBusyError",

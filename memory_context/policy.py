@@ -16,13 +16,16 @@ __all__ = [
     "ContextPolicy",
     "ExpansionPolicy",
     "FirstView",
+    "MaskInView",
     "NamedFirstViews",
     "RecallPolicy",
+    "SecretsPolicy",
 ]
 
 FirstView = Literal["full", "excerpt", "placeholder"]
 NamedFirstViews = Literal["auto", "always", "never"]
 CompactionMode = Literal["plugin", "model", "auto"]
+MaskInView = Literal["after_use", "always", "never"]
 
 _LEAST_VIEW_TOKENS = 1000
 
@@ -117,6 +120,18 @@ class ArchivePolicy(BaseModel):
     titles: bool = True
 
 
+class SecretsPolicy(BaseModel):
+    """Credentials in tool results.
+
+    Attributes:
+        mask_in_view: `after_use`: masked once answered; `always`: from the first view on; `never`: only when compacted.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    mask_in_view: MaskInView = "after_use"
+
+
 class ContextPolicy(BaseModel):
     """When content leaves the view, its first view, and the size of the view.
 
@@ -159,6 +174,7 @@ class ContextPolicy(BaseModel):
     compaction: CompactionPolicy = CompactionPolicy()
     cache: CachePolicy = CachePolicy()
     archive: ArchivePolicy = ArchivePolicy()
+    secrets: SecretsPolicy = SecretsPolicy()
 
     @model_validator(mode="after")
     def _leaves_room_for_a_view(self) -> Self:

@@ -127,6 +127,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
             await self._parts.chooser.choose_facts()
             await self._measure()  # other tasks may have added messages
             self._parts.budget.plan(self._parts.transcript, self._parts.chooser.is_held)
+            await self._parts.keep_masked()
             self._parts.expander.start()
 
     async def get_messages(self) -> list[LLMMessage]:
@@ -354,6 +355,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         parts = self._parts
         parts.expander.cancel()
         ends_at = time.monotonic() + _CLOSE_SECONDS + await parts.offloader.flush(0.55 * _CLOSE_SECONDS)
+        await parts.keep_masked()
         await parts.summariser.close()
         await self._session.close(ends_at - time.monotonic())
         if self._uses_default_store:

@@ -57,7 +57,8 @@ class Parts:
             lambda key: view.folded_text(transcript, tag, key),
             lambda offloader=self.offloader: offloader.is_store_away,  # not self: avoids a reference cycle
         )
-        self.budget = view.Budget(*limits, view.Renderer(*limits), tag)
+        self._masker = view.Masker(transcript, *limits)
+        self.budget = view.Budget(*limits, view.Renderer(*limits), tag, self._masker.decide)
         self.meter = UsageMeter(transcript, policy)
         self._policy = policy
         self._entry_filter = vault.EntryFilter(agent_memory.secrets)
@@ -79,6 +80,14 @@ class Parts:
             entry.parts = None
             self.offloader.add(entry)
         return is_done
+
+    async def keep_masked(self) -> None:
+        """Keep the values of new masks, encrypted, so that tools can use them."""
+        if values := self._masker.values:
+            seconds, session_id = self._policy.store_timeout_seconds, self.agent_memory.session_id
+            if await self.agent_memory.secrets.keep_detected(dict(values), session_id, seconds):
+                for name in [name for name in values if name in self._masker.values]:
+                    del self._masker.values[name]
 
     def note_tools(self) -> None:
         self.expander.agent_has_tools = self.chooser.agent_has_tools = True

@@ -12,6 +12,7 @@ from .entries import MESSAGE_OVERHEAD_TOKENS, Entry, Part, PartId, StoredPart
 from .part_decisions import (
     CompactedTextChosen,
     FirstViewChosen,
+    CredentialsMasked,
     PartOffloaded,
     PartsCompacted,
     PartShortened,
@@ -35,6 +36,7 @@ __all__ = [
     "Arithmetic",
     "AuditLine",
     "CompactedTextChosen",
+    "CredentialsMasked",
     "Decided",
     "Decision",
     "Entry",

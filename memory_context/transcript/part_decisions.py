@@ -15,6 +15,7 @@ __all__ = [
     "ChosenBy",
     "CompactedTextChosen",
     "FirstViewChosen",
+    "CredentialsMasked",
     "PartOffloaded",
     "PartShortened",
     "PartsCompacted",
@@ -205,6 +206,45 @@ class PartShortened(EntryDecision):
 
     def tally(self) -> dict[str, int]:
         return {"shortenings": 1}
+
+
+@dataclass(frozen=True)
+class CredentialsMasked(EntryDecision):
+    """Credentials in the shown text of a result are masked.
+
+    Attributes:
+        characters: Length of that text; in another one masks are decided anew.
+        masks: Start and end of each credential, and what stands for it.
+        tokens: Of the masked text.
+    """
+
+    kind = "masked"
+    address: Address
+    characters: int
+    masks: tuple[tuple[int, int, str], ...]
+    tokens: int
+
+    def apply(self, transcript: "Transcript") -> None:
+        transcript.state.masked[self.slot()] = self
+        transcript[self.position].touch()
+
+    def slot(self) -> PartId:
+        return self.position, self.address
+
+    def moved(self, offset: int) -> None:
+        return None
+
+    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+        return Decided("masked", "credentials", len(self.masks))
+
+    def text(self, shown: str) -> str:
+        """Return the text with masks."""
+        pieces: list[str] = []
+        done = 0
+        for start, end, mask in self.masks:
+            pieces += (shown[done:start], mask)
+            done = end
+        return "".join([*pieces, shown[done:]])
 
 
 @dataclass(frozen=True)

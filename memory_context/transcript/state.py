@@ -11,7 +11,7 @@ from autogen_core.models import UserMessage
 from ..light_model import LightModelBill
 from .decisions import Decision
 from .entries import Entry, Part, PartId
-from .part_decisions import ChosenBy, PartShortened
+from .part_decisions import ChosenBy, CredentialsMasked, PartShortened
 from .view_decisions import ExpansionShown, HistoryFolded, LightModelBilled, Offered
 
 __all__ = ["RunningSums", "TranscriptState"]
@@ -46,6 +46,7 @@ class TranscriptState:
     own_answer: int = -1
     compacted: set[PartId] = field(default_factory=set[PartId])
     shortened: dict[PartId, PartShortened] = field(default_factory=dict[PartId, PartShortened])
+    masked: dict[PartId, CredentialsMasked] = field(default_factory=dict[PartId, CredentialsMasked])
     answered_whole: set[PartId] = field(default_factory=set[PartId])
     first_views: set[PartId] = field(default_factory=set[PartId])
     retained: dict[PartId, ChosenBy] = field(default_factory=dict[PartId, ChosenBy])

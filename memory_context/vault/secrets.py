@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from ..errors import MemoryContextError, SecretError, StoreError
+from ..errors import SecretError, StoreError, StoreUnavailableError
 from ..outages import outages_of
-from ..runtime import Background, Breaker
+from ..runtime import Background, Breaker, attempt
 from .forms import DETECTED, SecretFilter, is_name, reference
 from .keys import EnvironmentKeys, current_key, seal, unseal
 
@@ -22,7 +22,7 @@ __all__ = ["LEAST_CHARACTERS", "MOST_CHARACTERS", "Rotation", "Secrets", "secret
 LEAST_CHARACTERS, MOST_CHARACTERS = 8, 8192
 """Shorter values stand in ordinary text by chance."""
 
-_READING = "reading the names of secrets"
+_READING, _KEEPING = "reading the values of secrets", "keeping masked credentials"
 _REFRESH_SECONDS = 30.0  # another process may set one
 _RETRY_SECONDS = 30.0
 _logger = logging.getLogger("memory_context")
@@ -180,16 +180,25 @@ class Secrets:
             raise SecretError(f"{reference(name)} cannot be resolved: {kind}")
         return unseal(self._provider.keys(), self._user_id, sealed)
 
-    async def keep_detected(self, values: Mapping[str, str], session_id: str) -> None:
-        """Keep what was masked in a session's tool results; without a key nothing. Never raises."""
-        if not values or not self.has_keys:
-            return
+    async def keep_detected(self, values: Mapping[str, str], session_id: str, seconds: float) -> bool:
+        """Keep what was masked in a session's tool results; return False to be asked again. Never raises."""
+        if not self.has_keys:
+            return True
+        if self._breaker.is_open:
+            return False
         try:
             key = current_key(self._provider)
             sealed = [seal(key, self._user_id, name, value, session_id) for name, value in values.items()]
-            await self._store.secret_rows.upsert(self._user_id, sealed)
-        except (MemoryContextError, ImportError) as error:
-            _logger.warning("%d masked credentials cannot be used by tools: %s", len(values), error)
+            kept = await attempt(self._store.secret_rows.upsert(self._user_id, sealed), seconds)
+            if kept is None:
+                raise StoreUnavailableError(f"no answer in {seconds:g} s")
+            kept.result()
+        except Exception as error:
+            self._breaker.failed()
+            outages_of(self._store).failed(_KEEPING, "masked credentials cannot be used by tools yet: %s", error)
+            return False
+        outages_of(self._store).worked(_KEEPING)
+        return True
 
 
 def _checked(name: str, value: str) -> str:

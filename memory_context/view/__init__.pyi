@@ -1,6 +1,7 @@
 from .budget import Budget, session_tag
 from .explain import SegmentChange, ViewReport, report, stable_tokens
 from .history import HistoryPage, folded_text, history_text, read_history
+from .masking import Masker
 from .render import Renderer, current_task, render
 from .sections import MEMORY_SOURCE, SECTIONS, Place, Price, Section, Slot
 from .view import PartState, Segment, View, ViewMessage
@@ -10,6 +11,7 @@ __all__ = [
     "SECTIONS",
     "Budget",
     "HistoryPage",
+    "Masker",
     "PartState",
     "Place",
     "Price",

@@ -32,10 +32,22 @@ def session_tag(session_id: str) -> str:
 
 
 class Budget:
-    """Fits the views of one session into the budget of its policy."""
+    """Fits the views of one session into the budget of its policy.
 
-    def __init__(self, policy: ContextPolicy, counter: TokenCounter, renderer: Renderer, tag: str) -> None:
+    Args:
+        mask: Records masks of credentials; called before each view.
+    """
+
+    def __init__(
+        self,
+        policy: ContextPolicy,
+        counter: TokenCounter,
+        renderer: Renderer,
+        tag: str,
+        mask: Callable[[], None] = lambda: None,
+    ) -> None:
         self._policy = policy
+        self._mask = mask
         self._counter = counter
         self._renderer = renderer
         self._shortener = Shortener(policy, counter)
@@ -101,7 +113,11 @@ class Budget:
         return view
 
     def plan(self, transcript: Transcript, is_held: Callable[[PartId], bool] = lambda part: False) -> None:
-        """Record the decisions that save cost; also called before expansion decisions."""
+        """Record the decisions that save cost, then masks; also called before expansion decisions."""
+        self._plan_savings(transcript, is_held)
+        self._mask()
+
+    def _plan_savings(self, transcript: Transcript, is_held: Callable[[PartId], bool]) -> None:
         state, policy = transcript.state, self._policy
         if at_once := self._shown_compacted(transcript):  # nothing changes in the view
             transcript.decide(PartsCompacted(at_once, "consumed"))

@@ -27,7 +27,7 @@ from ..transcript.entries import MESSAGE_OVERHEAD_TOKENS
 from .sections import MEMORY_SOURCE, PLACES, first_folded, history_slots, sections_beside
 from .view import TAIL_PLACE, MessageList, PartState, Segment, View, ViewMessage
 
-__all__ = ["Renderer", "current_task", "render", "text_in_view"]
+__all__ = ["Renderer", "current_task", "render", "text_in_view", "unmasked_in_view"]
 
 
 def current_task(transcript: Transcript, policy: ContextPolicy) -> int | None:
@@ -39,6 +39,19 @@ def text_in_view(
     transcript: Transcript, policy: ContextPolicy, entry: Entry, part: Part
 ) -> tuple[PartState, str | None, int]:
     """Return state, text and tokens of a part in the view; text None: the message's own."""
+    state, text, tokens = unmasked_in_view(transcript, policy, entry, part)
+    masked = transcript.state.masked.get((entry.position, part.address))
+    if masked is not None and state != "placeholder":
+        shown = entry.text(part.address) if text is None else text
+        if shown is not None and len(shown) == masked.characters:
+            return state, masked.text(shown), masked.tokens
+    return state, text, tokens
+
+
+def unmasked_in_view(
+    transcript: Transcript, policy: ContextPolicy, entry: Entry, part: Part
+) -> tuple[PartState, str | None, int]:
+    """As `text_in_view`, with credentials."""
     part_id = (entry.position, part.address)
     state = transcript.state
     if part.stored is not None and part_id in state.compacted:

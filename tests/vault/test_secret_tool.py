@@ -233,7 +233,7 @@ def function(path: str, content: str) -> str:
 
 
 async def test_masked_credential_is_written_back_as_it_was(context: MemoryContext) -> None:
-    await context.agent_memory.secrets.keep_detected({"detected-a1": "hunter2"}, "s")
+    await context.agent_memory.secrets.keep_detected({"detected-a1": "hunter2"}, "s", 30)
     tool = context.with_secrets(function, allow={"detected-*": ["content"]})
     assert await run(tool, path=".env", content="PASSWORD={{secret:detected-a1}}\nURL=https://a.b\n") == "written"
     assert called == [{".env": "PASSWORD=hunter2\nURL=https://a.b\n"}]

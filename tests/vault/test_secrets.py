@@ -131,7 +131,7 @@ async def test_rotation_replaces_the_key_while_values_are_used(
     monkeypatch.setattr(secret_rows, "_PAGE_ROWS", 4)
     first = current_key(EnvironmentKeys())
     await store.secret_rows.upsert("alice", [seal(first, "alice", f"N{n}", f"{VALUE} {n}") for n in range(9)])
-    await secrets.keep_detected({"detected-1": "pw"}, "s")
+    await secrets.keep_detected({"detected-1": "pw"}, "s", 30)
     monkeypatch.setenv(SECRET_KEY_ENV, f"{new},{key}")
     rotated, _, read = await asyncio.gather(
         secrets.rotate(), secrets.set("N7", "another value"), secrets_of(store).value_of("N5")

@@ -1,0 +1,167 @@
+"""Credentials in a result are shown while it is fresh, then masked; the masks resolve in tools that may use them."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from autogen_core import CancellationToken, FunctionCall
+from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
+
+from memory_context import ContextPolicy, MemoryContext, MemoryStore, SecretError
+from memory_context.policy import CompactionPolicy, SecretsPolicy
+from memory_context.vault import SECRET_KEY_ENV
+from tests.conftest import Server, database_of
+from tests.context.steps import ALWAYS_PAYS
+
+PASSWORD, OTHER = "hunter2-Qx81Zk", "s3cr3t-Yw92Lm"
+ENV = f"HOST=db.internal\nDB_PASSWORD={PASSWORD}\nDB_USER=app\nREDIS_PASSWORD={OTHER}\nOLD_PASSWORD={PASSWORD}\n"
+LARGE = "\n".join(f"SETTING_{n}=/opt/service/part_{n}/config.yaml" for n in range(200)) + f"\n{ENV}"
+MASK = re.compile(r"\{\{secret:detected-[0-9a-f]{12}\}\}")
+
+
+def context_of(store: MemoryStore, mode: str = "after_use", **policy: object) -> MemoryContext:
+    settings = {"cache": ALWAYS_PAYS, "secrets": SecretsPolicy.model_validate({"mask_in_view": mode}), **policy}
+    return MemoryContext("alice", "coder", "s", store, policy=ContextPolicy.model_validate(settings))
+
+
+async def read_file(context: MemoryContext, content: str = ENV) -> list[str]:
+    """Let the agent read a file; return the views before it answers and after."""
+    call = FunctionCall("c", json.dumps({"path": ".env"}), "read_file")
+    await context.add_message(UserMessage(content="Change the host in .env", source="user"))
+    await context.add_message(AssistantMessage(content=[call], source="coder"))
+    result = FunctionExecutionResult(content=content, name="read_file", call_id="c", is_error=False)
+    await context.add_message(FunctionExecutionResultMessage(content=[result]))
+    views = [await shown(context)]
+    await context.add_message(AssistantMessage(content="I change it.", source="coder"))
+    return [*views, await shown(context)]
+
+
+async def shown(context: MemoryContext) -> str:
+    """Return the result in the view."""
+    view = await context.get_messages()
+    return next(m.content[0].content for m in view if isinstance(m, FunctionExecutionResultMessage))
+
+
+async def test_small_result_is_masked_once_answered(store: MemoryStore, key: str) -> None:
+    """Equal values get equal masks; the rest stays as it is."""
+    context = context_of(store)
+    fresh, later = await read_file(context)
+    assert fresh == ENV
+    first, other, again = MASK.findall(later)
+    assert first == again != other
+    assert later.replace(first, PASSWORD).replace(other, OTHER) == ENV
+    assert "masked 3 (credentials)" in [str(one) for one in (await context.explain()).decisions]
+    assert context.transcript[2].text(context.transcript[2].measured[0].address) == ENV
+
+
+async def test_modes_mask_always_or_never(store: MemoryStore, key: str) -> None:
+    views = await read_file(context_of(store, "always"))
+    assert [PASSWORD in view for view in views] == [False, False]
+    assert views[0] == views[1]
+    assert await read_file(context_of(store, "never")) == [ENV, ENV]
+
+
+@pytest.mark.parametrize("mode", ["after_use", "always"])
+async def test_large_result_is_masked_while_it_stays_whole(store: MemoryStore, key: str, mode: str) -> None:
+    context = context_of(store, mode, compaction=CompactionPolicy(enabled=False))
+    fresh, later = await read_file(context, LARGE)
+    assert (PASSWORD in fresh) == (mode == "after_use")
+    assert len(MASK.findall(later)) == 3
+    assert PASSWORD not in later
+    (item,) = await context.agent_memory.query()
+    assert await context.retrieve(item.key) == LARGE
+
+
+async def test_masks_are_the_same_after_a_load_and_a_resume(store: MemoryStore, key: str) -> None:
+    context = context_of(store)
+    _, later = await read_file(context)
+    loaded = MemoryContext("alice", "coder", "s", store, policy=context.policy)
+    await loaded.load_state(await context.save_state())
+    assert await shown(loaded) == later
+    await context.close()
+    resumed = MemoryContext("alice", "coder", "s", store, policy=context.policy)
+    assert await shown(resumed) == later
+    await resumed.close()
+    await loaded.close()
+
+
+async def test_masking_changes_no_message_before_the_answered_result(store: MemoryStore, key: str) -> None:
+    """Later views have the bytes of the one after the answer."""
+    context = context_of(store)
+    await read_file(context)
+    before = [str(message) for message in await context.get_messages()]
+    for number in range(3):
+        await context.add_message(UserMessage(content=f"go on {number}", source="user"))
+        after = [str(message) for message in await context.get_messages()]
+        assert after[: len(before)] == before
+        await context.add_message(AssistantMessage(content="yes", source="coder"))
+
+
+def write_file(path: str, content: str) -> str:
+    """Write a file."""
+    Path(path).write_text(content)
+    return f"wrote {content}"
+
+
+async def test_file_edited_through_the_agent_keeps_its_credentials(
+    store: MemoryStore, key: str, tmp_path: Path
+) -> None:
+    """What the model saw masked is written as it was, and its answer names the masks."""
+    context = context_of(store)
+    _, later = await read_file(context)
+    tool = context.with_secrets(write_file, allow={"detected-*": ["content"]})
+    edited = later.replace("db.internal", "db.example")
+    answer = await tool.run_json({"path": str(tmp_path / ".env"), "content": edited}, CancellationToken())
+    assert (tmp_path / ".env").read_text() == ENV.replace("db.internal", "db.example")
+    assert answer == f"wrote {edited}"
+
+
+async def test_mask_that_nobody_resolves_is_refused(
+    store: MemoryStore, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a key nothing is kept, and nothing is written with masks in it."""
+    monkeypatch.delenv(SECRET_KEY_ENV)
+    context = context_of(store)
+    _, later = await read_file(context)
+    assert len(MASK.findall(later)) == 3
+    tool = context.with_secrets(write_file, allow={"detected-*": ["content"]})
+    for content in (later, "DB_PASSWORD=[credential****]"):
+        with pytest.raises(SecretError, match=r"its value was not kept|was masked and is not kept"):
+            await tool.run_json({"path": str(tmp_path / ".env"), "content": content}, CancellationToken())
+    assert not (tmp_path / ".env").exists()
+
+
+async def test_only_masked_values_are_kept_encrypted_and_go_with_the_session(
+    store: MemoryStore, server: Server, database_url: str, key: str
+) -> None:
+    context = context_of(store)
+    await read_file(context)
+    await context.close()
+    rows = server.execute(
+        "SELECT name, session_id, t::text FROM memory_context.user_secrets AS t", database_of(database_url)
+    )
+    assert [(str(name).startswith("detected-"), session) for name, session, _ in rows] == [(True, "s")] * 2
+    assert PASSWORD not in str(rows)
+    assert await context.agent_memory.secrets.names() == []
+    await store.conversations.delete_session("alice", "s")
+    assert server.execute("SELECT count(*) FROM memory_context.user_secrets", database_of(database_url)) == [(0,)]
+
+
+async def test_masks_wait_for_the_store(store: MemoryStore, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The view is masked at once; the values are kept when the store takes them."""
+    upsert = store.secret_rows.upsert
+
+    async def fail(*args: object) -> None:
+        raise OSError("away")
+
+    monkeypatch.setattr(store.secret_rows, "upsert", fail)
+    context = context_of(store)
+    _, later = await read_file(context)
+    name = MASK.findall(later)[0].removeprefix("{{secret:").removesuffix("}}")
+    with pytest.raises(SecretError):
+        await context.agent_memory.secrets.value_of(name)
+    monkeypatch.setattr(store.secret_rows, "upsert", upsert)
+    monkeypatch.setattr(context.agent_memory.secrets._breaker, "retry_at", 0.0)
+    await context.add_message(UserMessage(content="go on", source="user"))
+    assert await context.agent_memory.secrets.value_of(name) == PASSWORD
