@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, get_args
 
 from ..credentials import masked
-from ..errors import ConflictError, ItemNotFoundError, StoreUnavailableError
+from ..errors import ConflictError, ItemNotFoundError
 from ..identifiers import checked_identifier
 from ..notes import LongTermNotes
 from ..references import KEY_PATTERN, MemoryRef, ToolAnswer, one_line
@@ -175,8 +175,7 @@ class AgentMemory(UserStatements):
         raise AssertionError("the last suffix length returns or raises")
 
     async def _without_secrets(self, items: Sequence[NewItem]) -> Sequence[NewItem]:
-        if not await self._secrets.ready(self.memory_store.limits.call_seconds):
-            raise StoreUnavailableError("secrets could not be read, which have to be hidden in what is stored")
+        await self._secrets.hidden(None)
         hidden = self._secrets.filter
         if not hidden.has_values:
             return items

@@ -14,6 +14,7 @@ from ..references import KEY_PATTERN, MemoryRef, memory_key_for
 from ..store import MemoryItem, MemoryStore, NewItem, Origin, ReadScope
 from ..text import subject_of
 from ..tokens import TokenCounter, count_off_loop
+from ..vault import secrets_of
 from .sharing import Sharing
 
 __all__ = ["STATEMENT_LIMIT_CHARACTERS", "StatementType", "UserStatements", "checked_statement", "insert_statement"]
@@ -63,6 +64,7 @@ async def insert_statement(
     """Store a checked statement of a user and end those it replaces; return its reference, and whether it is new."""
     if type not in get_args(StatementType):
         raise ValueError(f"type={type!r}: use one of {', '.join(get_args(StatementType))}")
+    statement, metadata = await secrets_of(memory_store, user_id).hidden([statement, metadata])
     (tokens,) = await count_off_loop(counter, [statement])
     source = f"{origin} {valid_from.astimezone(timezone.utc).isoformat()}"  # the same may be said again later
     subject = subject_of(statement)

@@ -6,6 +6,7 @@ read ─▶ apply ─▶ write if the version is still in force ── another w
 from ..errors import ConflictError, NotesError
 from ..runtime import in_thread_if_large
 from ..store import AgentNotes, MemoryStore, NotesVersion
+from ..vault import secrets_of
 from .sections import NotesEdit, NotesOperation
 
 __all__ = ["LongTermNotes"]
@@ -26,6 +27,7 @@ class LongTermNotes:
         self.agent_id = agent_id
         self._user_id = user_id
         self._store = memory_store.notes
+        self._secrets = secrets_of(memory_store, user_id)
         self._known: str | None = None  # the text as this session believes it is
 
     async def read(self) -> str:
@@ -83,7 +85,7 @@ class LongTermNotes:
                 in force is not `expected_version`.
             NotesError: See `NotesEdit`.
         """
-        edit = NotesEdit(operation, content, section_header)
+        edit = NotesEdit(operation, await self._secrets.hidden(content), section_header)
         self._require_agent()
         notes = await self._store.fetch(self._user_id, self.agent_id)
         for _ in range(_ATTEMPTS):

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ..errors import SecretError, StoreError, StoreUnavailableError
@@ -147,6 +147,16 @@ class Secrets:
                     _READING, "secrets are not hidden yet: %s", str(error) or f"no answer in {seconds:g} s"
                 )
         return self.is_ready or not self.has_keys
+
+    async def hidden(self, data: Any) -> Any:
+        """Return a text or JSON-native data with names in place of values, to be stored.
+
+        Raises:
+            StoreUnavailableError: The values cannot be read.
+        """
+        if not await self.ready(self._store.limits.call_seconds):
+            raise StoreUnavailableError("secrets could not be read, which have to be hidden in what is stored")
+        return self._filter.hide_in(data) if self._filter.has_values else data
 
     async def _read(self) -> None:
         values: dict[str, str] = {}

@@ -116,6 +116,10 @@ async def plant(store: MemoryStore, context: MemoryContext) -> list[str]:
     await context.store(f"kept {VALUE}", f"about {VALUE}", tags=[VALUE], metadata={VALUE: [VALUE, {"a": VALUE}]})
     content = MemoryContent(content=f"added {VALUE}", mime_type=MemoryMimeType.TEXT, metadata={"note": VALUE})
     await PostgresMemory("alice", memory_store=store).add(content)
+    await memory.notes.append(f"# Tokens\nuse {VALUE}")
+    await memory.notes.replace_section("Tokens", f"{FORMS['lines']} and {FORMS['url']}")
+    await memory.remember(f"my code word is {VALUE}")
+    shown += [await memory.notes.read(), str(await memory.user_memory())]
     async with connected(store) as client:
         arguments = {"content": f"by MCP {VALUE}", "description": VALUE}
         shown.append(str(await client.call_tool("store_memory", arguments)))
