@@ -11,8 +11,8 @@ from .decisions import Arithmetic, AuditLine, Decided, Decision, OpenedItem
 from .entries import MESSAGE_OVERHEAD_TOKENS, Entry, Part, PartId, StoredPart
 from .part_decisions import (
     CompactedTextChosen,
-    FirstViewChosen,
     CredentialsMasked,
+    FirstViewChosen,
     PartOffloaded,
     PartsCompacted,
     PartShortened,

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ChosenBy",
     "CompactedTextChosen",
-    "FirstViewChosen",
     "CredentialsMasked",
+    "FirstViewChosen",
     "PartOffloaded",
     "PartShortened",
     "PartsCompacted",
