@@ -266,7 +266,7 @@ class LightModelGuards:
     @property
     def has_news(self) -> bool:
         """True after calls since `take_recorded`."""
-        return self.used != self._recorded
+        return self.decisions is not None and self.used != self._recorded
 
     def take_recorded(self) -> None:
         """Let later bills start here."""

@@ -1,7 +1,6 @@
-from .background import LARGE_CHARACTERS, Background, attempt, begin, in_thread_if_large
+from .background import LARGE_CHARACTERS, Background, PerLoop, Timer, attempt, begin, in_thread_if_large
 from .breaker import Breaker
 from .flusher import Flusher
-from .loops import PerLoop, Timer
 from .unwritten import WRITE_SECONDS, Buffer, Unwritten
 
 __all__ = [

@@ -1,6 +1,7 @@
-"""Single-flight background tasks. A cancelled waiter leaves the task alone; a cancelled task spares its waiters."""
+"""Tasks and timers of event loops. A cancelled waiter leaves a task alone; a cancelled task spares its waiters."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from contextlib import suppress
@@ -8,9 +9,8 @@ from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from ..errors import StoreUnavailableError
-from .loops import PerLoop
 
-__all__ = ["LARGE_CHARACTERS", "Background", "attempt", "begin", "in_thread_if_large"]
+__all__ = ["LARGE_CHARACTERS", "Background", "PerLoop", "Timer", "attempt", "begin", "in_thread_if_large"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -19,6 +19,33 @@ LARGE_CHARACTERS = 20_000
 """Reading so many takes up to 10 ms; handing work to a thread takes 0.1 ms."""
 
 _CANCEL_SECONDS = 0.2  # between cancellations: before 3.12 wait_for may swallow one
+
+
+class PerLoop(Generic[T]):
+    """One value per event loop; `adopt` gets a new value and that of each closed loop."""
+
+    def __init__(self, make: Callable[[], T], adopt: Callable[[T, T], None] | None = None) -> None:
+        self._make = make
+        self._adopt = adopt
+        self._lock = threading.Lock()
+        self._values: dict[asyncio.AbstractEventLoop, T] = {}
+
+    def here(self) -> T:
+        """Return the running loop's value."""
+        loop = asyncio.get_running_loop()
+        value = self._values.get(loop)
+        if value is not None:
+            return value
+        with self._lock:
+            ended = [self._values.pop(other) for other in list(self._values) if other.is_closed()]
+            value = self._values[loop] = self._make()
+        if self._adopt is not None:
+            for one in ended:
+                self._adopt(value, one)
+        return value
+
+    def all(self) -> list[tuple[asyncio.AbstractEventLoop, T]]:
+        return list(self._values.items())
 
 
 class Background(Generic[T]):
@@ -82,6 +109,35 @@ class Background(Generic[T]):
 
     def _here(self) -> list[asyncio.Task[T]]:
         return [task for task in self._tasks.here().values() if not task.done()]
+
+
+class Timer:
+    """Calls a function once, at the earliest requested time, in the last requesting event loop.
+
+    Not a task, since programs may drop loops.
+    """
+
+    def __init__(self, on_time: Callable[[], object]) -> None:
+        self._on_time = on_time
+        self._planned: tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle, float] | None = None
+
+    def plan(self, seconds: float) -> None:
+        loop, due = asyncio.get_running_loop(), time.monotonic() + seconds
+        if self._planned is not None:
+            its_loop, _, its_due = self._planned
+            if its_loop is loop and its_due <= due:
+                return
+            self.cancel()
+        self._planned = (loop, loop.call_later(max(seconds, 0.0), self._call), due)
+
+    def cancel(self) -> None:
+        if self._planned is not None:
+            self._planned[1].cancel()
+            self._planned = None
+
+    def _call(self) -> None:
+        self._planned = None
+        self._on_time()
 
 
 def begin(work: Awaitable[T]) -> "asyncio.Future[T]":

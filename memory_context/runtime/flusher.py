@@ -8,9 +8,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from .background import Background
+from .background import Background, PerLoop, Timer
 from .breaker import Breaker
-from .loops import PerLoop, Timer
 
 __all__ = ["Flusher"]
 
