@@ -1,0 +1,188 @@
+"""Fifty canaries stand wherever text is kept; once forgotten, none is found in any dump, view, file or log."""
+
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator
+from datetime import datetime, timezone
+
+import pytest
+from autogen_core import FunctionCall
+from autogen_core.models import (
+    AssistantMessage,
+    FunctionExecutionResult,
+    FunctionExecutionResultMessage,
+    UserMessage,
+)
+
+from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryCriteria, MemoryStore
+from memory_context.store import ChatMessage, NewItem, ThreadStep
+from tests.conftest import Server, database_of
+from tests.embeddings.fakes import FakeEmbedder
+
+from .steps import ALWAYS_PAYS, add_step
+
+POLICY = ContextPolicy(cache=ALWAYS_PAYS, offload_threshold_tokens=50, store_timeout_seconds=30)
+TYPES = ("custom", "article", "web_content", "database_result", "session_summary")
+
+
+@pytest.fixture
+async def store(database_url: str) -> AsyncIterator[MemoryStore]:
+    async with MemoryStore(database_url, FakeEmbedder()) as store:
+        yield store
+
+
+def dump(server: Server, url: str) -> str:
+    """Return every row of every table as text, in lower case."""
+    name = database_of(url)
+    tables = server.execute(
+        "SELECT relname::text FROM pg_class WHERE relnamespace = 'memory_context'::regnamespace AND relkind = 'r'", name
+    )
+    rows = [server.execute(f"SELECT t::text FROM memory_context.{table} AS t", name) for (table,) in tables]
+    return "\n".join(str(row) for some in rows for (row,) in some).lower()
+
+
+def context_of(store: MemoryStore, session: str) -> MemoryContext:
+    return MemoryContext("alice", "coder", session, store, policy=POLICY)
+
+
+def report(mark: str) -> str:
+    lines = [f"checking harbour {number}: all well" for number in range(150)]
+    lines[90] = f"Error: {mark} failed at pier_{mark}.py:12"
+    return "\n".join([f"# Survey of {mark}", *lines, f"{mark} is the last word"])
+
+
+def sentence(mark: str) -> str:
+    return f"the {mark} locker is number 4471"
+
+
+async def say(context: MemoryContext, text: str, answer: str = "Noted.") -> None:
+    await context.add_message(UserMessage(content=text, source="user"))
+    await context.get_messages()
+    await context.add_message(AssistantMessage(content=answer, source="coder"))
+
+
+async def plant_items(store: MemoryStore, marks: Iterator[str]) -> None:
+    """In content, description, tags, metadata and a model's summary; a tombstone keeps key and source."""
+    memory = AgentMemory(store, "alice", "coder", "items")
+    for kind in TYPES:
+        mark = next(marks)
+        ref = await memory.store(report(mark), type=kind, description=mark, tags=[mark], metadata={"about": mark})
+        await store.update_model_summary("alice", ref.key, f"about {mark}")
+    for kind in TYPES:
+        await memory.store({"short": sentence(next(marks))}, type=kind)
+
+
+async def plant_statements(store: MemoryStore, marks: Iterator[str]) -> None:
+    """With their quotes in the words of the user; one superseded by the next."""
+    context = context_of(store, "statements")
+    for number in range(5):
+        text = sentence(next(marks))
+        await say(context, f"Remember: {text}, please.")
+        metadata = {"quote": text, "subject": "the locker"}
+        item = NewItem(text, text, 9, "user_fact", metadata=metadata, origin="user_words", key=f"fact_{number}a")
+        await store.insert_statement("alice", item, datetime(2026, 1, 1 + number, tzinfo=timezone.utc))
+    await context.close()
+
+
+async def plant_results(store: MemoryStore, marks: Iterator[str]) -> MemoryContext:
+    """Fresh, answered, opened again by another session, in call arguments, and in long words of the user."""
+    context = context_of(store, "results")
+    for _ in range(5):
+        await context.add_message(UserMessage(content="Look at the harbours.", source="user"))
+        await add_step(context, report(next(marks)))
+        await context.get_messages()
+        await context.add_message(AssistantMessage(content="It failed.", source="coder"))
+    other = context_of(store, "opened")
+    for item in await AgentMemory(store, "alice").query(MemoryCriteria(types=("action_result",), limit=5)):
+        await say(other, f"Open {item.key}.")
+    await other.close()
+    for number in range(5):
+        text = report(next(marks))
+        await context.add_message(UserMessage(content="Write it.", source="user"))
+        await context.get_messages()
+        call = FunctionCall(id=f"w{number}", name="write", arguments=json.dumps({"path": "a", "text": text}))
+        await context.add_message(AssistantMessage(content=[call], source="coder"))
+        done = FunctionExecutionResult(content="written", name="write", call_id=call.id, is_error=False)
+        await context.add_message(FunctionExecutionResultMessage(content=[done]))
+        await context.get_messages()
+        await context.add_message(AssistantMessage(content="Done.", source="coder"))
+    for _ in range(5):
+        await say(context, report(next(marks)))
+    return context
+
+
+async def plant_quotations(store: MemoryStore, marks: Iterator[str]) -> MemoryContext:
+    """Items that titles, chats, notes, steps of an interface, metadata and tool output quote."""
+    memory = AgentMemory(store, "alice", "coder", "quoted")
+    for number in range(5):
+        text = sentence(next(marks))
+        await memory.store(text)
+        titled = context_of(store, f"titled {number}")
+        await say(titled, text)
+        titled.archiver.add_chat([ChatMessage("m", f"I said {text}", "user", datetime.now(timezone.utc))], 1)
+        await titled.close()
+    for number in range(5):
+        text = sentence(next(marks))
+        await memory.store(text)
+        await memory.notes.append(f"## Lockers\n{text}")
+        step = ThreadStep(f"step {number}", "thread", {"output": f"He said: {text}"})
+        await store.threads.upsert_step("alice", step, is_update=False)
+    context = context_of(store, "quoted")
+    for _ in range(5):
+        text = sentence(next(marks))
+        await memory.store(text)
+        await memory.store(f"something else about {len(text)}", metadata={"seen beside": text})
+        await context.add_message(UserMessage(content="What is it?", source="user"))
+        await add_step(context, json.dumps({"found": text}))
+    return context
+
+
+async def plant_messages(store: MemoryStore, marks: Iterator[str]) -> None:
+    """In messages that are searched as conversation, and their answers."""
+    context = context_of(store, "said")
+    for _ in range(5):
+        await say(context, sentence(next(marks)), answer=f"I wrote down that {sentence(next(marks))}")
+    await context.close()
+
+
+async def test_fifty_forgotten_canaries_are_found_nowhere(
+    store: MemoryStore, server: Server, database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "memory_context")
+    planted = [f"kestrel{number:02}q7" for number in range(60)]
+    marks = iter(planted)
+    await plant_items(store, marks)
+    await plant_statements(store, marks)
+    contexts = [await plant_results(store, marks), await plant_quotations(store, marks)]
+    await plant_messages(store, marks)
+    left = set(marks)
+    used = [mark for mark in planted if mark not in left]
+    assert len(used) >= 50
+    for context in contexts:
+        await context.archive()
+    await store.flush_index()
+    await store.events.flush("alice")
+    before = dump(server, database_url)
+    assert [mark for mark in used if mark not in before] == []
+
+    memory = AgentMemory(store, "alice")
+    listed: list[str] = []
+    for criteria in (MemoryCriteria(limit=500), MemoryCriteria(types=("conversation",), limit=500)):
+        listed += [item.key for item in await memory.query(criteria)]
+    listed += [item.key for item in await memory.user_memory(with_superseded=True)]
+    await store.user_stats.forget("alice", listed)
+
+    for context in contexts:
+        view, state = str(await context.get_messages()), json.dumps(dict(await context.save_state()))
+        told = str(await context.explain())
+        assert [mark for mark in used if mark in view + state + told] == []
+        await context.close()
+    await store.flush_index()
+    await store.events.flush("alice")
+    exported = b"".join([piece async for piece in store.admin.export_lines("alice")]).decode().lower()
+    after = dump(server, database_url)
+    assert [mark for mark in used if mark in after] == []
+    assert [mark for mark in used if mark in exported] == []
+    assert [mark for mark in used if mark in caplog.text] == []
+    for mark in used[::10]:
+        assert not [hit for hit in await memory.search(mark) if mark in hit.passage]
