@@ -66,7 +66,7 @@ async def test_tool_is_offered_only_on_request_and_counted_in_the_bill(store: Me
     plain = MemoryContext("alice", "coder", "s1", store)
     names = [tool.name for tool in plain.tools()]
     assert "forget_memory" not in names
-    assert len(plain.workbench()._tools) == 5  # pyright: ignore[reportPrivateUsage]
+    assert len(plain.workbench()._tools) == 6  # pyright: ignore[reportPrivateUsage]
     context = MemoryContext("alice", "coder", "s2", store)
     tools = context.tools(also=ON_REQUEST)
     assert [tool.name for tool in tools] == [*names, "forget_memory"]
