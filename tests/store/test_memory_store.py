@@ -238,9 +238,9 @@ async def test_connection_in_use_when_the_store_closes_is_closed_after_it(databa
     assert not pool._open
 
 
-def test_several_event_loops_one_after_the_other(server: Server, database_url: str) -> None:
+def test_several_event_loops_one_after_the_other(server: Server, empty_database_url: str) -> None:
     """A store outlives `asyncio.run`, leaves no connection behind and prints nothing."""
-    store = MemoryStore(database_url)
+    store = MemoryStore(empty_database_url)
 
     async def use(number: int) -> list[str]:
         return await store.insert_memories("alice", [memory(f"k{number}", str(number))])
@@ -248,7 +248,7 @@ def test_several_event_loops_one_after_the_other(server: Server, database_url: s
     assert [asyncio.run(use(number)) for number in range(3)] == [["k0"], ["k1"], ["k2"]]
     asyncio.run(store.close())
     # without FORCE this waits a moment and then fails if anyone is still connected
-    name = database_of(database_url)
+    name = database_of(empty_database_url)
     server.execute("ALTER DATABASE {name} RENAME TO renamed_for_a_moment", name=name)
     server.execute("ALTER DATABASE renamed_for_a_moment RENAME TO {name}", name=name)
 
