@@ -20,7 +20,7 @@ from .messages import source_of, texts_of
 from .outages import outages_of
 from .references import one_line
 from .runtime import Breaker
-from .store import CallerOrigin, MemoryStore, at_most, refuse_secret
+from .store import USER_TYPES, CallerOrigin, MemoryStore, at_most, refuse_secret
 from .tokens import default_token_counter
 from .view import MEMORY_SOURCE
 
@@ -111,13 +111,15 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         content: MemoryContent,
         cancellation_token: CancellationToken | None = None,
         *,
-        origin: CallerOrigin = "application",
+        origin: CallerOrigin | None = None,
     ) -> None:
         """Store text, Markdown or JSON.
 
         Args:
             content: Its metadata stays with the item and may name `description`, `source`, `type` and `tags`.
             cancellation_token: Not used; cancel the task.
+            origin: None for the application. A preference or fact of the user that only the metadata names is then
+                unconfirmed (`import`), since metadata may come from anywhere: give `application` to vouch for it.
 
         Raises:
             SecretError: The type is `user_secret`.
@@ -133,14 +135,16 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         description = metadata.get("description")
         if description is not None and not isinstance(description, str):
             raise ValueError(f"description={description!r}: use a str")
+        memory_type = metadata.get("type", self._type)
+        is_claim = memory_type in USER_TYPES and memory_type != self._type
         await self._memory.store(
             body,
             description=description,
-            type=metadata.get("type", self._type),
+            type=memory_type,
             source=metadata.get("source", self.name),
             tags=metadata.get("tags", ()),
             metadata={**metadata, "mime_type": _mime_type(content)},
-            origin=origin,
+            origin=origin or ("import" if is_claim else "application"),
         )
 
     async def query(

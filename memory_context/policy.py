@@ -16,6 +16,7 @@ __all__ = [
     "ContextPolicy",
     "ExpansionPolicy",
     "FirstView",
+    "LearningPolicy",
     "MaskInView",
     "NamedFirstViews",
     "RecallPolicy",
@@ -120,6 +121,22 @@ class ArchivePolicy(BaseModel):
     titles: bool = True
 
 
+class LearningPolicy(BaseModel):
+    """Learning preferences and facts from the user's own words, in the background. It needs the archive.
+
+    Attributes:
+        idle_seconds: The longest that messages wait to be archived, and then learned from, if nothing follows.
+        prompt_limit_tokens: The most that a light model reads of a batch and of what is known.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool = True
+    idle_seconds: float = Field(default=300.0, gt=0)
+    prompt_limit_tokens: int = Field(default=2000, ge=500)
+    answer_limit_tokens: int = Field(default=600, ge=100)
+
+
 class SecretsPolicy(BaseModel):
     """Credentials in tool results.
 
@@ -174,6 +191,7 @@ class ContextPolicy(BaseModel):
     compaction: CompactionPolicy = CompactionPolicy()
     cache: CachePolicy = CachePolicy()
     archive: ArchivePolicy = ArchivePolicy()
+    learning: LearningPolicy = LearningPolicy()
     secrets: SecretsPolicy = SecretsPolicy()
 
     @model_validator(mode="after")

@@ -173,11 +173,11 @@ class Archiver:
         for id_ in ids:
             self._chat.pop(id_, None)
 
-    def schedule_flush(self) -> None:
-        """Schedule a batch. Never raises."""
+    def schedule_flush(self, *, now: bool = False) -> None:
+        """Schedule a batch, as soon as possible if `now`. Never raises."""
         self._has_begun = True
         self._tell_state()
-        self._flusher.note()
+        self._flusher.note(now=now)
 
     def abandon(self) -> None:
         """Stop archiving a deleted session."""

@@ -80,8 +80,10 @@ class Session:
             light_models.titles if policy.archive.titles else None,
             masks_credentials=policy.mask_credentials,
         )
-        keep = self._keep_until_archived
-        self.archiver = Archiver(conversations, policy.archive, prepare, self._titles, keep, batch_jobs)
+        keep, archiving = self._keep_until_archived, policy.archive
+        if policy.learning.enabled and policy.learning.idle_seconds < archiving.batch_seconds:
+            archiving = archiving.model_copy(update={"batch_seconds": policy.learning.idle_seconds})
+        self.archiver = Archiver(conversations, archiving, prepare, self._titles, keep, batch_jobs)
 
     def attach(self, session: ResumedSession) -> None:
         self.report = session.report

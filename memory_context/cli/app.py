@@ -16,6 +16,7 @@ from .consolidate import consolidate
 from .explain import explain
 from .items import forget, list_items, store_file
 from .maintenance import migrate, prune, reindex, stop
+from .memory import memory_app
 from .notes import notes_app
 from .search import search
 from .serve import mcp, serve
@@ -38,7 +39,7 @@ _GROUPS: dict[str, dict[str, Any]] = {
         "explain": explain,
         "users": users,
     },
-    "Change": {"store": store_file, "forget": forget, "notes": notes_app},
+    "Change": {"store": store_file, "forget": forget, "memory": memory_app, "notes": notes_app},
     "Move": {"export": export, "import": import_},
     "Look after": {
         "status": status,
@@ -62,6 +63,12 @@ EXAMPLES = {
     ),
     "search": ("search 'connection refused' --type command_output", "search retries --session s1 --json"),
     "store": ("store notes.md --tag billing", "make test 2>&1 | memory-context store --source make"),
+    "memory": (
+        "memory list --all",
+        "memory add 'The user lives in Porto.'",
+        "memory confirm user_fact_k3f9x2ab",
+        "memory forget user_fact_k3f9x2ab --yes",
+    ),
     "forget": ("forget read_file_3tbfgi", "forget --session s1 --yes"),
     "stats": ("stats", "stats s1 --calls"),
     "explain": ("explain s1", "explain s1 --full --now"),

@@ -22,7 +22,7 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import ChatCompletionClient, LLMMessage
 from typing_extensions import Self
 
-from .. import archive, compaction, expansion, light_model, memory, offload, store, transcript, view
+from .. import archive, compaction, expansion, learning, light_model, memory, offload, store, transcript, view
 from ..errors import MemoryContextError
 from ..identifiers import SessionKey, checked_identifier, subagent_session
 from ..memory import Sharing
@@ -94,7 +94,14 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         self._forgotten = store.PendingTraces(self.user_id)
         self.memory_store.forgettings.watch(self._forgotten)
         self._guard = StepGuard()
-        batch_jobs = [archive.conversation_job(self.policy, is_private=sharing != "shared")]
+        is_own = sharing == "shared" and "/" not in self.session_id  # a sub-agent's user is another agent
+        self._learning = learning.Learning(
+            self.memory_store, user_id, self.policy, self._light_models.learning, is_enabled=is_own
+        )
+        batch_jobs = [
+            archive.conversation_job(self.policy, is_private=sharing != "shared"),
+            archive.BatchJob(learning.LEARN_JOB, self._learning.payload),
+        ]
         self._session = archive.Session(
             self.memory_store, self.policy, self._join_history, self._store_pending, self._light_models, batch_jobs
         )
@@ -157,8 +164,9 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
 
     def _append(self, message: LLMMessage, added_at: datetime | None = None) -> None:
         self._is_used = True
-        self._parts.deliver(message, added_at)
-        self._session.archiver.schedule_flush()  # archives cancelled additions too
+        entry = self._parts.deliver(message, added_at)
+        is_explicit = self._learning.is_explicit(entry)
+        self._session.archiver.schedule_flush(now=is_explicit)  # archives cancelled additions too
 
     async def _measure(self) -> None:
         parts = None  # the history may join during the await
@@ -221,6 +229,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
             return
         if before is not None:
             before.cancel()
+        self._learning.first_position = session.transcript.end
         settings = (self.policy, self.token_counter, self._compactors, self._light_models)
         self._parts = parts = Parts(session.transcript, agent_memory, *settings)
         if self._prompt_head.tools:
@@ -300,6 +309,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
             sharing=sharing,
             resume=False,
         )
+        context._learning.is_enabled = False
         if session_id is None and self.named_session_id is None:  # both ids are generated
             context._be_template(None)
         if self._uses_default_store:

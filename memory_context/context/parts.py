@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..memory import AgentMemory
     from ..policy import ContextPolicy
     from ..tokens import TokenCounter
-    from ..transcript import Transcript
+    from ..transcript import Entry, Transcript
 
 __all__ = ["Parts", "StepGuard"]
 
@@ -66,12 +66,13 @@ class Parts:
             if entry.parts is None:
                 self._entry_filter.add(entry, was_hidden=False)
 
-    def deliver(self, message: LLMMessage, added_at: datetime | None) -> None:
+    def deliver(self, message: LLMMessage, added_at: datetime | None) -> Entry:
         """Append a message, without values of secrets as far as they are known."""
         entry = self.transcript.deliver(self._entry_filter.hidden(message), added_at)
         self._entry_filter.add(entry, was_hidden=True)
         self.offloader.add(entry)
         self.expander.observe(entry)
+        return entry
 
     async def hide_secrets(self) -> bool:
         """Hide values in new messages; return False while they cannot be read, then nothing may be stored."""

@@ -220,13 +220,13 @@ class LightModel:
 
 
 class LightModelGuards:
-    """Guards of one client for decisions, summaries and titles; None without a client.
+    """Guards of one client for decisions, summaries, titles and learning; None without a client.
 
     Separate breakers: slow summaries must not stop decisions.
     """
 
     def __init__(self, client: ChatCompletionClient | None, policy: ContextPolicy) -> None:
-        self.decisions = self.summaries = self.titles = None
+        self.decisions = self.summaries = self.titles = self.learning = None
         self._recorded = LightModelBill()
         if client is None:
             return
@@ -236,29 +236,28 @@ class LightModelGuards:
             retry_seconds=policy.expansion.retry_seconds,
             answer_limit_tokens=policy.expansion.answer_limit_tokens,
         )
-        self.summaries, self.titles = (
+        summary_tokens = 2 * policy.compaction.summary_limit_tokens + _JSON_OVERHEAD_TOKENS
+        self.summaries, self.titles, self.learning = (
             LightModel(
                 client,
                 timeout_seconds=policy.compaction.summary_timeout_seconds,
                 retry_seconds=policy.expansion.retry_seconds,
-                answer_limit_tokens=2 * policy.compaction.summary_limit_tokens + _JSON_OVERHEAD_TOKENS,
+                answer_limit_tokens=limit_tokens,
                 is_background=True,
             )
-            for _ in range(2)
+            for limit_tokens in (summary_tokens, summary_tokens, policy.learning.answer_limit_tokens)
         )
 
     def notify(self, note: Callable[[], None] | None) -> None:
         """Call a weakly held method after each question."""
-        for guard in (self.decisions, self.summaries, self.titles):
+        for guard in (self.decisions, self.summaries, self.titles, self.learning):
             if guard is not None:
                 guard.on_use = None if note is None else WeakMethod(note)
 
     @property
     def used(self) -> LightModelBill:
-        decisions, summaries, titles = (
-            NO_USAGE if guard is None else guard.usage for guard in (self.decisions, self.summaries, self.titles)
-        )
-        return LightModelBill(decisions, summaries, titles)
+        guards = (self.decisions, self.summaries, self.titles, self.learning)
+        return LightModelBill(*(NO_USAGE if guard is None else guard.usage for guard in guards))
 
     def bill(self, recorded: LightModelBill) -> LightModelBill:
         return recorded + (self.used - self._recorded)

@@ -50,16 +50,22 @@ class LightModelBill(_Sum):
     decisions: LightModelUsage = NO_USAGE
     summaries: LightModelUsage = NO_USAGE
     titles: LightModelUsage = NO_USAGE
+    learning: LightModelUsage = NO_USAGE
 
     @property
     def total(self) -> LightModelUsage:
-        return self.decisions + self.summaries + self.titles
+        return self.decisions + self.summaries + self.titles + self.learning
 
     def __str__(self) -> str:
         total = self.total
         if not total.calls:
             return "no calls"
-        kinds = ((self.decisions, "decision"), (self.summaries, "summary"), (self.titles, "title"))
+        kinds = (
+            (self.decisions, "decision"),
+            (self.summaries, "summary"),
+            (self.titles, "title"),
+            (self.learning, "learning"),
+        )
         by_kind = ", ".join(_count(used.calls, kind) for used, kind in kinds if used.calls)
         text = (
             f"{_count(total.calls, 'call')} ({by_kind}), {total.prompt_tokens:,} tokens read and "
@@ -71,5 +77,5 @@ class LightModelBill(_Sum):
 
 
 def _count(count: int, noun: str) -> str:
-    plural = "summaries" if noun == "summary" else f"{noun}s"
+    plural = {"summary": "summaries", "learning": "learning"}.get(noun, f"{noun}s")
     return f"{count:,} {noun if count == 1 else plural}"

@@ -115,6 +115,15 @@ class UserStatements:
             self.user_id, scope=self._statement_scope, as_of=as_of, with_superseded=with_superseded, limit=limit
         )
 
+    async def unconfirmed(self, limit: int = 200) -> list[MemoryItem]:
+        """Return preferences and facts that a model, a tool or a file stored, newest first, with their text.
+
+        They are no user memory until `confirm`; show a person the text, since its description is the author's.
+        """
+        if self.sharing == "isolated":
+            return []
+        return await self.memory_store.select_claims(self.user_id, scope=self._statement_scope, limit=limit)
+
     async def remember(self, statement: str, *, type: StatementType = "user_fact") -> MemoryRef:
         """Store a statement about the user, for the application; it replaces an older one about the same subject.
 

@@ -41,16 +41,16 @@ class Flusher:
         self._on_failure = on_failure
         self._timers = PerLoop(lambda: Timer(self._begin))
 
-    def note(self) -> None:
-        """Schedule a write, without I/O or errors."""
+    def note(self, *, now: bool = False) -> None:
+        """Schedule a write, as soon as possible if `now`, without I/O or errors."""
         try:
             timer = self._timers.here()
         except RuntimeError:
             return
         if not (waiting := self._waiting()):
             timer.cancel()
-        elif waiting < self._batch or self.breaker.is_open:
-            timer.plan(max(0 if waiting >= self._batch else self.batch_seconds, self.breaker.seconds_left))
+        elif (waiting < self._batch and not now) or self.breaker.is_open:
+            timer.plan(max(0 if now or waiting >= self._batch else self.batch_seconds, self.breaker.seconds_left))
         else:
             self._begin()
 

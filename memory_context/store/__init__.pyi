@@ -19,7 +19,7 @@ from .items import (
     checked_caller_origin,
     refuse_secret,
 )
-from .jobs import NewJob
+from .jobs import Claim, Job, JobKind, NewJob
 from .limits import StoreLimits, at_most, within
 from .memory_store import MemoryStore
 from .notes import AgentNotes, NotesExtent, NotesStore, NotesVersion, fetch_notes, notes_channel_key
@@ -68,6 +68,7 @@ __all__ = [
     "ChatMessage",
     "ChatSender",
     "Chunk",
+    "Claim",
     "ConsolidationReport",
     "ConversationArchive",
     "ElementContent",
@@ -76,6 +77,8 @@ __all__ = [
     "FoundPassage",
     "ImportReport",
     "IndexReport",
+    "Job",
+    "JobKind",
     "KeyProvider",
     "MemoryCriteria",
     "MemoryItem",

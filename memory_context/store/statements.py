@@ -3,6 +3,7 @@
 stored ──same subject, newer──▶ superseded (kept, linked)        said late: superseded at once by the next newer one
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -10,18 +11,28 @@ from typing import Any
 from psycopg.rows import DictRow
 
 from .database import Database
-from .items import MemoryItem, NewItem, ReadScope, content_of, item_from_row, row_params, scope_params
+from .items import USER_TYPES, MemoryItem, NewItem, ReadScope, content_of, item_from_row, row_params, scope_params
 from .jobs import Jobs
 from .pool import Statement
 from .sql import load_queries
 
-__all__ = ["RESERVED_METADATA", "StatementStore", "select_statements", "statements_from"]
+__all__ = ["RESERVED_METADATA", "StatementStore", "select_statements", "statements_from", "without_claims"]
 
 RESERVED_METADATA = frozenset(("quote", "quoted_session", "quoted_at", "confirmed_by", "confirmed_at", "subject"))
 """Metadata of user types that only the code path sets, never a caller."""
 
+_WORD = re.compile(r"\w+")
+_BETWEEN = r"[\W_]+"
+
 _QUERIES = load_queries("statements")
 _ITEMS = load_queries("agent_memories")
+
+
+def without_claims(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an item without what an untrusted file says of quotes, confirmation and validity."""
+    kept = {name: value for name, value in fields["content_metadata"].items() if name not in RESERVED_METADATA}
+    metadata = kept if fields["memory_type"] in USER_TYPES else fields["content_metadata"]
+    return {**fields, "content_metadata": metadata, "valid_from": None, "valid_until": None, "superseded_by": None}
 
 
 def select_statements(
@@ -62,6 +73,12 @@ class StatementStore:
         (rows,) = await self._database.read(user_id, reading)
         return statements_from(rows)
 
+    async def select_claims(self, user_id: str, *, scope: ReadScope, limit: int = 200) -> list[MemoryItem]:
+        """Return items of user types without a trusted origin, newest first, with their text up to 2,000 characters."""
+        params = {"user_id": user_id, "limit": limit, **scope_params(scope)}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_claims"], params))
+        return statements_from(rows)
+
     async def insert_statement(
         self, user_id: str, item: NewItem, valid_from: datetime, supersedes: Sequence[str] = ()
     ) -> tuple[str, bool]:
@@ -87,6 +104,21 @@ class StatementStore:
         if stored["is_new"]:
             self._jobs.wake(user_id)
         return stored["memory_key"], stored["is_new"]
+
+    async def is_shown_before(self, user_id: str, session_id: str, quote: str, position: int, before: datetime) -> bool:
+        """Return True if an item or file of the session holds the words of a quote, and is older than a message."""
+        words = _WORD.findall(quote)
+        params = {
+            "user_id": user_id,
+            "session_id": session_id,
+            "position": position,
+            "said_at": before,
+            "pattern": rf"\m{_BETWEEN.join(words)}\M",
+            "bytes_pattern": _BETWEEN.join(word if word.isascii() else r"\S+" for word in words),
+        }
+        statement = Statement(_QUERIES["fetch_is_shown_before"], params)
+        (rows,) = await self._database.read(user_id, statement, kind="batch")
+        return bool(words) and rows[0]["is_shown"]
 
     async def update_statement_confirmed(
         self, user_id: str, memory_key: str, *, source: str, valid_from: datetime, metadata: Mapping[str, Any]

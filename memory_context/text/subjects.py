@@ -39,6 +39,7 @@ _HABIT_WORDS = (
     | NEGATIONS
     | {"we", "wir", "do", "je", "should", "ever", "always", "immer", "toujours", "siempre", "sempre"}
 )
+_OF_USER = re.compile(r"^(?:the )?user (\w+?)s? ")
 _LIMIT_CHARACTERS = 120
 
 
@@ -49,7 +50,7 @@ def subject_of(statement: str) -> str | None:
     about X, and names, homes, employers and the language of answers have subjects of their own.
     """
     text = re.sub(_NOW, "", " ".join(folded(statement).replace("i'm ", "i am ").split()).strip(_EDGES) + " ").strip()
-    found = _said_of(text)
+    found = _said_of(_OF_USER.sub(r"i \1 ", re.sub(r"^(?:the )?user's ", "my ", text)))
     return found[:_LIMIT_CHARACTERS] if found else None
 
 

@@ -9,6 +9,7 @@
     GET    {prefix}/notes/{agent}              long-term notes; their version is the ETag
     PUT    {prefix}/notes/{agent}              replaces them, If-Match
     GET    {prefix}/notes/{agent}/versions
+           {prefix}/memory, …                 see `user_memory`
 
 The OpenAPI description lists every response, errors included.
 """
@@ -52,6 +53,7 @@ from .schemas import (
     request_body,
 )
 from .sse import EVENTS, collect, stream
+from .user_memory import add_user_memory
 
 __all__ = ["HOST_SETTING", "ChatRouter", "CurrentUser", "RequestLimiter", "create_chat_router"]
 
@@ -157,6 +159,7 @@ def create_chat_router(
     _add_answering(router, user, limits)
     _add_sessions(router, user)
     add_notes(router, user, chat, limits)
+    add_user_memory(router, memory_store, user, limits.body)
     _add_other_addresses(router)
     return router
 

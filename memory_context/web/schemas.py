@@ -35,6 +35,7 @@ __all__ = [
     "NotesVersions",
     "SessionEntry",
     "SessionPage",
+    "Wire",
     "decode_cursor",
     "encode_cursor",
     "json_response",
@@ -78,11 +79,13 @@ Timestamp = Annotated[
 ]
 
 
-class _Wire(BaseModel):
+class Wire(BaseModel):
+    """A strict, frozen body."""
+
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-class ChatMessage(_Wire):
+class ChatMessage(Wire):
     """A message as a person sees it.
 
     Attributes:
@@ -112,7 +115,7 @@ class ChatMessage(_Wire):
         )
 
 
-class ChatRequest(_Wire):
+class ChatRequest(Wire):
     """New messages in order; known ones are skipped, the trailing ones of the user are answered.
 
     Attributes:
@@ -127,7 +130,7 @@ class ChatRequest(_Wire):
     stream: bool = False
 
 
-class ArchiveRequest(_Wire):
+class ArchiveRequest(Wire):
     """Chat messages to make durable; an unused session id begins a session, with the agent or the first."""
 
     session_id: Identifier
@@ -135,7 +138,7 @@ class ArchiveRequest(_Wire):
     agent_id: Identifier | None = None
 
 
-class ChatStep(_Wire):
+class ChatStep(Wire):
     """A step of the agent on the way to its answer.
 
     Attributes:
@@ -147,7 +150,7 @@ class ChatStep(_Wire):
     summary: str
 
 
-class ChatAnswer(_Wire):
+class ChatAnswer(Wire):
     """The whole answer.
 
     Attributes:
@@ -164,13 +167,13 @@ class ChatAnswer(_Wire):
     replayed: bool
 
 
-class Archived(_Wire):
+class Archived(Wire):
     """Ids of the batch, all durable now."""
 
     stored_ids: list[str]
 
 
-class SessionEntry(_Wire):
+class SessionEntry(Wire):
     """A session in a list; title and summary may be empty, only durable messages are counted."""
 
     session_id: str
@@ -194,27 +197,27 @@ class SessionEntry(_Wire):
         )
 
 
-class SessionPage(_Wire):
+class SessionPage(Wire):
     """A page of sessions, most recently used first; `next` is the cursor for the following page, null at the end."""
 
     sessions: list[SessionEntry]
     next: str | None
 
 
-class MessagePage(_Wire):
+class MessagePage(Wire):
     """A page of messages, oldest first; `next` is the cursor for older messages, null at the end."""
 
     messages: list[ChatMessage]
     next: str | None
 
 
-class NotesText(_Wire):
+class NotesText(Wire):
     """Long-term notes, Markdown; "" for none."""
 
     notes: str
 
 
-class NotesEntry(_Wire):
+class NotesEntry(Wire):
     """The long-term notes of an agent; version 0 means that none were written yet."""
 
     agent_id: str
@@ -223,7 +226,7 @@ class NotesEntry(_Wire):
     updated_at: datetime | None
 
 
-class NotesVersionEntry(_Wire):
+class NotesVersionEntry(Wire):
     """A version of notes; `repeats` is the version whose text it is."""
 
     version: int
@@ -243,7 +246,7 @@ class NotesVersionEntry(_Wire):
         )
 
 
-class NotesVersions(_Wire):
+class NotesVersions(Wire):
     """The versions of notes, newest first."""
 
     versions: list[NotesVersionEntry]
@@ -269,6 +272,13 @@ async def read_body(request: Request, limits: BodyLimits, model: type[_Model]) -
         raise ProblemError(_REFUSALS[refusal.kind], str(refusal)) from None
     except ClientGone:
         raise ClientDisconnect from None
+
+
+def request_body(model: type[BaseModel]) -> dict[str, Any]:
+    """Describe a body for OpenAPI, as `read_body` bypasses FastAPI's models."""
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs", None)
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
 
 
 def parse(model: type[_Model], body: bytes) -> _Model:
@@ -325,10 +335,3 @@ def decode_cursor(cursor: str | None) -> tuple[datetime, str] | None:
 def json_response(value: BaseModel, headers: Mapping[str, str] | None = None) -> Response:
     """Return a value as the answer of a request."""
     return Response(to_json(value), headers=headers, media_type=JSON)
-
-
-def request_body(model: type[BaseModel]) -> dict[str, Any]:
-    """Describe a body for OpenAPI, as `read_body` bypasses FastAPI's models."""
-    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-    schema.pop("$defs", None)
-    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}

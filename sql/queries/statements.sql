@@ -17,6 +17,23 @@ WHERE item.user_id = %(user_id)s
 ORDER BY {holds_since(item)} DESC, item.id DESC
 LIMIT %(limit)s;
 
+-- name: select_claims :many
+-- Items of the same types that somebody else stored: a model, a tool, a file. They wait for the user's confirmation.
+SELECT
+    {item_columns(item)}, left(content.content, 2000) AS content,
+    CASE WHEN item.content_bytes <= 4000 THEN content.content_raw END AS content_raw
+FROM memory_context.agent_memories AS item
+JOIN memory_context.agent_memory_contents AS content
+    ON content.user_id = %(user_id)s AND content.id = item.content_id
+WHERE item.user_id = %(user_id)s
+    AND item.is_active
+    AND item.memory_type IN ('user_preference', 'user_fact')
+    AND item.origin NOT IN ('user_words', 'user_edit', 'application')
+    AND item.valid_until IS NULL
+    AND {may_read(item)}
+ORDER BY item.id DESC
+LIMIT %(limit)s;
+
 -- name: lock_statements :exec
 -- One writer of a user's statements at a time, before any row is locked: else two about one subject would both hold.
 SELECT pg_advisory_xact_lock(hashtextextended('statements of ' || %(user_id)s, 0));
@@ -109,3 +126,32 @@ WHERE content.user_id = %(user_id)s
         SELECT FROM memory_context.agent_memories AS item
         WHERE item.user_id = %(user_id)s AND item.content_id = content.id
     );
+
+-- name: fetch_is_shown_before :one
+-- Whether some words stood in an item or a file of the session before a message of the user. The pattern matches words with
+-- anything between them; the second one stands for bytes, where only ASCII words are told apart.
+SELECT EXISTS (
+    SELECT FROM memory_context.agent_memories AS item
+    JOIN memory_context.agent_memory_contents AS content
+        ON content.user_id = %(user_id)s AND content.id = item.content_id
+    WHERE item.user_id = %(user_id)s
+        AND {in_session(item.session_id)}
+        AND item.is_active
+        AND item.origin IN ('tool', 'agent', 'import')
+        AND item.memory_type <> 'conversation'
+        AND CASE
+            WHEN jsonb_typeof(item.content_metadata -> 'message') = 'number'
+            THEN (item.content_metadata ->> 'message')::numeric <= %(position)s
+            ELSE item.created_at < %(said_at)s
+        END
+        AND CASE
+            WHEN content.content IS NOT NULL THEN content.content ~* %(pattern)s
+            ELSE encode(content.content_raw, 'escape') ~* %(bytes_pattern)s
+        END
+) OR EXISTS (
+    SELECT FROM memory_context.ui_elements AS element
+    WHERE element.user_id = %(user_id)s
+        AND element.thread_id = %(session_id)s
+        AND octet_length(element.content) <= 5000000
+        AND encode(element.content, 'escape') ~* %(bytes_pattern)s
+) AS is_shown;

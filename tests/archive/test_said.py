@@ -122,7 +122,7 @@ async def test_redelivered_messages_are_said_once(store: MemoryStore):
 
 async def test_listings_counts_and_pruning_leave_messages_alone(store: MemoryStore):
     context = context_of(store, None)
-    await say(context, "My database is Orders.")
+    await say(context, "Look at the Orders database.")
     await archived(context)
     await asyncio.sleep(0.01)
     memory = AgentMemory(store, "alice")
@@ -138,17 +138,17 @@ async def test_listings_counts_and_pruning_leave_messages_alone(store: MemorySto
 
 async def test_a_deleted_session_is_not_found_and_stays_so(store: MemoryStore, server: Server, database_url: str):
     context, other = context_of(store, None), context_of(store, None)
-    await say(context, "My database is Orders.")
-    await say(other, "My database is Parts.")
+    await say(context, "Look at the Orders database.")
+    await say(other, "Look at the Parts database.")
     await context.archive()
     await archived(other)
     await store.conversations.delete_session("alice", context.session_id)
     await store.flush_index()
     assert [hit.passage for hit in await found(store, "Orders database")] == [
-        "My database is Parts.", "On My database is Parts..",
+        "Look at the Parts database.", "On Look at the Parts database..",
     ]  # fmt: skip
     left = server.execute("SELECT content FROM memory_context.agent_memory_contents", database_of(database_url))
-    assert sorted(row[0] for row in left) == ["My database is Parts.", "On My database is Parts.."]  # type: ignore[type-var]
+    assert sorted(row[0] for row in left) == ["Look at the Parts database.", "On Look at the Parts database.."]  # type: ignore[type-var]
 
 
 async def test_messages_of_a_private_session_are_private(store: MemoryStore):

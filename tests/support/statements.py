@@ -116,6 +116,8 @@ PARAMS: dict[str, Any] = {
     "as_of": None,
     "valid_from": datetime(2026, 1, 1, tzinfo=timezone.utc),
     "subject": "my database",
+    "position": 1,
+    "bytes_pattern": "k",
     "supersedes": ["k"],
     "reader_agent": "coder",
     "reader_session": "s",

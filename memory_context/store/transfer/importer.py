@@ -20,6 +20,7 @@ from ..database import EVERY_AGENT, Database
 from ..items import imported_origin
 from ..pool import Statement
 from ..sql import load_queries
+from ..statements import without_claims
 from ..tables import ITEMS, TABLES, Column, Table, columns_of
 from .exporter import end_line
 from .lines import END, Line, TransferError, read_header, read_line
@@ -189,7 +190,8 @@ class _File:
             table = line.table
             if table is ITEMS:
                 origin = imported_origin({"origin": None, **line.fields}, is_trusted=self._trust_origins)
-                line = replace(line, fields={**line.fields, "origin": origin})
+                fields = {**line.fields, "origin": origin}
+                line = replace(line, fields=fields if self._trust_origins else without_claims(fields))
             records[table.record] += 1
             self._check_parent(line, table)
             yield line, octets

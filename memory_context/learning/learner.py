@@ -1,0 +1,197 @@
+"""Learns from archived batches: a job written with a batch names the user's messages, its handler stores statements.
+
+    user's message ──explicit?──▶ flush now        batch ─▶ job `learn` ─▶ own words ─▶ model, or rules
+                                                              checked against all that the session showed ─▶ statements
+
+The handler is idempotent: what it stores has the time of the message, so a repetition stores nothing.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+from autogen_core.models import UserMessage
+
+from ..credentials import credentials_in
+from ..errors import LightModelError, MemoryContextError
+from ..identifiers import SessionKey
+from ..light_model import LightModel
+from ..memory import insert_statement
+from ..messages import texts_of
+from ..policy import ContextPolicy
+from ..store import Claim, Job, JobKind, MemoryStore, ReadScope
+from ..tokens import default_token_counter
+from ..transcript import Entry
+from .session_texts import SessionTexts, UserText
+
+if TYPE_CHECKING:
+    from .rules import Statement
+
+__all__ = ["LEARN_JOB", "Learning"]
+
+LEARN_JOB = "learn"
+
+_logger = logging.getLogger("memory_context")
+
+_PERSONAL = re.compile(
+    r"[^\x00-\x7f]|prefer|always|never|immer|\bnie|siempre|nunca|toujours|jamais|sempre|remember|forget|in mind|merk|"
+    r"vergiss|daran|recuerda|ricorda|lembr|reference|note|from now|future|forward|jetzt|sofort|zukunft|call me|"
+    r"\b(?:my|our|i|we|me|ich|mein\w*|unser\w*|wir|mich|mir|je|mon|ma|mes|mi|mis|soy|sono|mio|mia|meu|minha|bitte)\b",
+    re.IGNORECASE,
+)
+_KNOWN_STATEMENTS = 40
+_READ_CHARACTERS = 4000
+
+
+class Learning:
+    """Decides for one context which batches are learned from; its user's batches may ask its light model.
+
+    Args:
+        is_enabled: False for sub-agents, whose "user" is another agent, and for isolated ones.
+
+    Attributes:
+        first_position: Earlier messages were loaded: learned from before, perhaps forgotten since, or a mere claim.
+    """
+
+    def __init__(
+        self,
+        memory_store: MemoryStore,
+        user_id: str,
+        policy: ContextPolicy,
+        model: LightModel | None,
+        *,
+        is_enabled: bool = True,
+    ) -> None:
+        self.is_enabled = is_enabled and policy.learning.enabled
+        self._sources = policy.user_sources
+        self._has_model = model is not None
+        self.first_position = 0
+        if self.is_enabled:
+            _learner_of(memory_store).serve(user_id, policy, model)
+
+    def is_explicit(self, entry: Entry) -> bool:
+        """Return True for a message that states something explicitly: its batch should not wait. No I/O."""
+        return any(_has_statement(text) for text in self._said(entry))
+
+    def payload(self, entries: Sequence[Entry]) -> Mapping[str, Any] | None:
+        """Return the payload of a batch's job: positions of messages that may state something; None for no job."""
+        positions = [entry.position for entry in entries if self._may_state(entry)]
+        return {"positions": positions} if positions else None
+
+    def _may_state(self, entry: Entry) -> bool:
+        if entry.position < self.first_position:
+            return False
+        if entry.dropped and self._is_own(entry):
+            return True
+        if self._has_model:
+            return any(_PERSONAL.search(text) for text in self._said(entry))
+        return self.is_explicit(entry)
+
+    def _said(self, entry: Entry) -> list[str]:
+        is_own = self._is_own(entry)
+        return [text for address, text in texts_of(entry.message) if address.kind == "text"] if is_own else []
+
+    def _is_own(self, entry: Entry) -> bool:
+        message = entry.message
+        return (
+            self.is_enabled and entry.is_told and isinstance(message, UserMessage) and message.source in self._sources
+        )
+
+
+def _has_statement(text: str) -> bool:
+    if not _PERSONAL.search(text, 0, _READ_CHARACTERS):
+        return False
+    from .rules import has_statement  # compiling its patterns takes long
+
+    return has_statement(text)
+
+
+class _Learner:
+    """Handles the jobs of one store."""
+
+    def __init__(self, memory_store: MemoryStore) -> None:
+        self._store = ref(memory_store)
+        self._models: dict[str, tuple[ReferenceType[LightModel], ContextPolicy]] = {}
+        memory_store.jobs.register(JobKind(LEARN_JOB, self._handle))
+
+    def serve(self, user_id: str, policy: ContextPolicy, model: LightModel | None) -> None:
+        """Let a user's batches be read by this model while its context lives."""
+        if model is not None:
+            self._models[user_id] = (ref(model), policy)
+
+    async def _handle(self, claim: Claim) -> None:
+        for job in claim.jobs:
+            await self._learn(claim.user_id, job)
+
+    async def _learn(self, user_id: str, job: Job) -> None:
+        store, given = self._store(), job.payload
+        if store is None:
+            raise MemoryContextError("the store of this job is closed")
+        key = SessionKey(user_id, given["agent"], given["session"])
+        archived = await store.conversations.read(key, branch=given["branch"])
+        bodies = [batch.body for batch in archived.batches if batch.is_intact]
+        texts = await asyncio.to_thread(SessionTexts, bodies, frozenset(given["positions"]))
+        scope = ReadScope(key.agent_id, key.session_id)
+        texts.restore(await store.fetch_contents(user_id, texts.missing_keys, scope=scope))
+        said = await asyncio.to_thread(texts.said)
+        for text, statement in await self._statements(store, user_id, said):
+            if not (await asyncio.to_thread(texts.is_shown_before, statement.quote, text)) and not (
+                await store.is_shown_before(user_id, key.session_id, statement.quote, text.position, text.at)
+            ):
+                await self._store_statement(store, key, text, statement)
+
+    async def _statements(
+        self, store: MemoryStore, user_id: str, said: Sequence[UserText]
+    ) -> "list[tuple[UserText, Statement]]":
+        from .rules import explicit_statements
+
+        by_rules = [(text, one) for text in said for one in explicit_statements(text.passages)]
+        reference, policy = self._models.get(user_id, (None, None))
+        model = reference() if reference is not None else None
+        asked = [text for text in said if any(_PERSONAL.search(passage) for passage in text.passages)]
+        if model is None or policy is None or not asked:
+            return by_rules
+        from .prompt import ask
+
+        known = await store.select_statements(user_id, scope=ReadScope(), limit=_KNOWN_STATEMENTS)
+        try:
+            by_model = await ask(model, asked, known, policy.learning.prompt_limit_tokens)
+        except LightModelError:
+            return by_rules
+        covered = [(text, one.quote) for text, one in by_model]
+        rest = [
+            (text, one)
+            for text, one in by_rules
+            if not any(text is other and (one.quote in quote or quote in one.quote) for other, quote in covered)
+        ]
+        return [*by_model, *rest]
+
+    async def _store_statement(
+        self, store: MemoryStore, key: SessionKey, text: UserText, statement: "Statement"
+    ) -> None:
+        if credentials_in(statement.text) or credentials_in(statement.quote):
+            return
+        place = {"quoted_session": key.session_id, "quoted_at": text.position + 1}
+        await insert_statement(
+            store,
+            key.user_id,
+            statement.text,
+            type=statement.type,
+            origin="user_words",
+            valid_from=text.at,
+            counter=default_token_counter(),
+            metadata={"quote": statement.quote, **place},
+            supersedes=statement.supersedes,
+        )
+
+
+_learners: "WeakKeyDictionary[MemoryStore, _Learner]" = WeakKeyDictionary()
+
+
+def _learner_of(memory_store: MemoryStore) -> _Learner:
+    if memory_store not in _learners:
+        _learners[memory_store] = _Learner(memory_store)
+    return _learners[memory_store]

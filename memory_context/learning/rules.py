@@ -1,0 +1,109 @@
+"""Explicit statements of users about themselves, by rules: a stand-in for a model, made for precision."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..memory import STATEMENT_LIMIT_CHARACTERS, StatementType
+from .own_words import own_passages, sentences
+from .phrases import (
+    ANAPHORA,
+    CLAUSE,
+    FACTS,
+    FRAMES,
+    IT,
+    LASTING_FRAMES,
+    LEAD_INS,
+    PREFERENCES,
+    REMEMBER_THAT,
+    VETOES,
+)
+
+__all__ = ["Statement", "explicit_statements", "has_statement"]
+
+_LEAST_WORDS = 2
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of a user, and the verbatim words it rests on."""
+
+    text: str
+    quote: str
+    type: StatementType
+    supersedes: tuple[str, ...] = ()
+
+
+def has_statement(text: str) -> bool:
+    """Return True if a message states something explicitly. No I/O."""
+    return bool(explicit_statements(own_passages(text)))
+
+
+def explicit_statements(passages: Sequence[str]) -> list[Statement]:
+    """Return the explicit statements in passages of a user's own words, in order, each once.
+
+    A frame such as "imagine" or "translate" ends what counts. "Remember it" refers to the sentence before.
+    """
+    found: dict[str, Statement] = {}
+    before = ""
+    for sentence in (one for passage in passages for one in sentences(passage)):
+        if LASTING_FRAMES.search(sentence):
+            break
+        statement = _stated(sentence)
+        if statement is None and before and IT.match(_bare(sentence)):
+            statement = _remembered(before)
+        before = sentence
+        if statement is not None and len(statement.text) <= STATEMENT_LIMIT_CHARACTERS:
+            found.setdefault(statement.text, statement)
+    return list(found.values())
+
+
+def _stated(sentence: str) -> Statement | None:
+    if len(sentence) > 2 * STATEMENT_LIMIT_CHARACTERS:  # bounds the patterns
+        return None
+    for start in _clauses(sentence):
+        rest, ahead = _bare(sentence[start:]), sentence[:start]
+        if FRAMES.search(ahead):
+            return None
+        if asks_to_remember := REMEMBER_THAT.match(rest):
+            content = rest[asks_to_remember.end() :]
+            return None if _is_vetoed(rest.rstrip("?")) or ANAPHORA.match(content) else _statement(content, sentence)
+        kind = _kind(rest)
+        if kind is not None:
+            return None if _is_vetoed(sentence) or _is_vetoed(rest) else _statement(rest, sentence, kind)
+    return None
+
+
+def _clauses(sentence: str) -> Iterator[int]:
+    yield from (found.end() for found in CLAUSE.finditer(sentence))
+
+
+def _kind(clause: str) -> StatementType | None:
+    if (found := PREFERENCES.match(clause)) and not FRAMES.search(found[0]):
+        return "user_preference"
+    if (found := FACTS.match(clause)) and not FRAMES.search(found[0]):
+        return "user_fact"
+    return None
+
+
+def _remembered(sentence: str) -> Statement | None:
+    """Return what "remember it" refers to: a sentence that says something."""
+    is_usable = len(sentence.split()) > _LEAST_WORDS and not FRAMES.search(sentence) and not _is_vetoed(sentence)
+    return _statement(_bare(sentence), sentence) if is_usable else None
+
+
+def _statement(text: str, sentence: str, kind: StatementType | None = None) -> Statement | None:
+    text = text.strip().rstrip("?").rstrip()
+    if len(text.split()) < _LEAST_WORDS:
+        return None
+    return Statement(text, text, kind or _kind(_bare(text)) or "user_fact")
+
+
+def _bare(sentence: str) -> str:
+    """Return a sentence without words such as "by the way"."""
+    while found := LEAD_INS.match(sentence):
+        sentence = sentence[found.end() :]
+    return sentence
+
+
+def _is_vetoed(sentence: str) -> bool:
+    return VETOES.search(sentence) is not None

@@ -1,0 +1,161 @@
+"""The routes of user memory, where the authenticated user lists, adds, confirms, edits and forgets statements.
+
+GET    {prefix}/memory                    preferences and facts, newest first, and those to be confirmed
+POST   {prefix}/memory                    add one
+PUT    {prefix}/memory/{key}              edit: the older one stays, linked
+POST   {prefix}/memory/{key}/confirm
+DELETE {prefix}/memory/{key}              forget
+"""
+
+from collections.abc import Awaitable
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import AwareDatetime, Field
+
+from ..access import BodyLimits
+from ..errors import ItemNotFoundError, SecretError
+from ..memory import AgentMemory, MemoryItem
+from ..references import KEY_PATTERN, MemoryRef
+from ..store import USER_TYPES, MemoryStore
+from .problems import ALWAYS, OF_BODY, ProblemError, problem_responses
+from .schemas import Wire, json_response, read_body, request_body
+
+__all__ = ["StatementEntry", "StatementKey", "StatementPage", "StatementRequest", "add_user_memory"]
+
+_Key = Annotated[str, Path(pattern=f"^{KEY_PATTERN.pattern}$")]
+
+
+class StatementRequest(Wire):
+    """A statement of one line and at most 300 characters; an edit keeps the type."""
+
+    statement: Annotated[str, Field(min_length=1, max_length=2000)]
+    type: Literal["user_preference", "user_fact"] = "user_fact"
+
+
+class StatementEntry(Wire):
+    """A statement about the user.
+
+    Attributes:
+        origin: `user_words`, `user_edit` and `application` are user memory; all others wait for confirmation.
+        quote: The user's words that it rests on, said in `session_id`; empty if it was entered or stored.
+        confirmed_by: Who entered or confirmed it.
+        valid_until: Null while it holds; `superseded_by` names what replaced it.
+    """
+
+    key: str
+    statement: str
+    type: str
+    origin: str
+    quote: str
+    session_id: str
+    confirmed_by: str
+    valid_from: datetime
+    valid_until: datetime | None
+    superseded_by: str | None
+
+    @classmethod
+    def of(cls, item: MemoryItem) -> "StatementEntry":
+        words = {name: str(item.metadata.get(name) or "") for name in ("quote", "quoted_session", "confirmed_by")}
+        is_claim = bool(item.caveat)  # what an unconfirmed item says of its source is nobody's word
+        return cls(
+            key=item.key,
+            statement=item.content,
+            type=item.type,
+            origin=item.origin,
+            quote="" if is_claim else words["quote"],
+            session_id="" if is_claim else words["quoted_session"],
+            confirmed_by="" if is_claim else words["confirmed_by"],
+            valid_from=item.valid_from or item.created_at,
+            valid_until=item.valid_until,
+            superseded_by=item.superseded_by,
+        )
+
+
+class StatementPage(Wire):
+    """User memory, and items of the same types that a model, tool or file stored, whole up to 2,000 characters."""
+
+    statements: list[StatementEntry]
+    unconfirmed: list[StatementEntry]
+
+
+class StatementKey(Wire):
+    """The key of the statement that holds now."""
+
+    key: str
+
+
+def add_user_memory(router: APIRouter, memory_store: MemoryStore, user: Any, limits: BodyLimits) -> None:
+    """Add the routes; `user` is the dependency that returns the authenticated user's id."""
+
+    @router.get(
+        "/memory",
+        summary="What is known of the user",
+        response_class=Response,
+        responses={200: {"model": StatementPage}, **problem_responses(*ALWAYS)},
+    )
+    async def statements(
+        as_of: Annotated[AwareDatetime | None, Query()] = None, superseded: bool = False, user_id: str = user
+    ) -> Response:
+        memory = AgentMemory(memory_store, user_id)
+        known = await memory.user_memory(as_of, with_superseded=superseded)
+        claims = await memory.unconfirmed()
+        return json_response(
+            StatementPage(
+                statements=[StatementEntry.of(item) for item in known],
+                unconfirmed=[StatementEntry.of(item) for item in claims],
+            )
+        )
+
+    def route(path: str, method: str, summary: str, *, has_body: bool = True) -> Any:
+        of_key = ("unknown-statement",) if "{key}" in path else ()
+        return router.api_route(
+            path,
+            methods=[method],
+            summary=summary,
+            response_class=Response,
+            openapi_extra=request_body(StatementRequest) if has_body else None,
+            responses={
+                200: {"model": StatementKey},
+                **problem_responses(*ALWAYS, *(OF_BODY if has_body else ()), *of_key),
+            },
+        )
+
+    @route("/memory", "POST", "Add a preference or fact")
+    async def add(request: Request, user_id: str = user) -> Response:
+        asked = await read_body(request, limits, StatementRequest)
+        return await _changed(AgentMemory(memory_store, user_id).add(asked.statement, type=asked.type))
+
+    @route("/memory/{key}", "PUT", "Edit a preference or fact; the older one stays, linked")
+    async def edit(request: Request, key: _Key, user_id: str = user) -> Response:
+        asked = await read_body(request, limits, StatementRequest)
+        return await _changed(AgentMemory(memory_store, user_id).edit(key, asked.statement))
+
+    @route("/memory/{key}/confirm", "POST", "Confirm what a model, tool or file stored", has_body=False)
+    async def confirm(key: _Key, user_id: str = user) -> Response:
+        return await _changed(AgentMemory(memory_store, user_id).confirm(key))
+
+    @router.delete(
+        "/memory/{key}",
+        summary="Forget a preference or fact",
+        status_code=204,
+        response_class=Response,
+        responses=problem_responses(*ALWAYS, "unknown-statement"),
+    )
+    async def forget(key: _Key, user_id: str = user) -> Response:
+        found = await memory_store.fetch_memory(user_id, key)
+        if found is None or found.type not in USER_TYPES or not await memory_store.user_stats.forget(user_id, [key]):
+            raise ProblemError("unknown-statement", f"no preference or fact {key!r} is stored")
+        return Response(status_code=204)
+
+    _ = statements, add, edit, confirm, forget
+
+
+async def _changed(change: Awaitable[MemoryRef]) -> Response:
+    try:
+        return json_response(StatementKey(key=(await change).key))
+    except ItemNotFoundError as error:
+        raise ProblemError("unknown-statement", str(error)) from None
+    except (SecretError, ValueError) as error:
+        raise ProblemError("invalid", str(error)) from None

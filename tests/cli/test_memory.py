@@ -1,0 +1,44 @@
+"""`memory-context memory`: what is known of a user, on the command line."""
+
+import asyncio
+import json
+
+from memory_context import AgentMemory, MemoryStore
+
+from .conftest import Run
+
+
+def claim(url: str, text: str) -> str:
+    """Have a model store a fact; return its key."""
+
+    async def work() -> str:
+        async with MemoryStore(url) as store:
+            stored = await AgentMemory(store, "alice", "coder").store(
+                text, description="harmless", type="user_fact", origin="agent"
+            )
+            return stored.key
+
+    return asyncio.run(work())
+
+
+def test_statements_are_added_listed_edited_confirmed_and_forgotten(run: Run, database_url: str):
+    where = ("--url", database_url, "--user", "alice")
+    key = claim(database_url, "My editor is Emacs.")
+    ended, out, _ = run("memory", "add", "my database is Orders", *where)
+    assert ended == 0
+    first = out.strip()
+    listed = run("memory", "list", *where)[1]
+    assert "my database is Orders" in listed
+    assert "My editor is Emacs." in listed, "the text, not the description that the model gave"
+    assert "kept by a model, not confirmed by the user" in listed
+    assert run("memory", "confirm", key, *where)[0] == 0
+    second = run("memory", "edit", first, "my database is Sales", *where)[1].strip()
+    found = json.loads(run("memory", "list", "--json", *where)[1])
+    assert {one["statement"] for one in found["statements"]} == {"my database is Sales", "My editor is Emacs."}
+    assert found["unconfirmed"] == []
+    exported = json.loads(run("memory", "export", *where)[1])
+    assert [one["superseded_by"] for one in exported if one["key"] == first] == [second]
+    assert run("memory", "forget", "nothing_1", "--yes", *where)[0] == 1
+    assert run("memory", "forget", "--yes", *where)[0] == 2
+    assert "3 statements forgotten" in run("memory", "forget", "--all", "--yes", *where)[2]
+    assert "nothing is known of this user" in run("memory", "list", *where)[2]
