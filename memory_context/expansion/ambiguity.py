@@ -4,7 +4,7 @@ Signs: a return to the past, a pronoun without antecedent, an unknown definite p
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +12,7 @@ from ..text import folded, terms_of
 from . import lexicon
 from .candidates import CandidateReference
 
-__all__ = ["VisibleContext", "find_missing"]
+__all__ = ["VisibleContext", "asks_something", "find_missing"]
 
 _QUOTE = "ʘ"  # stands for a quotation
 _QUOTED = re.compile(
@@ -40,7 +40,8 @@ class VisibleContext:
     visible_texts: Callable[[], Iterable[str]]
 
     def has_word(self, terms: Iterable[str], *, in_answer: bool = True) -> bool:
-        """Return True if a visible word shares a term's stem: "delivered" for "delivery"."""
+        """Return True if a visible word shares a term's stem: "delivered" for "delivery", "database" for "db"."""
+        terms = [form for term in terms for form in (term, lexicon.SHORT_FOR.get(term)) if form]
         texts = self._texts if in_answer else self._texts[1:]
         return any(_has_prefix(term[: max(_LEAST_PREFIX, len(term) - 3)], text) for term in terms for text in texts)
 
@@ -78,6 +79,25 @@ def find_missing(request: str, context: VisibleContext, *, has_named: bool = Fal
     return missing
 
 
+def asks_something(message: str, *, is_users: bool = True) -> bool:
+    """Return whether a message asks a question or gives an order; another agent's order needs a verb of `REQUESTS`.
+
+    A user's order begins with any verb, since few lines of users only tell something.
+    """
+    prose = _QUOTED.sub(f" {_QUOTE} ", message.replace("’", "'"))
+    if lexicon.STATEMENT.search(prose):
+        return False
+    for match in _SENTENCE.finditer(prose):
+        sentence = _Sentence(match[0])
+        if sentence.is_question and (is_users or "?" in match[0]):
+            return True
+        if re.search(r"[?？]\W*$", match[0]) or (
+            sentence.is_order and (is_users or sentence.has_verb(lexicon.REQUESTS))
+        ):
+            return True
+    return False
+
+
 class _Sentence:
     def __init__(self, text: str) -> None:
         self.words = _WORD.findall(text)
@@ -90,6 +110,7 @@ class _Sentence:
         asks = not begins.isdisjoint(lexicon.QUESTION_WORDS)
         asks_advice = asks and not lexicon.ADVICE.isdisjoint(self.lower[1:3])
         makes_new = self.verb in lexicon.CREATIONS and not lexicon.INDEFINITE.isdisjoint(follows)
+        self.is_of_speaker = not leads.isdisjoint(("i", "we")) and "you" not in leads
         tells = not leads.isdisjoint(("i", "we")) and leads.isdisjoint(lexicon.WISHES)
         is_fragment = self.verb in lexicon.DETERMINERS and len(self.words) <= _FRAGMENT_WORDS
         self.is_general = asks_advice or makes_new or self.verb in lexicon.VERBS_OF_THOUGHT
@@ -99,6 +120,16 @@ class _Sentence:
 
     def at(self, i: int) -> str:
         return self.lower[i] if 0 <= i < len(self.lower) else ""
+
+    def has_verb(self, verbs: Collection[str]) -> bool:
+        """Return whether it begins with one of these verbs, also after a name and a comma."""
+        is_alone = len(self.words) < 2  # "APPROVE" ends a conversation
+        after_name = self.at(self.verb_at + 1) == "," and self._after_name() in verbs
+        return not (is_alone or self.is_of_speaker) and (self.verb in verbs or after_name)
+
+    def _after_name(self) -> str:
+        rest = self.lower[self.verb_at + 2 :]
+        return next((word for word in rest if word not in lexicon.LEAD_INS), "")
 
     def noun_phrase(self, i: int) -> list[str]:
         end = i + 1
@@ -166,7 +197,9 @@ class _Reader:
         lower = [word.lower() for word in words]
         is_own = determiner in lexicon.OWN
         terms = {term for word in words for term in terms_of(word)}
-        if not words or self._is_told or any(map(_is_name, words)) or self._is_general(sentence, i, lower):
+        if words and not self._is_told and any(map(_is_name, words)):
+            return self._named(sentence, i, words)
+        if not words or self._is_told or self._is_general(sentence, i, lower):
             return ""
         if not is_own and (self._has_complement(sentence, i + 1 + len(words)) or self._is_part(sentence)):
             return ""
@@ -177,6 +210,16 @@ class _Reader:
             return ""
         phrase = lower if determiner in lexicon.KIN else [determiner, *lower]
         return f"{' '.join(phrase)!r} is not visible"
+
+    def _named(self, sentence: _Sentence, i: int, words: Sequence[str]) -> str:
+        """Find a thing named in an order to use it, such as "the Orders database"; paths and quotations are exact."""
+        is_used = sentence.is_order and sentence.verb in lexicon.USES and not self._has_text
+        is_exact = _QUOTE in words or any(map(_is_exact, words))
+        if not is_used or is_exact or self._has_complement(sentence, i + 1 + len(words)):
+            return ""
+        names = {term for word in words if _is_name(word) for term in terms_of(word)}
+        is_seen = bool(names & self._mentioned) or self._context.has_word(names)
+        return "" if is_seen else f"{' '.join([sentence.at(i), *words])!r} is not visible"
 
     def _is_general(self, sentence: _Sentence, i: int, lower: Sequence[str]) -> bool:
         """True for common knowledge ("the world") and idioms."""

@@ -7,9 +7,9 @@ from ..errors import LightModelError
 from ..light_model import LightModel
 from ..references import shorten
 from ..tokens import TokenCounter
-from .ambiguity import VisibleContext, find_missing
+from .ambiguity import VisibleContext, asks_something, find_missing
 from .candidates import Expansion, ExpansionAnswer, ExpansionRequest, head_and_tail, named_keys, without_keys
-from .lexicon import FUNCTION_WORDS
+from .lexicon import FUNCTION_WORDS, SHORT_FOR
 from .match import match_references
 from .prompt import ExpansionPrompt, LightAnswer
 
@@ -33,6 +33,7 @@ def decide_by_rules(asked: ExpansionRequest) -> ExpansionAnswer:
     context = VisibleContext(last_answer, asked.references, asked.visible_texts)
     missing = find_missing(request, context, has_named=bool(named))
     words = [word for word in _WORD.findall(request) if word.casefold() not in FUNCTION_WORDS] if missing else []
+    words += [SHORT_FOR[word.casefold()] for word in words if word.casefold() in SHORT_FOR]
     return ExpansionAnswer(
         expansions=(*(Expansion(key, "named", "named by the user") for key in named), *matched),
         is_ambiguous=bool(missing),
@@ -42,8 +43,12 @@ def decide_by_rules(asked: ExpansionRequest) -> ExpansionAnswer:
 
 
 def needs_model(asked: ExpansionRequest, by_rules: ExpansionAnswer) -> bool:
-    """Return whether there is something to expand, or the rules find the request ambiguous."""
-    return by_rules.is_ambiguous or any(not reference.is_visible for reference in asked.references)
+    """Return whether there is something to expand, something is missing by the rules, or the request asks something.
+
+    Rules know few of the ways to refer to the past, so the model is asked about every question and order.
+    """
+    has_candidates = any(not reference.is_visible for reference in asked.references)
+    return by_rules.is_ambiguous or has_candidates or asks_something(head_and_tail(asked.request))
 
 
 async def decide(

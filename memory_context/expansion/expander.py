@@ -26,6 +26,7 @@ from ..policy import ContextPolicy
 from ..runtime import Background
 from ..tokens import TokenCounter
 from ..transcript import Decision, Entry, ExpansionShown, ExpansionWithdrawn, OpenedItem, Transcript
+from .ambiguity import asks_something
 from .candidates import (
     CandidateReference,
     Expansion,
@@ -62,8 +63,8 @@ class _Round:
     """The messages since the last view, and their tasks.
 
     Attributes:
-        asked: Messages of the user, the input of `decision` or `by_rules`.
-        said: Messages of agents that name keys.
+        asked: Messages of the user, and of agents that ask something; the input of `decision` or `by_rules`.
+        said: Other messages of agents that name keys.
         by_rules: The decision if no light model is asked.
         is_settled: There is nothing to bring back.
         model_answer: Outlives later decisions by rules.
@@ -306,8 +307,11 @@ class Expander:
     def _is_request(self, entry: Entry) -> bool:
         if not (self._policy.expansion.enabled or self._policy.recall.enabled):
             return False
-        is_user = isinstance(entry.message, UserMessage) and entry.message.source in self._policy.user_sources
-        return is_user and not entry.carries_result
+        if not isinstance(entry.message, UserMessage) or entry.carries_result:
+            return False
+        if entry.message.source in self._policy.user_sources:
+            return True
+        return asks_something(head_and_tail(text_of(entry)), is_users=False)
 
     def _may_name(self, entry: Entry) -> bool:
         """Keys count in hand-offs and agents without tools, never in results."""

@@ -9,8 +9,8 @@ __all__ = [
     "ACTIONS", "ADVICE", "AROUND_US", "BE", "CLAUSES", "COURTESIES", "CREATIONS", "DEMONSTRATIVES", "DETERMINERS",
     "DUMMIES", "ENGLISH", "FOREIGN_DETERMINERS", "FOREIGN_ORDER", "FOREIGN_PAST", "FUNCTION_WORDS",
     "GENERAL_QUESTION", "GENERIC", "INDEFINITE", "KIN", "KINDS", "LEAD_INS", "LINKS", "OWN", "OWN_GENERIC", "PAST",
-    "PERSONAL", "POINTS_BACK", "PREPOSITIONS", "PRONOUNS", "QUESTION_WORDS", "REPLIES", "STATEMENT", "TEXT_ORDER",
-    "VERBS_OF_THOUGHT", "WEAK", "WISHES", "YES_OR_NO",
+    "PERSONAL", "POINTS_BACK", "PREPOSITIONS", "PRONOUNS", "QUESTION_WORDS", "REPLIES", "REQUESTS", "SHORT_FOR",
+    "STATEMENT", "TEXT_ORDER", "USES", "VERBS_OF_THOUGHT", "WEAK", "WISHES", "YES_OR_NO",
 ]
 # fmt: on
 
@@ -79,6 +79,16 @@ ACTIONS = _words("""
     configure rename move open close post print rerun repeat clean archive assign approve reject
 """)
 CREATIONS = _words("write create generate make draft build add design implement compose invent plan play translate")
+USES = ACTIONS | _words("use query load join mount check")  # of something that has to be there
+REQUESTS = (
+    USES
+    | CREATIONS
+    | VERBS_OF_THOUGHT
+    | _words("""
+    review read find look search show tell give get fetch verify test try ask provide confirm answer summarize summarise
+    analyze analyse compare choose decide improve change set run wait consider evaluate investigate recommend report
+""")
+)  # of one agent to another
 REPLIES = _words("""
     the yes yeah yep yup sure ok okay no nope again more next continue proceed go on ahead do it that this so please
     then now just one first second third last former latter both all none same option choice two retry redo done ja
@@ -86,6 +96,10 @@ REPLIES = _words("""
 """)
 COURTESIES = _words("ok okay please thanks thx so now then")
 
+SHORT_FOR = {
+    "db": "database", "repo": "repository", "app": "application", "config": "configuration", "env": "environment",
+    "prod": "production", "docs": "documentation", "pw": "password", "acct": "account", "mgr": "manager",
+}  # fmt: skip
 TEXT_ORDER = (
     r"(?:(?:can|could|would|will) you )?(?:please )?(?:translate|proofread|rewrite|rephrase|paraphrase|correct"
     r"|summari[sz]e|classify|spell|convert|format|sort|parse|anal[yi][sz]e|shorten|improve|polish|explain|count)"

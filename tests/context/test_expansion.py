@@ -389,6 +389,7 @@ async def test_state_saved_before_the_view_holds_the_pending_expansion(store: Me
     light = Light()
     context = context_of(store, light)
     (key,) = await surveyed(context, "owls", lines=60)
+    light.prompts.clear()
     light.answer = choose(key)
     await context.add_message(UserMessage(content="And the first one you looked at, what of it?", source="user"))
     later = context_of(store)
@@ -656,6 +657,7 @@ async def test_breaker_stops_waits_for_a_failing_light_model(store: MemoryStore)
     (key,) = await surveyed(context, "owls", lines=60)
     light.prompts.clear()
     light.release.clear()
+    calls = context.stats.light_model_calls
     for i in range(5):
         started = time.monotonic()
         view = await ask(context, f"What of it, the {i}th time? {key}")
@@ -664,7 +666,7 @@ async def test_breaker_stops_waits_for_a_failing_light_model(store: MemoryStore)
         await answer(context)
     assert len(light.prompts) == 1
     assert context.stats.light_model_failures == 1
-    assert context.stats.light_model_calls == 1
+    assert context.stats.light_model_calls == calls + 1
 
 
 async def test_a_light_model_that_swallows_its_cancellation_holds_nobody_up(store: MemoryStore):
