@@ -22,6 +22,7 @@ from benchmarks.replay import add_arguments, figures_of, peers_asked_for, policy
 from benchmarks.report import NEEDLE_SETS, SMALL_BUDGET, print_sets
 from benchmarks.retrieval import measure_sets, print_answers
 from benchmarks.searching import measure_searching, print_costs
+from benchmarks.starting import measure_starting
 from benchmarks.steps import MESSAGES, measure_steps
 from benchmarks.storing import PASSAGES, measure_storing
 from benchmarks.traces import set_names
@@ -76,6 +77,7 @@ def _without_folders(given: argparse.Namespace) -> dict[str, Any]:
             measure_compacting(max(given.rounds // LARGE_COST, 1), given.largest),
         ),
         ("deciding", "deciding about a turn", measure_deciding(given.rounds)),
+        ("starting", "the start of a session", measure_starting(given.rounds)),
         ("storing", "storing and indexing", measure_storing(given.rounds, given.indexed)),
         (
             "chatting",

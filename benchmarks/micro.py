@@ -29,7 +29,7 @@ from autogen_core.models import (
 
 from benchmarks.comparing import WARM_UP, Measured, compare, print_measured
 from benchmarks.scratch import RawTable, UntouchedStore, scratch_store
-from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context import ContextPolicy, MemoryContext, MemoryStore, UserMemoryPolicy
 from memory_context.tokens import default_token_counter
 
 __all__ = ["main", "measure", "one_call", "one_result"]
@@ -234,7 +234,8 @@ def text(length: int) -> str:
 
 def _context(store: MemoryStore) -> MemoryContext:
     # on a busy machine too, what is stored is stored with its message, so that it can be counted
-    return MemoryContext(user_id="micro", memory_store=store, policy=ContextPolicy(store_timeout_seconds=60))
+    policy = ContextPolicy(store_timeout_seconds=60, user_memory=UserMemoryPolicy(enabled=False))
+    return MemoryContext(user_id="micro", memory_store=store, policy=policy)
 
 
 def one_call(name: str) -> AssistantMessage:

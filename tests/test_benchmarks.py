@@ -539,6 +539,7 @@ def test_all_benchmarks_run_without_folders(
     ]
     assert len(figures["storing"]) >= 6
     assert len(figures["deciding"]) == 2
+    assert [one["value"] for one in figures["starting"]][-1] == 1, "one round trip reads the user's memory"
     assert [one["value"] > 0 for one in figures["steps"]] == [True, True]
     errors, transactions, *_ = figures["chatting"]
     assert (errors["value"], errors["detail"]) == (0, ""), "what was said is there once and in order"
