@@ -52,6 +52,7 @@ from .policy import (
     NamedFirstViews,
     RecallPolicy,
     SecretsPolicy,
+    UserMemoryPolicy,
 )
 from .references import MemoryRef, ToolAnswer
 from .stats import ContextStats
@@ -229,6 +230,7 @@ __all__ = [
     "TransformError",
     "TransformName",
     "TransformUnit",
+    "UserMemoryPolicy",
     "ViewReport",
     "Waits",
     "Whereabouts",

@@ -21,6 +21,7 @@ __all__ = [
     "NamedFirstViews",
     "RecallPolicy",
     "SecretsPolicy",
+    "UserMemoryPolicy",
 ]
 
 FirstView = Literal["full", "excerpt", "placeholder"]
@@ -58,6 +59,20 @@ class RecallPolicy(BaseModel):
     enabled: bool = True
     limit_tokens: int = Field(default=800, ge=100)
     passages: int = Field(default=5, ge=1, le=20)
+
+
+class UserMemoryPolicy(BaseModel):
+    """The user's memory in the head of each view.
+
+    Attributes:
+        enabled: Else nothing is loaded or shown.
+        limit_tokens: The most for all of it; at most a quarter of the budget.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool = True
+    limit_tokens: int = Field(default=800, ge=100)
 
 
 class CompactionPolicy(BaseModel):
@@ -188,6 +203,7 @@ class ContextPolicy(BaseModel):
     store_retry_seconds: float = Field(default=30.0, ge=0)
     expansion: ExpansionPolicy = ExpansionPolicy()
     recall: RecallPolicy = RecallPolicy()
+    user_memory: UserMemoryPolicy = UserMemoryPolicy()
     compaction: CompactionPolicy = CompactionPolicy()
     cache: CachePolicy = CachePolicy()
     archive: ArchivePolicy = ArchivePolicy()
@@ -246,6 +262,11 @@ class ContextPolicy(BaseModel):
         if not self.compaction.enabled:
             return sys.maxsize if limit is None else limit
         return self.first_view_limit_tokens if limit is None else min(self.first_view_limit_tokens, limit // 4)
+
+    @property
+    def user_memory_limit_tokens(self) -> int:
+        limit = self.view_limit_tokens
+        return self.user_memory.limit_tokens if limit is None else min(self.user_memory.limit_tokens, limit // 4)
 
     @property
     def excerpt_limit_tokens(self) -> int:

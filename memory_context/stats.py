@@ -35,6 +35,7 @@ class ContextStats:
         light_model: The session's calls by kind, also before a resume; the fields below repeat parts of it.
         light_model_calls: Its calls for decisions.
         light_model_tokens: As far as the client reports them.
+        user_memory_tokens: The user's memory in the last view; part of `view_tokens`, not of "raw".
         summaries: Results with a light model's summary, done or planned.
     """
 
@@ -62,6 +63,7 @@ class ContextStats:
     shortenings: int = 0
     expansions: int = 0
     recalls: int = 0
+    user_memory_tokens: int = 0
     light_model: LightModelBill = field(default_factory=LightModelBill)
     light_model_calls: int = 0
     light_model_failures: int = 0
@@ -102,6 +104,9 @@ class ContextStats:
     def stable_share(self) -> float:
         """Unchanged share at the head, 0 to 1."""
         return self.stable_tokens_total / self.view_tokens_total if self.view_tokens_total else 0.0
+
+
+_USER_MEMORY = ("user_memory", "user_memory_news")
 
 
 @dataclass(frozen=True)
@@ -195,6 +200,7 @@ class UsageMeter:
             peak_view_tokens=self._peak,
             head_tokens=self._last.head_tokens_total,
             raw_head_tokens=self._last.raw_head_tokens_total,
+            user_memory_tokens=sum(one.tokens for one in self.views[1].beside if one.kind in _USER_MEMORY),
             tools_offered=transcript.state.offered.reason,
             light_model=bill,
             light_model_calls=bill.decisions.calls,

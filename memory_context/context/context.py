@@ -131,6 +131,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         self._append(message)
         with self._guard.step("storing and opening what this message holds and asks for"):
             await self._store_pending()
+            await self._parts.user_memory.arrive()
             await self._parts.chooser.choose_facts()
             await self._measure()  # other tasks may have added messages
             self._parts.budget.plan(self._parts.transcript, self._parts.chooser.is_held)
@@ -145,6 +146,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
             await self._session.ensure_loaded()
             await self._hide_secrets()
             await self._parts.expander.apply_decision()
+            self._parts.user_memory.record()
             await self._prompt_head.look(self.agent_memory, self.transcript.state)
             await self._parts.chooser.choose_facts()
             await self._parts.chooser.choose_first_views()
@@ -184,7 +186,8 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
     async def _store_pending(self) -> bool:
         """Return False, and store nothing, while the history or the secrets are unread."""
         self._drop_forgotten()
-        may_store = await self._session.ensure_loaded()
+        if may_store := await self._session.ensure_loaded():
+            self._parts.user_memory.begin()
         may_store = await self._hide_secrets() and may_store
         await (self._parts.offloader.settle() if may_store else self._parts.offloader.measure())
         return may_store
@@ -364,6 +367,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         """Store and archive the rest in 8 s, plus 1 s per 10 MB; the last context closes the default store."""
         parts = self._parts
         parts.expander.cancel()
+        parts.user_memory.cancel()
         ends_at = time.monotonic() + _CLOSE_SECONDS + await parts.offloader.flush(0.55 * _CLOSE_SECONDS)
         await parts.keep_masked()
         await parts.summariser.close()

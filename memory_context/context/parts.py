@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .. import expansion, offload, vault, view
+from .user_memory import UserMemoryLoader
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -59,6 +60,7 @@ class Parts:
         )
         self._masker = view.Masker(transcript, *limits)
         self.budget = view.Budget(*limits, view.Renderer(*limits), tag, self._masker.decide)
+        self.user_memory = UserMemoryLoader(transcript, agent_memory, *limits)
         self.meter = UsageMeter(transcript, policy)
         self._policy = policy
         self._entry_filter = vault.EntryFilter(agent_memory.secrets)
@@ -95,6 +97,7 @@ class Parts:
 
     def cancel(self) -> None:
         """Drop pending work; new parts take over."""
+        self.user_memory.cancel()
         self.expander.cancel()
         self.summariser.forget()
         self.offloader.forget()

@@ -11,7 +11,7 @@ from autogen_core.models import AssistantMessage, UserMessage
 from ..messages import source_of, texts_of
 from ..policy import ContextPolicy
 from ..references import KEY_PATTERN, MemoryRef
-from ..transcript import Entry, Part, Transcript
+from ..transcript import Entry, Part, Transcript, UserMemoryChanged, UserMemoryLoaded
 
 __all__ = [
     "CandidateReference",
@@ -127,13 +127,16 @@ def candidate_references(transcript: Transcript, end: int, policy: ContextPolicy
 
 
 def visible_texts(transcript: Transcript, entries: Iterable[Entry], policy: ContextPolicy) -> Iterator[str]:
-    """Yield the texts shown in full, and all expansions."""
+    """Yield the texts shown in full, all expansions and the user's memory."""
     for entry in entries:
         for part in entry.measured:
             if part.address.kind != "image" and _is_visible(transcript, entry, part, policy):
                 yield entry.text(part.address) or ""
     for expanded in transcript.state.expanded.values():
         yield expanded.text
+    for known in (transcript.state.newest(UserMemoryLoaded), transcript.state.newest(UserMemoryChanged)):
+        if known is not None:
+            yield known.text
 
 
 def text_of(entry: Entry) -> str:

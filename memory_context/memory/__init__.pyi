@@ -3,6 +3,7 @@ from .audit import AuditEvent, AuditTrail
 from .items import KNOWN_TYPES, MAX_CONTENT_BYTES, MemoryItem, MemoryType, NewItem, is_too_large
 from .sharing import MemorySnapshot, Sharing
 from .statements import STATEMENT_LIMIT_CHARACTERS, StatementType, checked_statement, insert_statement
+from .user_memory import UserMemoryText
 
 __all__ = [
     "KNOWN_TYPES",
@@ -19,6 +20,7 @@ __all__ = [
     "SearchHit",
     "Sharing",
     "StatementType",
+    "UserMemoryText",
     "checked_statement",
     "insert_statement",
     "is_too_large",

@@ -52,6 +52,7 @@ from .threads import (
     WholeThread,
 )
 from .transfer import ImportReport, TransferError
+from .user_memory import PastSession, UserMemory
 
 __all__ = [
     "CONVERSATION_JOB",
@@ -93,6 +94,7 @@ __all__ = [
     "NotesVersion",
     "Origin",
     "PassagePlace",
+    "PastSession",
     "PendingTraces",
     "ProgressCallback",
     "PruneProgress",
@@ -119,6 +121,7 @@ __all__ = [
     "Traces",
     "TransferError",
     "UIUser",
+    "UserMemory",
     "UserStats",
     "Whereabouts",
     "WholeThread",

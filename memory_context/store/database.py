@@ -6,6 +6,7 @@ Each event loop has its own pool.
 import asyncio
 import os
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -65,6 +66,7 @@ class Database:
         self.limits = limits
         self.write_transactions = 0
         self.forgettings = Forgettings()
+        self.user_memory_changes: Counter[str] = Counter()  # by user, in this process
         self._pool_size = pool_size
         self._login: dict[str, str] | None = None  # None: not prepared
         self._adapters = ADAPTERS

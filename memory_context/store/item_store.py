@@ -17,6 +17,8 @@ from .database import Database
 from .forget import ProgressCallback, forget_memories
 from .items import (
     SECRET_TYPE,
+    TRUSTED_ORIGINS,
+    USER_TYPES,
     MemoryItem,
     NewItem,
     ReadScope,
@@ -32,6 +34,7 @@ from .pool import Statement
 from .search.conversation import KEY_STEM
 from .search.passages import related_keys
 from .sql import load_queries
+from .user_memory import UserMemory, read_user_memory
 
 __all__ = ["ANYBODY", "ItemStore"]
 
@@ -78,6 +81,8 @@ class ItemStore:
         answers = {at: row for at, (row,) in zip(order, stored[len(contents) : -1], strict=True)}
         if any(row["is_new"] for row in answers.values()):
             self._jobs.wake(user_id)
+        if any(item.type in USER_TYPES and item.origin in TRUSTED_ORIGINS for item in items):
+            self._database.user_memory_changes[user_id] += 1
         return [answers[at]["memory_key"] for at in range(len(rows))]
 
     async def fetch_memory(self, user_id: str, memory_key: str, *, scope: ReadScope = ANYBODY) -> MemoryItem | None:
@@ -150,6 +155,13 @@ class ItemStore:
         params = {"memory_key": memory_key, "model_summary": summary, "summary": description}
         return bool(await self._write(user_id, "update_model_summary", params))
 
+    async def fetch_user_memory(
+        self, user_id: str, *, scope: ReadScope = ANYBODY, with_superseded: bool = False, only_notes: bool = False
+    ) -> UserMemory:
+        """Return what a session of this reader shows of the user, or only the agent's own notes, in one round trip."""
+        choice = {"with_superseded": with_superseded, "only_notes": only_notes}
+        return await read_user_memory(self._database, user_id, scope, **choice)
+
     async def share_memory(
         self, user_id: str, memory_key: str, *, agent_id: str, session_id: str, with_agent: str
     ) -> bool:
@@ -172,7 +184,10 @@ class ItemStore:
         Tombstones keep the time of forgetting. `with_statements` adds user memory, which belongs to no agent.
         """
         place = {"agent_id": agent_id, "session_id": session_id, "with_statements": with_statements}
-        return await forget_memories(self._database, user_id, place, memory_key, progress)
+        keys = await forget_memories(self._database, user_id, place, memory_key, progress)
+        if keys:
+            self._database.user_memory_changes[user_id] += 1
+        return keys
 
     async def _read(
         self, user_id: str, name: str, params: Mapping[str, Any], *, has_content: bool = False

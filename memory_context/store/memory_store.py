@@ -120,6 +120,10 @@ class MemoryStore(ItemStore, StatementStore):
         """`url` without secrets, or `url_env`; both None if embedded."""
         return self._database.location.for_config()
 
+    def user_memory_changes(self, user_id: str) -> int:
+        """Return the number of changes of a user's memory in this process, so that contexts notice one without I/O."""
+        return self._database.user_memory_changes[user_id]
+
     @property
     def embedder(self) -> Embedder | None:
         """None for search by words alone."""

@@ -122,6 +122,7 @@ class NotesStore:
         _, written, rows = await self._database.write(
             user_id, *steps, fetch_notes(user_id, agent_id), agent_id=agent_id
         )
+        self._database.user_memory_changes[user_id] += bool(written)
         return bool(written), AgentNotes.of(rows)
 
     async def versions(self, user_id: str, agent_id: str) -> list[NotesVersion]:

@@ -87,6 +87,7 @@ class SecretRows:
         """Store or replace secrets in one transaction."""
         statements = [Statement(_QUERIES["upsert_secret"], {"user_id": user_id, **asdict(one)}) for one in secrets]
         await self._database.write(user_id, *statements, Statement(_THREADS["insert_known_user"], {"user_id": user_id}))
+        self._database.user_memory_changes[user_id] += any(not one.session_id for one in secrets)
 
     async def update_key(self, user_id: str, secret: SealedSecret, known_nonce: bytes) -> bool:
         """Replace an encryption of the same value; False if it was changed meanwhile."""

@@ -103,6 +103,7 @@ class StatementStore:
         )
         if stored["is_new"]:
             self._jobs.wake(user_id)
+            self._database.user_memory_changes[user_id] += 1
         return stored["memory_key"], stored["is_new"]
 
     async def is_shown_before(self, user_id: str, session_id: str, quote: str, position: int, before: datetime) -> bool:
@@ -132,6 +133,7 @@ class StatementStore:
         }
         names = ("lock_statements", "update_statement_confirmed", "update_statements_superseded")
         _, confirmed, _ = await self._database.write(user_id, *(Statement(_QUERIES[name], params) for name in names))
+        self._database.user_memory_changes[user_id] += 1
         return bool(confirmed)
 
 

@@ -27,6 +27,8 @@ from .view_decisions import (
     LightModelBilled,
     MessageRedelivered,
     Offered,
+    UserMemoryChanged,
+    UserMemoryLoaded,
     ViewCleared,
     ViewShown,
 )
@@ -58,6 +60,8 @@ __all__ = [
     "StoredPart",
     "Transcript",
     "TranscriptState",
+    "UserMemoryChanged",
+    "UserMemoryLoaded",
     "ViewCleared",
     "ViewShown",
     "append_saved",

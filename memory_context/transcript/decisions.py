@@ -107,6 +107,11 @@ class Decision:
             raise TypeError(f"decision kind {cls.kind!r} is already defined by {_kinds[cls.kind].__qualname__}")
         _kinds[cls.kind] = cls
 
+    @property
+    def rewrites_prefix(self) -> bool:
+        """True for a planned change after which a prompt cache reads the view anew."""
+        return False
+
     def apply(self, transcript: "Transcript") -> None: ...
 
     def slot(self) -> Hashable | None:

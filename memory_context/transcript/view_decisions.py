@@ -21,6 +21,8 @@ __all__ = [
     "LightModelBilled",
     "MessageRedelivered",
     "Offered",
+    "UserMemoryChanged",
+    "UserMemoryLoaded",
     "ViewCleared",
     "ViewShown",
 ]
@@ -102,6 +104,10 @@ class HistoryFolded(Decision):
             transcript[position].drop_stored(transcript[position].measured)
         transcript.touched += self.kept  # the previous fold may have hidden them
         transcript.withdraw([place for place in state.expanded if state.is_folded(place[0])])
+
+    @property
+    def rewrites_prefix(self) -> bool:
+        return True
 
     def changes_from(self, transcript: "Transcript") -> int:
         return transcript.state.start
@@ -242,6 +248,54 @@ class Offered(Decision):
     def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided | None:
         is_new = not any(one.memory_tools for one in earlier if isinstance(one, Offered))
         return Decided("offered", self.reason, len(self.memory_tools)) if self.memory_tools and is_new else None
+
+
+@dataclass(frozen=True)
+class UserMemoryLoaded(Decision):
+    """The user's memory as the session shows it from now on, the same bytes to its end.
+
+    Attributes:
+        keys: Of the statements, in the order of their lines.
+        upto: Unix time of the newest change known then.
+        notes_version: Version of the agent's notes.
+        place: `tail` for a memory that came after the first view, until the next planned compaction.
+    """
+
+    kind, outlives_clear = "user_memory", True
+    text: str
+    tokens: int
+    keys: tuple[str, ...] = ()
+    upto: float = 0.0
+    notes_version: int = 0
+    place: Literal["head", "tail"] = "head"
+
+    def slot(self) -> str:
+        return ""
+
+    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+        is_first = len(transcript.decisions(UserMemoryLoaded)) == 1
+        return audit_line("recalled", self.keys, "user memory") if is_first else []
+
+    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+        is_moved = any(isinstance(one, UserMemoryLoaded) for one in earlier)
+        reason = "moved to the head" if is_moved else "session start" if self.place == "head" else "late"
+        return Decided("user memory", reason, len(self.keys))
+
+
+@dataclass(frozen=True)
+class UserMemoryChanged(Decision):
+    """Changes of the user's memory since the session loaded it, shown in the tail; an empty text shows none."""
+
+    kind, outlives_clear = "user_memory_news", True
+    text: str
+    tokens: int
+    keys: tuple[str, ...] = ()
+
+    def slot(self) -> str:
+        return ""
+
+    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+        return audit_line("recalled", self.keys, "changed user memory")
 
 
 @dataclass(frozen=True)

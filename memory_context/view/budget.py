@@ -12,7 +12,15 @@ from ..messages import PartKind
 from ..policy import ContextPolicy
 from ..references import MemoryRef
 from ..tokens import TokenCounter
-from ..transcript import Decision, ExpansionWithdrawn, HistoryFolded, PartId, PartsCompacted, Transcript
+from ..transcript import (
+    Decision,
+    ExpansionWithdrawn,
+    HistoryFolded,
+    PartId,
+    PartsCompacted,
+    Transcript,
+    UserMemoryLoaded,
+)
 from .economics import aged_results, ageing_of, arithmetic_of, expected_calls, saving_changes
 from .history import FoldedLines, fold_key
 from .render import Renderer, current_task, text_in_view
@@ -334,5 +342,9 @@ class Budget:
 
 
 def _record(transcript: Transcript, decisions: Sequence[Decision]) -> None:
+    """Record decisions; with a planned change of the view, a user memory that came late moves to the head."""
+    late = transcript.state.newest(UserMemoryLoaded)
     for decision in decisions:
         transcript.decide(decision)
+    if late is not None and late.place == "tail" and any(one.rewrites_prefix for one in decisions):
+        transcript.decide(replace(late, place="head"))

@@ -14,7 +14,13 @@ from autogen_core.models import UserMessage
 
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter
-from ..transcript import MESSAGE_OVERHEAD_TOKENS, HistoryFolded, Transcript
+from ..transcript import (
+    MESSAGE_OVERHEAD_TOKENS,
+    HistoryFolded,
+    Transcript,
+    UserMemoryChanged,
+    UserMemoryLoaded,
+)
 from .view import TAIL_PLACE, PartState, Segment, ViewMessage
 
 __all__ = [
@@ -29,6 +35,7 @@ __all__ = [
     "sections_beside",
 ]
 
+_SLOT_OVERHEAD_TOKENS = MESSAGE_OVERHEAD_TOKENS + 4  # a message and its source
 MEMORY_SOURCE = "memory"
 """Source of the messages that the context itself adds to a view."""
 
@@ -117,7 +124,38 @@ class _Expansions(_HistorySection):
         ]
 
 
-SECTIONS: dict[str, Section] = {one.name: one for one in (_Fold("fold"), _Expansions("expansion"))}
+@dataclass(frozen=True)
+class _UserMemory:
+    """The user's memory, in the head or, if it came late, in the tail; changes since stand in the tail, too."""
+
+    name: str
+    place: Place
+    price: Price
+
+    def limit_tokens(self, policy: ContextPolicy) -> int:
+        return 2 * (policy.user_memory.limit_tokens + _SLOT_OVERHEAD_TOKENS)
+
+    def slots(self, transcript: Transcript, policy: ContextPolicy, position: int | None) -> Sequence[Slot]:
+        if not policy.user_memory.enabled:
+            return ()
+        loaded = transcript.state.newest(UserMemoryLoaded)
+        slots = [_slot_of(loaded, "known before")] if loaded is not None and loaded.place == self.place else []
+        if self.place == "tail" and (changed := transcript.state.newest(UserMemoryChanged)):
+            slots.append(_slot_of(changed, "changed since"))
+        return [slot for slot in slots if slot.content]
+
+
+def _slot_of(shown: UserMemoryLoaded | UserMemoryChanged, why: str) -> Slot:
+    return Slot(why, shown.text, shown.tokens, keys=shown.keys, why=f"of the user, {why}")
+
+
+_OWN: tuple[Section, ...] = (
+    _Fold("fold"),
+    _Expansions("expansion"),
+    _UserMemory("user_memory", "head", "fixed"),
+    _UserMemory("user_memory_news", "tail", "volatile"),
+)
+SECTIONS: dict[str, Section] = {one.name: one for one in _OWN}
 """All sections by name, in order within their place."""
 
 _STATES: dict[str, PartState] = {"fold": "folded", "expansion": "expanded"}

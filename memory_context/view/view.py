@@ -140,6 +140,13 @@ class View:
         return range(self.index_at(0), self.index_at(TAIL_PLACE))
 
     @property
+    def beside(self) -> list[Segment]:
+        """The segments of the sections beside the history."""
+        history, messages = self.history, self.messages
+        beside = [*messages[: history.start], *messages[history.stop :]]
+        return [segment for message in beside for segment in message.segments]
+
+    @property
     def tokens_beside(self) -> int:
         history = self.history
         return self.tokens - self.tokens_before(history.stop) + self.tokens_before(history.start)

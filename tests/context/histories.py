@@ -59,6 +59,7 @@ from memory_context.transcript import (
 from memory_context.view import View, current_task, render
 from memory_context.view.economics import saving_changes
 from memory_context.view.render import ViewMessage
+from memory_context.view.view import TAIL_PLACE
 
 from .lights import Light, choose
 from .steps import a_turn_of_the_loop
@@ -401,6 +402,7 @@ class Life:
     async def hand_out_tools(self) -> None:
         """The agent is given memory tools from here on; nothing that was shown changes."""
         before = await self.context.get_messages()
+        self.questions = len(self.light.prompts) if self.light else 0
         self.context.tools()
         assert same(await self.context.get_messages(), before)
 
@@ -544,7 +546,8 @@ class Life:
             common += 1
         if common == len(self.view):
             return
-        positions = [message.position for message in self.rendered.messages]
+        end = transcript.end
+        positions = [end if one.place == TAIL_PLACE else one.position for one in self.rendered.messages]
         changed = positions[common] if common < len(positions) else transcript.end
         if changed < self.fresh_from:
             assert any(is_planned(decision) for decision in self.decided), (

@@ -12,7 +12,7 @@ from autogen_core.models import AssistantMessage, UserMessage
 from memory_context import ContextPolicy, MemoryContext, MemoryCriteria, MemoryRef, MemoryStore
 from memory_context.errors import StoreUnavailableError
 from memory_context.offload import summaries
-from memory_context.policy import CompactionPolicy, ExpansionPolicy, RecallPolicy
+from memory_context.policy import CompactionPolicy, ExpansionPolicy, RecallPolicy, UserMemoryPolicy
 from memory_context.transcript import PartsCompacted
 
 from ..agents.scripted import report, text_of
@@ -25,7 +25,11 @@ OWLS = report("owls", 350) + "\nERROR pool: no connection to db-7\nTotal: 48,213
 BATS = report("bats", 350)
 
 
-ALONE: dict[str, Any] = {"expansion": ExpansionPolicy(enabled=False), "recall": RecallPolicy(enabled=False)}
+ALONE: dict[str, Any] = {
+    "user_memory": UserMemoryPolicy(enabled=False),
+    "expansion": ExpansionPolicy(enabled=False),
+    "recall": RecallPolicy(enabled=False),
+}
 """Nothing is decided or opened beside the summaries."""
 
 

@@ -18,7 +18,7 @@ from autogen_core.models import (
 )
 from PIL import Image as PILImage
 
-from memory_context import ContextPolicy, MemoryContext, MemoryStore, SchemaError
+from memory_context import ContextPolicy, MemoryContext, MemoryStore, SchemaError, UserMemoryPolicy
 from memory_context.tools import ReadHistoryTool
 
 from ..agents.scripted import report, text_of
@@ -357,7 +357,8 @@ async def test_a_load_that_is_cancelled_changes_nothing(store: MemoryStore):
     await context.add_message(user(report("owls")))
     state = await context.save_state()
     for turns in range(6):
-        later = MemoryContext("alice", "coder", None, store)
+        policy = ContextPolicy(user_memory=UserMemoryPolicy(enabled=False))
+        later = MemoryContext("alice", "coder", None, store, policy=policy)
         await later.add_message(user("before"))
         loading = asyncio.ensure_future(later.load_state(state))
         for _ in range(turns):

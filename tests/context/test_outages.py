@@ -12,7 +12,7 @@ from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, UserMessage
 from psycopg.conninfo import make_conninfo
 
-from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context import ContextPolicy, MemoryContext, MemoryStore, UserMemoryPolicy
 from memory_context.store import embedded
 from memory_context.transcript import PartsCompacted
 from tests.support.outages import hanging
@@ -176,8 +176,13 @@ async def test_state_loads_while_the_store_is_down(home: Path):
 
 
 async def test_small_messages_touch_no_database(caplog: pytest.LogCaptureFixture):
-    """A message under the threshold costs no access: this store could not be reached, and that is never noticed."""
-    context = MemoryContext("alice", "coder", memory_store=MemoryStore("postgresql://alice@127.0.0.1:1/nowhere"))
+    """A message under the threshold costs no access: this store could not be reached, and that is never noticed.
+
+    The user's memory is read once, with the first message of a session.
+    """
+    nowhere = MemoryStore("postgresql://alice@127.0.0.1:1/nowhere")
+    policy = ContextPolicy(user_memory=UserMemoryPolicy(enabled=False))
+    context = MemoryContext("alice", "coder", memory_store=nowhere, policy=policy)
     for i in range(20):
         await context.add_message(UserMessage(content=f"hello {i}", source="user"))
         await context.get_messages()

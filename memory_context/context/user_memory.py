@@ -1,0 +1,112 @@
+"""Loads the user's memory beside the agent, once a session and again after a change.
+
+    unread ──first message──▶ reading ──▶ recorded: in the head before the first view, else in the tail
+                                 ▲            │
+                                 └──change────┘      shown in the tail
+
+A view shows what was recorded; it reads nothing itself and waits for nothing.
+"""
+
+import asyncio
+import logging
+import time
+from dataclasses import replace
+
+from ..errors import MemoryContextError
+from ..memory import AgentMemory, UserMemoryText
+from ..outages import outages_of
+from ..policy import ContextPolicy
+from ..runtime import Background, Breaker
+from ..store import UserMemory
+from ..tokens import TokenCounter
+from ..transcript import Transcript, UserMemoryChanged, UserMemoryLoaded, ViewShown
+
+__all__ = ["UserMemoryLoader"]
+
+_LOADING = "loading the user's memory"
+
+
+class UserMemoryLoader:
+    """The user's memory in the transcript of one session; an isolated agent has its notes only."""
+
+    def __init__(
+        self, transcript: Transcript, memory: AgentMemory, policy: ContextPolicy, counter: TokenCounter
+    ) -> None:
+        self._transcript = transcript
+        self._memory = memory
+        self._text = UserMemoryText(policy.user_memory_limit_tokens, counter, masks_credentials=policy.mask_credentials)
+        self._is_enabled = policy.user_memory.enabled
+        self._wait_seconds = policy.store_timeout_seconds
+        self._breaker = Breaker(policy.store_retry_seconds)
+        self._work = Background[UserMemory]("memory_context user memory")
+        self._task: asyncio.Task[UserMemory] | None = None
+        self._changes_read: int | None = None
+        self._began_at = 0.0
+
+    def begin(self) -> None:
+        """Start to read what was never read or has changed; a dictionary look-up otherwise."""
+        changes = self._memory.memory_store.user_memory_changes(self._memory.user_id)
+        is_known = changes == self._changes_read or self._transcript.end == self._transcript.state.start
+        if is_known or not self._is_enabled or self._task is not None or self._breaker.is_open:
+            return
+        self._changes_read = changes
+        self._task = self._work.start(self._read)
+        self._began_at = self._began_at or time.monotonic()
+
+    async def arrive(self) -> None:
+        """Record what was read; wait for it only before the first view, within a step's time for the store."""
+        task = self._task
+        if task is not None and task.get_loop() is not asyncio.get_running_loop():
+            self.cancel()  # its event loop ended
+        elif task is not None and not task.done() and not self._has_view:
+            await asyncio.wait([task], timeout=max(self._began_at + self._wait_seconds - time.monotonic(), 0.0))
+        self.record()
+
+    def record(self) -> None:
+        """Record what was read meanwhile, if anything new."""
+        if self._task is None or not self._task.done():
+            return
+        task, self._task = self._task, None
+        try:
+            memory = task.result()
+        except asyncio.CancelledError:
+            self._changes_read = None
+            return
+        except MemoryContextError as error:
+            self._changes_read = None
+            self._breaker.failed()
+            outages = outages_of(self._memory.memory_store)
+            outages.failed(_LOADING, "going on without the user's memory: %s", error, level=logging.INFO)
+            return
+        outages_of(self._memory.memory_store).worked(_LOADING)
+        self._decide(memory)
+
+    def cancel(self) -> None:
+        self._work.cancel()
+        self._task = self._changes_read = None
+
+    async def _read(self) -> UserMemory:
+        is_again = self._transcript.state.newest(UserMemoryLoaded) is not None
+        is_isolated, store = self._memory.sharing == "isolated", self._memory.memory_store
+        return await store.fetch_user_memory(
+            self._memory.user_id, scope=self._memory.scope, with_superseded=is_again, only_notes=is_isolated
+        )
+
+    def _decide(self, memory: UserMemory) -> None:
+        state, session_id = self._transcript.state, self._memory.session_id
+        loaded = state.newest(UserMemoryLoaded)
+        if loaded is None:
+            head = self._text.head(memory, session_id)
+            if head.text:
+                self._transcript.decide(replace(head, place="tail" if self._has_view else "head"))
+            return
+        if forgotten := set(loaded.keys) - {one.key for one in memory.statements}:
+            loaded = self._text.without(loaded, forgotten)
+            self._transcript.decide(loaded)
+        news, shown = self._text.news(loaded, memory, session_id), state.newest(UserMemoryChanged)
+        if news.text != (shown.text if shown is not None else ""):
+            self._transcript.decide(news)
+
+    @property
+    def _has_view(self) -> bool:
+        return bool(self._transcript.decisions(ViewShown))
