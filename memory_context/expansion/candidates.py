@@ -146,12 +146,12 @@ def text_of(entry: Entry) -> str:
 
 def _is_visible(transcript: Transcript, entry: Entry, part: Part, policy: ContextPolicy) -> bool:
     state, part_id = transcript.state, (entry.position, part.address)
-    is_first_shown = part.stored is None or not part.is_result
-    if not is_first_shown and policy.first_view_of(entry.tool_of(part.address)) == "placeholder":
+    if part_id in state.compacted or part_id in state.shortened or part.address in entry.dropped:
         return False
-    is_cut = part_id in state.shortened or (part.stored is not None and part.stored.excerpt is not None)
-    is_gone = state.is_hidden(entry.position) or part_id in state.compacted or part.address in entry.dropped
-    return not is_cut and not is_gone
+    if state.is_hidden(entry.position) or (part.stored is not None and part.stored.excerpt is not None):
+        return False
+    is_first_shown = part.stored is None or not part.is_result
+    return is_first_shown or policy.first_view_of(entry.tool_of(part.address)) != "placeholder"
 
 
 def named_keys(text: str, known: Collection[str]) -> list[str]:
