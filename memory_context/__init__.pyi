@@ -33,6 +33,7 @@ from .memory import (
     AuditTrail,
     MemorySnapshot,
     MemoryType,
+    SecretTraces,
     Sharing,
     StatementType,
 )
@@ -208,6 +209,7 @@ __all__ = [
     "SecretKey",
     "SecretName",
     "SecretToolError",
+    "SecretTraces",
     "Secrets",
     "SecretsPolicy",
     "Segment",

@@ -95,6 +95,9 @@ class BytesPattern:
     def is_in(self, data: bytes) -> bool:
         return self._regex.search(data) is not None
 
+    def found(self, data: bytes) -> list[bytes]:
+        return [data[slice(*match.span())] for match in self._regex.finditer(data, 0, len(data))]
+
     def replaced(self, data: bytes, by: bytes) -> bytes:
         return self._regex.sub(lambda match: by, data)
 

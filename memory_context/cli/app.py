@@ -19,6 +19,7 @@ from .maintenance import migrate, prune, reindex, stop
 from .memory import memory_app
 from .notes import notes_app
 from .search import search
+from .secrets import secrets_app
 from .serve import mcp, serve
 from .sessions import sessions_app
 from .show import show
@@ -39,7 +40,13 @@ _GROUPS: dict[str, dict[str, Any]] = {
         "explain": explain,
         "users": users,
     },
-    "Change": {"store": store_file, "forget": forget, "memory": memory_app, "notes": notes_app},
+    "Change": {
+        "store": store_file,
+        "forget": forget,
+        "memory": memory_app,
+        "notes": notes_app,
+        "secrets": secrets_app,
+    },
     "Move": {"export": export, "import": import_},
     "Look after": {
         "status": status,
@@ -74,6 +81,7 @@ EXAMPLES = {
     "explain": ("explain s1", "explain s1 --full --now"),
     "export": ("export alice.jsonl.gz --user alice", "export --session s1 > s1.jsonl"),
     "import": ("import alice.jsonl.gz --check", "import alice.jsonl.gz --user bob"),
+    "secrets": ("secrets set API_TOKEN", "pass show api | memory-context secrets set API_TOKEN", "secrets list"),
     "prune": ("prune --older-than 90d --dry-run",),
     "consolidate": ("consolidate --user alice", "consolidate --user alice --undo"),
     "migrate": ("migrate --check && deploy",),

@@ -83,6 +83,7 @@ def migrate(
 
     async def work(store: "MemoryStore") -> list[str]:
         applied = await store.admin.migrate(part)
+        await _adopt_clear_secrets(store)
         if advice := await store.admin.vector_advice():
             say(f"warning: {advice}")
         return applied
@@ -92,6 +93,27 @@ def migrate(
         print_json({"applied": applied})
     else:
         typer.echo("\n".join(f"applied {name}" for name in applied) or "up to date")
+
+
+async def _adopt_clear_secrets(store: "MemoryStore") -> None:
+    """Encrypt what earlier versions stored in clear under the type `user_secret`; say what is left."""
+    from ..errors import StoreError
+    from ..memory import AgentMemory, adopt_clear_secrets
+
+    try:
+        async for user in store.every_user():
+            done = await adopt_clear_secrets(AgentMemory(store, user))
+            if done.encrypted:
+                names = ", ".join(done.encrypted)
+                say(f"{counted(len(done.encrypted), 'secret')} of {user!r} stood in clear, now encrypted: {names}")
+            if done.left:
+                say(
+                    f"warning: {counted(len(done.left), 'item')} of {user!r} of type user_secret in clear: set "
+                    "MEMORY_CONTEXT_SECRET_KEY and run this again, or forget them: memory-context forget "
+                    f"{' '.join(done.left)} --user {user}"
+                )
+    except StoreError as error:
+        say(f"warning: secrets in clear were not looked for: {error}")
 
 
 async def _states(store: "MemoryStore", part: str | None) -> "list[MigrationState]":

@@ -1,6 +1,7 @@
 from .agent_memory import AgentMemory, MemoryCriteria, SearchHit
 from .audit import AuditEvent, AuditTrail
 from .items import KNOWN_TYPES, MAX_CONTENT_BYTES, MemoryItem, MemoryType, NewItem, is_too_large
+from .secret_traces import ClearSecrets, SecretTraces, adopt_clear_secrets
 from .sharing import MemorySnapshot, Sharing
 from .statements import STATEMENT_LIMIT_CHARACTERS, StatementType, checked_statement, insert_statement
 from .user_memory import UserMemoryText
@@ -12,15 +13,18 @@ __all__ = [
     "AgentMemory",
     "AuditEvent",
     "AuditTrail",
+    "ClearSecrets",
     "MemoryCriteria",
     "MemoryItem",
     "MemorySnapshot",
     "MemoryType",
     "NewItem",
     "SearchHit",
+    "SecretTraces",
     "Sharing",
     "StatementType",
     "UserMemoryText",
+    "adopt_clear_secrets",
     "checked_statement",
     "insert_statement",
     "is_too_large",

@@ -30,7 +30,7 @@ from ..store import (
 from ..tokens import TokenCounter, count_off_loop, default_token_counter
 from ..transforms import FULL, MemoryTransform, cut
 from ..utf8 import to_utf8
-from ..vault import Secrets, secrets_of
+from ..vault import SecretFilter, Secrets, secrets_of
 from .audit import AuditEvent, AuditTrail
 from .items import (
     MAX_CONTENT_BYTES,
@@ -43,6 +43,7 @@ from .items import (
     is_too_large,
     placed,
 )
+from .secret_traces import SecretTraces, erase_traces, find_traces
 from .sharing import MemorySnapshot, Sharing, refusal
 from .statements import UserStatements
 
@@ -270,6 +271,27 @@ class AgentMemory(UserStatements):
         hits = await within(self.memory_store.limits.call_seconds, found)
         self.trail.note_read("searched", [hit.item.key for hit in hits], reader, repr(query))
         return hits
+
+    async def find_traces(self, name: str) -> SecretTraces:
+        """Return where a secret's value stands in clear, in what was stored before; reads everything of the user.
+
+        Raises:
+            SecretError: There is no such secret, or no key for it.
+        """
+        value = await self._secrets.value_of(name)
+        return (await find_traces(self, await asyncio.to_thread(SecretFilter, {name: value})))[0]
+
+    async def erase_traces(self, name: str) -> SecretTraces:
+        """Erase a secret's value from what was stored before, of all agents and sessions; return what is left of it.
+
+        Archives, chats and running contexts are rewritten. Items are stored again without it, under new keys;
+        statements of the user are forgotten.
+
+        Raises:
+            SecretError: There is no such secret, or no key for it.
+        """
+        value = await self._secrets.value_of(name)
+        return await erase_traces(self, await asyncio.to_thread(SecretFilter, {name: value}))
 
     async def share(self, key: str, agent_id: str) -> None:
         """Let another agent of the user read one own item, whatever `sharing` says.

@@ -20,13 +20,14 @@ from .conversations import ConversationArchive
 from .criteria import MemoryCriteria
 from .database import Database, every_user
 from .events import EventLog
-from .forget import ProgressCallback, erase_user
+from .forget import ProgressCallback, erase_user, redact
 from .item_store import ANYBODY, ItemStore
 from .items import NewItem, ReadScope
 from .jobs import Jobs
 from .limits import StoreLimits
 from .location import Location
 from .notes import NotesStore
+from .redact import Traces
 from .search import (
     CONVERSATION_JOB,
     Candidate,
@@ -194,6 +195,10 @@ class MemoryStore(ItemStore, StatementStore):
         """
         self.events.discard(user_id)
         return await erase_user(self._database, user_id, progress)
+
+    async def redact(self, user_id: str, traces: Traces) -> None:
+        """Remove texts from archives, chats, rows that quote, running contexts and saved states; see `Traces`."""
+        await redact(self._database, user_id, traces)
 
     async def prune(
         self,

@@ -73,6 +73,12 @@ class SecretFilter:
         """Return whether a value stands in a text."""
         return self._any is not None and self._any.is_in(to_utf8(text))
 
+    def spellings(self, text: str) -> list[str]:
+        """Return the values in a text as they are written there."""
+        if self._any is None or not self._any.is_in(data := to_utf8(text)):
+            return []
+        return [from_utf8(one) for _, pattern in self._patterns for one in pattern.found(data)]
+
     def hide(self, text: str) -> str:
         """Return the text with references in place of values; the same object if there are none."""
         if self._any is None or not self._any.is_in(data := to_utf8(text)):

@@ -1,0 +1,178 @@
+"""Values of secrets in what was stored before they were secrets: found by reading everything, and erased."""
+
+import base64
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from ..errors import SecretError
+from ..runtime import in_thread_if_large
+from ..store import SECRET_TYPE, USER_TYPES, MemoryCriteria, MemoryItem, NewItem, Traces
+from ..utf8 import from_utf8, unescape_json
+from ..vault import SecretFilter
+
+if TYPE_CHECKING:
+    from .agent_memory import AgentMemory
+
+__all__ = ["ClearSecrets", "SecretTraces", "adopt_clear_secrets", "erase_traces", "find_traces"]
+
+_PAGE = 200
+
+
+@dataclass(frozen=True)
+class SecretTraces:
+    """Where a value stands in clear; false if nowhere.
+
+    Attributes:
+        items: Keys, also of archived messages.
+        sessions: Ids of archived sessions.
+        others: Numbers of other rows by kind, such as steps of a chat.
+    """
+
+    items: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
+    others: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def __bool__(self) -> bool:
+        return bool(self.items or self.sessions or self.others)
+
+
+@dataclass(frozen=True)
+class ClearSecrets:
+    """Items of type `user_secret`: encrypted ones by their new name, and keys of those still in clear."""
+
+    encrypted: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+async def find_traces(memory: "AgentMemory", values: SecretFilter) -> tuple[SecretTraces, set[str]]:
+    """Return the places of values, and the texts that spell them there."""
+    spelled: set[str] = set()
+    sessions: dict[str, None] = {}
+    items: dict[str, None] = {}
+    others: Counter[str] = Counter()
+    async for line in _lines(memory):
+        record, found = await in_thread_if_large(len(line), _spelled_in, line, values)
+        spelled |= found
+        if not found:
+            continue
+        if record["record"] == "item":
+            items[record["memory_key"]] = None
+        elif record["record"] in ("batch", "session"):
+            sessions[record["session_id"]] = None
+        else:
+            others[record["record"]] += 1
+    async for item in _said(memory):
+        if found := set(values.spellings(f"{item.ref.description}\n{item.content}")):
+            items[item.key] = None
+            spelled |= found
+    return SecretTraces(tuple(items), tuple(sessions), dict(others)), spelled
+
+
+async def erase_traces(memory: "AgentMemory", values: SecretFilter) -> SecretTraces:
+    """Erase values from archives, chats and running contexts; items are stored again without them, then forgotten.
+
+    Returns what is found afterwards.
+    """
+    found, spelled = await find_traces(memory, values)
+    for key in found.items:
+        await _replace(memory, key)
+    if spelled:
+        await memory.memory_store.redact(memory.user_id, Traces.of((), spelled))
+    return (await find_traces(memory, values))[0]
+
+
+async def adopt_clear_secrets(memory: "AgentMemory") -> ClearSecrets:
+    """Encrypt items of type `user_secret`, which versions before stored in clear, and forget them."""
+    store, user_id = memory.memory_store, memory.user_id
+    scope = await store.user_stats.scope(user_id)
+    criteria = MemoryCriteria(types=(SECRET_TYPE,), limit=_PAGE)
+    encrypted: list[str] = []
+    left: list[str] = []
+    for listed in await store.select_memories(user_id, criteria, scope=scope):
+        item = await store.fetch_memory(user_id, listed.key, scope=scope)
+        name = listed.key if listed.key[:1].isalpha() else f"secret_{listed.key}"[:64]
+        try:
+            assert item is not None
+            await memory.secrets.set(name, item.content)
+        except SecretError:
+            left.append(listed.key)
+            continue
+        await _place_of(memory, listed).forget(listed.key)
+        encrypted.append(name)
+    return ClearSecrets(tuple(encrypted), tuple(left))
+
+
+async def _replace(memory: "AgentMemory", key: str) -> None:
+    """Forget an item; store it again without values, unless it is made from the archive or a statement."""
+    store = memory.memory_store
+    item = await store.fetch_memory(memory.user_id, key, scope=await store.user_stats.scope(memory.user_id))
+    if item is None or not item.is_active:
+        return
+    place = _place_of(memory, item)
+    if item.type not in (*USER_TYPES, "conversation"):
+        kept = ("type", "source", "tags", "related_to", "metadata", "origin")
+        again = NewItem(
+            item.content,
+            item.ref.description,
+            item.ref.token_count,
+            **{name: getattr(item, name) for name in kept},
+        )
+        await place.store_all([again])
+    await place.forget(key)
+
+
+def _place_of(memory: "AgentMemory", item: MemoryItem) -> "AgentMemory":
+    sharing = "read_only" if item.is_private else "shared"
+    return type(memory)(memory.memory_store, memory.user_id, item.agent_id, item.session_id, sharing=sharing)
+
+
+async def _lines(memory: "AgentMemory") -> AsyncIterator[bytes]:
+    """Yield the lines of an export without header and end, which has every row but derived ones."""
+    waiting: list[bytes] = []
+    async for piece in memory.memory_store.admin.export_lines(memory.user_id):
+        first, *others = piece.split(b"\n")
+        waiting.append(first)
+        for other in others:
+            yield b"".join(waiting)
+            waiting = [other]
+
+
+async def _said(memory: "AgentMemory") -> AsyncIterator[MemoryItem]:
+    """Yield archived messages, which are derived from batches and not exported."""
+    store, scope = memory.memory_store, await memory.memory_store.user_stats.scope(memory.user_id)
+    offset = 0
+    while True:
+        criteria = MemoryCriteria(conversation=True, limit=_PAGE, offset=offset)
+        page = await store.select_memories(memory.user_id, criteria, scope=scope)
+        for one in page:
+            if (item := await store.fetch_memory(memory.user_id, one.key, scope=scope)) is not None:
+                yield item
+        if len(page) < _PAGE:
+            return
+        offset += _PAGE
+
+
+def _spelled_in(line: bytes, values: SecretFilter) -> tuple[dict[str, Any], set[str]]:
+    text = line.decode("utf-8", "surrogatepass")
+    if not values.finds(text):
+        return {}, set()
+    record = cast(dict[str, Any], json.loads(text))
+    texts = list(_strings(unescape_json(record)))
+    if isinstance(encoded := record.get("content_base64"), str):
+        texts.append(from_utf8(base64.b64decode(encoded)))
+    return record, {spelled for text in texts for spelled in values.spellings(text)}
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, one in cast(dict[str, Any], value).items():
+            yield name
+            yield from _strings(one)
+    elif isinstance(value, list):
+        for one in cast(list[Any], value):
+            yield from _strings(one)
