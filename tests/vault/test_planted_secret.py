@@ -192,7 +192,7 @@ async def test_secret_of_another_user_is_text(store: MemoryStore, key: str) -> N
     await AgentMemory(store, "bob").secrets.set("PLANTED", VALUE)
     context = MemoryContext("alice", "coder", "s", store)
     await context.add_message(UserMessage(content=VALUE, source="user"))
-    assert VALUE in str((await context.get_messages())[0].content)
+    assert VALUE in str((await context.get_messages())[-1].content)
 
 
 async def test_secret_set_later_is_hidden_from_then_on(store: MemoryStore, key: str) -> None:
@@ -201,7 +201,7 @@ async def test_secret_set_later_is_hidden_from_then_on(store: MemoryStore, key: 
     await context.add_message(UserMessage(content="hello", source="user"))
     await AgentMemory(store, "alice").secrets.set("PLANTED", VALUE)
     await context.add_message(UserMessage(content=f"it is {VALUE}", source="user"))
-    assert [message.content for message in await context.get_messages()] == ["hello", f"it is {NAME}"]
+    assert [message.content for message in await context.get_messages()][-2:] == ["hello", f"it is {NAME}"]
 
 
 async def test_nothing_is_stored_while_the_vault_cannot_be_read(

@@ -311,5 +311,5 @@ async def test_model_that_knows_the_value_learns_its_name(context: MemoryContext
     """A value in a call's arguments stands in no later view."""
     call = FunctionCall("1", json.dumps({"headers": {"Authorization": VALUE}}), "fetch")
     await context.add_message(AssistantMessage(content=[call], source="coder"))
-    (message,) = (await context.get_messages())[:1]
+    message = next(one for one in await context.get_messages() if isinstance(one, AssistantMessage))
     assert json.loads(message.content[0].arguments) == {"headers": {"Authorization": TOKEN}}  # type: ignore[union-attr]
