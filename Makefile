@@ -16,6 +16,8 @@ QUICK := tests/access/test_rules.py tests/agents/test_agents.py tests/archive/te
   tests/test_references.py tests/test_tokens.py
 N ?= 150
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# where this is set, each of the hundred Pythons that tests start would compile the package
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo web_chat chainlit test quick live check format bench mutate schema commands wheel clean
 
