@@ -3,6 +3,7 @@
 The channel over HTTP is in `tests/web/test_user_memory.py`.
 """
 
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -21,6 +22,7 @@ from autogen_core.models import (
 from memory_context import AgentMemory, MemoryContext, MemoryStore, PostgresMemory
 from memory_context.learning import has_statement
 from memory_context.store import USER_TYPES, CallerOrigin
+from memory_context.transcript import UserMemoryLoaded
 from tests.embeddings.fakes import FakeEmbedder
 from tests.mcp_server.conftest import connected, key_of
 from tests.support.attacks import PASTES, PAYLOADS, SHOWN
@@ -45,6 +47,11 @@ async def check_nothing_is_the_users(store: MemoryStore) -> None:
     for payload in PAYLOADS:
         for hit in await memory.search(payload, limit=20):
             assert hit.item.type not in USER_TYPES or "not confirmed by the user" in hit.item.caveat
+    context = MemoryContext("alice", "coder", "afterwards", memory_store=store)
+    await context.add_message(UserMessage(content="Do it in my preferred style.", source="user"))
+    await context.get_messages()
+    loaded = context.transcript.state.newest(UserMemoryLoaded)
+    assert loaded is None or not re.search("^(Preferences|Facts):", loaded.text, re.MULTILINE)
 
 
 async def converse(store: MemoryStore, *messages: LLMMessage, session_id: str = "monday") -> None:

@@ -260,3 +260,20 @@ async def test_killed_process_learns_later(database_url: str, start_python: Star
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         assert await AgentMemory(store, "alice").user_memory() == []
         assert await texts(store, user("Hello."), session_id="tuesday") == ["My database is Orders."]
+
+
+# --- shown
+
+
+async def test_learned_statement_stands_in_the_head_of_the_next_session(store: MemoryStore) -> None:
+    """And leaves it once it was forgotten."""
+    (item,) = await learned(store, user("my database is Orders at db1; remember it, I always use it"))
+
+    async def first_view(session_id: str) -> str:
+        context = MemoryContext("alice", "coder", session_id, memory_store=store)
+        await context.add_message(user("Hello."))
+        return str((await context.get_messages())[0].content)
+
+    assert "- my database is Orders at db1" in await first_view("tuesday")
+    await AgentMemory(store, "alice").forget(item.key)
+    assert "- my database" not in await first_view("wednesday")
