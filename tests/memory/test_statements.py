@@ -1,15 +1,21 @@
 """User memory: stored, superseded, confirmed, edited, forgotten, and read as of a time."""
 
+import re
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta, timezone
 
+import psycopg
 import pytest
 
 from memory_context import AgentMemory, MemoryStore
 from memory_context.errors import ItemNotFoundError, SecretError
 from memory_context.memory import insert_statement
+from memory_context.store import ReadScope, select_statements
 from memory_context.tokens import default_token_counter
+from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
+from tests.support.exports import many
+from tests.support.statements import login_of
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
@@ -169,3 +175,38 @@ async def test_callers_cannot_set_what_a_statement_rests_on(memory: AgentMemory)
         with pytest.raises(ValueError, match=name):
             await memory.store("text", type="user_fact", metadata={name: "forged"})
     await memory.store("text", type="custom", metadata={"quote": "of a book"})
+
+
+async def test_user_memory_is_read_by_its_index_among_many_items(
+    memory: AgentMemory, server: Server, database_url: str
+) -> None:
+    await memory.remember("The user likes green.")
+    many(database_url, "alice", 3000)
+    database = database_of(database_url)
+    server.execute("ANALYZE memory_context.agent_memories", database)
+    statement = select_statements("alice", ReadScope())
+    with psycopg.connect(server.url(database, user=login_of(database)), autocommit=True) as connection:
+        connection.execute("SELECT set_config('memory_context.user_id', 'alice', false)")
+        plan = connection.execute(b"EXPLAIN " + statement.query, statement.params).fetchall()
+    assert "agent_memories_statements" in str(plan)
+
+
+async def test_export_and_import_keep_both_times_and_links(memory: AgentMemory) -> None:
+    """A file that this installation signed; of any other one nothing is user memory."""
+    for day, name in enumerate(("Orders", "Sales")):
+        await said(memory, f"my database is {name}", day)
+    before = await memory.user_memory(with_superseded=True)
+    store = memory.memory_store
+    file = b"".join([piece async for piece in store.admin.export_lines("alice")])
+    for is_signed in (True, False):
+        await store.erase_user("alice")
+        lines = (file if is_signed else re.sub(b',"signature":"[0-9a-f]+"', b"", file)).splitlines(keepends=True)
+        await store.admin.import_lines(lambda lines=lines: lines)  # type: ignore[misc]
+        after = await memory.user_memory(with_superseded=True)
+        assert [one.content for one in after] == ([one.content for one in before] if is_signed else [])
+        if is_signed:
+            times = [(one.key, one.valid_from, one.valid_until, one.superseded_by) for one in after]
+            assert times == [(one.key, one.valid_from, one.valid_until, one.superseded_by) for one in before]
+    claims = await memory.unconfirmed()
+    assert {one.content for one in claims} == {"my database is Orders", "my database is Sales"}
+    assert not any("quote" in one.metadata for one in claims)
