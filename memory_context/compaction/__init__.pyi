@@ -2,6 +2,7 @@ from .analyzers.wrapper import unwrapped
 from .compactor import Analysis, Analyzer, Compacted, Compactor, Hint, Result
 from .compose import Reading, analyze_anything, composed
 from .excerpt import ELISION_TOKENS, FIRST_ELISION_TOKENS, Label, Passage, excerpt, render_passages
+from .names import mentioned_names
 from .registry import CompactFunction, Compactors, contract_violation
 from .summary_prompt import (
     INSTRUCTIONS,
@@ -39,6 +40,7 @@ __all__ = [
     "excerpt",
     "first_sentence",
     "mended",
+    "mentioned_names",
     "render_passages",
     "summary_prompt",
     "unwrapped",

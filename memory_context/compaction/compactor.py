@@ -1,6 +1,6 @@
 """The contract of compactors: input and output values, without any framework's types."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Container, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -52,7 +52,7 @@ class Hint:
         task: Request of the user.
         said: The agent's last words and calls before the result.
         answer: Its words and calls after seeing the result; empty while the result is fresh.
-        known: Other text in the view; names in it are not repeated.
+        known: Names in the rest of the view, which are not repeated; or its text.
         excerpt_limit_tokens: 0 for no excerpt.
         masks_credentials: Mask credentials in the output.
     """
@@ -60,7 +60,7 @@ class Hint:
     task: str = ""
     said: str = ""
     answer: str = ""
-    known: str = field(default="", repr=False)
+    known: Container[str] = field(default="", repr=False)
     facts_limit_tokens: int = DEFAULT_FACTS_LIMIT_TOKENS
     excerpt_limit_tokens: int = DEFAULT_EXCERPT_LIMIT_TOKENS
     counter: TokenCounter = field(default_factory=default_token_counter, repr=False)

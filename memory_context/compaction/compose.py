@@ -19,7 +19,8 @@ from ..tokens import TokenCounter, cut_to_tokens
 from .analyzers.wrapper import Unwrapped, unwrapped
 from .compactor import Analysis, Compacted, Hint, Result
 from .excerpt import ELISION_TOKENS, Label, excerpt
-from .names import is_name, ranked_names, reads_as_order, stands_whole
+from .lines import Lines
+from .names import ANALYSED_CHARACTERS, Names, analysed_text, is_name, reads_as_order, stands_whole
 from .outliers import telling_lines
 
 __all__ = ["Reading", "analyze_anything", "composed"]
@@ -78,10 +79,24 @@ class Reading:
         self.result = result
         self.analysis = analysis
         self.inner = inner or unwrapped(result.content)
+        self._names: Names | None = None
 
     @cached_property
     def telling(self) -> list[Passage]:
         return telling_lines(self.inner.text, is_known=bool(self.analysis.facts))
+
+    def names(self, words: str) -> Names:
+        """Return the names of the part that is analysed for these words; mostly the whole, so the same ones."""
+        text = analysed_text(self.inner.text, words)
+        if self._names is None or self._names.text != text:
+            self._names = Names(text, self.analysis.names)
+        return self._names
+
+    @property
+    def lines(self) -> Lines | None:
+        """The lines of the unwrapped text, if it is analysed as it is."""
+        names = self.names("") if len(self.inner.text) <= ANALYSED_CHARACTERS else None
+        return names.lines if names and names.text == self.inner.text else None
 
     @cached_property
     def labels(self) -> list[Label]:
@@ -111,21 +126,26 @@ def composed(reading: Reading, hint: Hint) -> Compacted:
 def _excerpt(reading: Reading, hint: Hint) -> list[Passage] | None:
     result, inner = reading.result, reading.inner
     content, limit = result.content, hint.excerpt_limit_tokens
-    if limit <= 0 or not hint.counter.is_over(content, limit):
+    if limit <= 0 or not (result.token_count > limit or hint.counter.is_over(content, limit)):
         return None
     words = f"{hint.said}\n{hint.task}"[:_RANKED_WORDS]
     choose = partial(excerpt, counter=hint.counter, words=words)
     landmarks, room = reading.telling, limit
     for _ in range(_TRIES if inner.is_wrapped else 0):
         whole = not hint.counter.is_over(inner.text, room)
-        chosen = [Passage(0, len(inner.text))] if whole else choose(inner.text, room, landmarks=landmarks)
+        chosen = (
+            [Passage(0, len(inner.text))]
+            if whole
+            else choose(inner.text, room, landmarks=landmarks, lines=reading.lines)
+        )
         passages = inner.outside(inner.split(chosen))
         tokens = hint.counter.count("\n".join(content[one.start : one.end] for one in passages))
         tokens += ELISION_TOKENS * len(passages)
         if tokens <= limit:
             return passages
         room = int(room * limit / tokens)
-    return choose(content, limit, token_count=result.token_count, landmarks=inner.outside(landmarks))
+    lines = None if inner.is_wrapped else reading.lines
+    return choose(content, limit, token_count=result.token_count, landmarks=inner.outside(landmarks), lines=lines)
 
 
 def _facts(reading: Reading, hint: Hint, shown: str) -> str:
@@ -143,12 +163,17 @@ def _facts(reading: Reading, hint: Hint, shown: str) -> str:
         lines += _lines_within(read, left, hint.counter, is_first=not lines)
     text = "\n".join(lines)
     limit -= hint.counter.count(text)
-    answer = (hint.answer or hint.said)[:_RANKED_WORDS]
-    ranked = ranked_names(inner.text, task=hint.task[:_RANKED_WORDS], answer=answer, known=analysis.names)
-    known = ("\n".join([text, hint.answer, shown]), hint.known)
+    task, answer = hint.task[:_RANKED_WORDS], (hint.answer or hint.said)[:_RANKED_WORDS]
+    ranked = reading.names(f"{answer}\n{task}").ranked(task, answer)
+    told = "\n".join([text, hint.answer, shown])
     # escaped text, pieces of names and sentences cannot be searched for
-    verbatim = (name for name in ranked if name in result.content and is_name(name) and stands_whole(name, inner.text))
-    names = _names_within(verbatim, known, limit, hint.counter)
+    verbatim = (
+        name
+        for name in ranked
+        if name not in hint.known and name not in told
+        if name in result.content and is_name(name) and stands_whole(name, inner.text)
+    )
+    names = _names_within(verbatim, limit, hint.counter)
     where = "Names in the rest" if shown else "Names in it"
     return "\n".join([*lines, *([f"{where}: {', '.join(names)}"] if names else [])])
 
@@ -172,7 +197,7 @@ def _lines_within(
     return kept
 
 
-def _names_within(names: Iterable[str], known: Sequence[str], limit_tokens: int, counter: TokenCounter) -> list[str]:
+def _names_within(names: Iterable[str], limit_tokens: int, counter: TokenCounter) -> list[str]:
     """Return the first names that fit; rows differing in digits are sampled."""
     room = limit_tokens - _NAMES_HEAD_TOKENS
     kept: dict[str, int] = {}
@@ -182,7 +207,7 @@ def _names_within(names: Iterable[str], known: Sequence[str], limit_tokens: int,
         if room < _LEAST_NAME_TOKENS or passed_over > _PASSED_OVER:
             break
         row = _DIGITS.sub("0", name)
-        if alike[row] >= _NAMES_OF_A_ROW or any(name in text for text in (*kept, *known)):
+        if alike[row] >= _NAMES_OF_A_ROW or any(name in text for text in kept):
             continue
         tokens = counter.count(f", {name}")
         parts = [one for one in kept if one in name]

@@ -1,10 +1,12 @@
 """Excerpts of a long text: head, tail and the most relevant lines between, with named gaps."""
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 
 from ..references import shorten
-from ..text import Passage, error_lines, line_relevance, words_in
+from ..text import Passage, error_lines, words_in
 from ..tokens import TokenCounter, cut_to_tokens
+from .lines import Lines
 
 __all__ = ["ELISION_TOKENS", "FIRST_ELISION_TOKENS", "Label", "Passage", "excerpt", "render_passages"]
 
@@ -21,7 +23,6 @@ FIRST_ELISION_TOKENS = 60
 ELISION_TOKENS = 30
 """Cost limit of each further gap line, labels included."""
 
-_LONGEST_LINE = 240
 _WEIGHED_CHARACTERS = 60_000
 _AROUND_LINES = 3
 _LANDMARK, _ERROR_LINE = 1.0, 2.0
@@ -42,6 +43,7 @@ def excerpt(
     *,
     words: str = "",
     landmarks: Sequence[Passage] = (),
+    lines: Lines | None = None,
 ) -> list[Passage]:
     """Return the passages to show of a content, in order.
 
@@ -51,6 +53,7 @@ def excerpt(
         token_count: 0 if unknown.
         words: The agent's words; lines with them are preferred.
         landmarks: Important passages, most important first.
+        lines: Of the content, if known.
     """
     density = len(content) / token_count if token_count else 4.0
     budget = limit_tokens - FIRST_ELISION_TOKENS - ELISION_TOKENS
@@ -61,7 +64,10 @@ def excerpt(
         return _ends_and_errors(content, budget, counter, density, reported)
     ends = int(budget * ENDS_SHARE)
     head, tail = _ends(content, ends, counter, density)
-    middle = _Middle(content, head.end, tail.start, words, [*reported, *landmarks], len(reported))
+    landmarks = [*reported, *landmarks]
+    if lines is None:
+        lines = Lines(content, _windows(content, head.end, tail.start, words, landmarks))
+    middle = _Middle(content, head.end, tail.start, words, landmarks, len(reported), lines)
     return _merged([head, *middle.best(budget - ends, counter, density), tail])
 
 
@@ -93,23 +99,20 @@ class _Middle:
     """Scored lines between head and tail; the first `errors` landmarks report errors."""
 
     def __init__(
-        self, content: str, start: int, end: int, words: str, landmarks: Sequence[Passage], errors: int
+        self, content: str, start: int, end: int, words: str, landmarks: Sequence[Passage], errors: int, lines: Lines
     ) -> None:
         self._content = content
-        wanted = words_in(words)
-        self._lines = list(_lines(content, self._windows(start, end, wanted, landmarks)))
-        values = self._by_words(wanted)
-        worth: dict[int, float] = {}
-        for number, landmark in enumerate(landmarks):
-            worth[landmark.start] = _ERROR_LINE if number < errors else _LANDMARK
+        values = _relative(lines.relevance(words_in(words)), lines.spans, start, end)
+        worth = {one.start: _ERROR_LINE if number < errors else _LANDMARK for number, one in enumerate(landmarks)}
         places = sorted(worth)
-        position = 0
-        for number, (start, end) in enumerate(self._lines):
-            while position < len(places) and places[position] < start:
-                position += 1
-            if position < len(places) and places[position] < end:
-                values[number] += worth[places[position]]
-        self._values = _blurred(values)
+        for number, (first, last) in enumerate(lines.spans):
+            for place in places[bisect_left(places, first) : bisect_left(places, last)]:
+                values[number] += worth[place]
+        cut = [
+            (max(first, start), min(last, end), value) for (first, last), value in zip(lines.spans, values, strict=True)
+        ]
+        self._lines = [Passage(first, last) for first, last, _ in cut if first < last]
+        self._values = _blurred([value for first, last, value in cut if first < last])
 
     def best(self, budget: int, counter: TokenCounter, density: float) -> list[Passage]:
         """Return the best lines that fit, in order.
@@ -118,18 +121,18 @@ class _Middle:
         """
         chosen: dict[int, float] = {}
         room = float(budget)
-        for number in sorted(range(len(self._lines)), key=lambda number: (-self._values[number], number)):
-            if self._values[number] <= 0 or room <= 0:
+        worthy = [number for number, value in enumerate(self._values) if value > 0]
+        for number in sorted(worthy, key=lambda number: (-self._values[number], number)):
+            if room <= 0:
                 break
-            start, end = self._lines[number]
-            cost = (end - start) / density + 1
+            cost = (self._lines[number].end - self._lines[number].start) / density + 1
             is_apart = number - 1 not in chosen and number + 1 not in chosen
             cost += ELISION_TOKENS if is_apart else 0
             if cost <= room:
                 room -= cost
                 chosen[number] = cost
         while chosen:
-            lines = [Passage(*self._lines[number]) for number in sorted(chosen)]
+            lines = [self._lines[number] for number in sorted(chosen)]
             passages = _merged(lines)
             tokens = counter.count("\n".join(self._content[one.start : one.end] for one in passages))
             excess = tokens + ELISION_TOKENS * len(passages) - budget
@@ -139,46 +142,33 @@ class _Middle:
                 excess -= chosen.popitem()[1]
         return []
 
-    def _windows(
-        self, start: int, end: int, wanted: frozenset[str], landmarks: Sequence[Passage]
-    ) -> list[tuple[int, int]]:
-        """Return the analysed ranges: all, or around landmarks and words."""
-        if end - start <= _WEIGHED_CHARACTERS:
-            return [(start, end)]
-        places = [landmark.start for landmark in landmarks if start <= landmark.start < end][:60]
-        for word in sorted(wanted, key=lambda word: (-len(word), word))[:40]:
-            place = self._content.find(word, start, end)
-            if place >= 0:
-                places.append(place)
-        around = _WEIGHED_CHARACTERS // 120
-        windows: list[tuple[int, int]] = []
-        for place in sorted(places):
-            first = self._content.find("\n", max(start, place - around), place) + 1 or max(start, place - around)
-            first, last = max(first, windows[-1][1] if windows else start), min(end, place + around)
-            if last > first:
-                windows.append((first, last))
-        return windows
 
-    def _by_words(self, wanted: frozenset[str]) -> list[float]:
-        values = line_relevance([self._content[start:end].rstrip("\n") for start, end in self._lines], wanted)
-        if not any(values):
-            return values
-        high = sorted(values)[-max(1, len(values) // _SHARE_OF_HIGH)] or max(values)
-        return [min(value / high, 1.5) for value in values]
+def _relative(values: list[float], spans: Sequence[tuple[int, int]], start: int, end: int) -> list[float]:
+    """Return values relative to a high one between start and end."""
+    between = [value for value, (first, last) in zip(values, spans, strict=True) if last > start and first < end]
+    if not any(between):
+        return values
+    high = sorted(between)[-max(1, len(between) // _SHARE_OF_HIGH)] or max(between)
+    return [min(value / high, 1.5) for value in values]
 
 
-def _lines(content: str, windows: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield line offsets; long lines in pieces, cut at spaces."""
-    for start, end in windows:
-        while start < end:
-            stop = content.find("\n", start, end) + 1 or end
-            while stop - start > _LONGEST_LINE:
-                cut = content.rfind(" ", start + _LONGEST_LINE // 2, start + _LONGEST_LINE) + 1
-                cut = cut or start + _LONGEST_LINE
-                yield start, cut
-                start = cut
-            yield start, stop
-            start = stop
+def _windows(content: str, start: int, end: int, words: str, landmarks: Sequence[Passage]) -> list[tuple[int, int]]:
+    """Return the analysed ranges: all, or around landmarks and words."""
+    if end - start <= _WEIGHED_CHARACTERS:
+        return [(start, end)]
+    places = [landmark.start for landmark in landmarks if start <= landmark.start < end][:60]
+    for word in sorted(words_in(words), key=lambda word: (-len(word), word))[:40]:
+        place = content.find(word, start, end)
+        if place >= 0:
+            places.append(place)
+    around = _WEIGHED_CHARACTERS // 120
+    windows: list[tuple[int, int]] = []
+    for place in sorted(places):
+        first = content.find("\n", max(start, place - around), place) + 1 or max(start, place - around)
+        first, last = max(first, windows[-1][1] if windows else start), min(end, place + around)
+        if last > first:
+            windows.append((first, last))
+    return windows
 
 
 def _blurred(values: Sequence[float]) -> list[float]:

@@ -5,22 +5,25 @@ Weights are rounded from a logistic regression of later use (docs/measurements.m
 
 import math
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 
-from ..text import DEFINITION, line_relevance, parts_in, shared_parts, shared_words, words_in
+from ..text import definition_starts, parts_in, shared_parts, shared_words, words_in
+from .lines import BREAK, LAST_BREAK, LONGEST_LINE, RUN, Lines
 
-__all__ = ["analysed_text", "is_name", "ranked_names", "reads_as_order", "stands_whole"]
+__all__ = ["Names", "analysed_text", "is_name", "mentioned_names", "ranked_names", "reads_as_order", "stands_whole"]
 
 ANALYSED_CHARACTERS = 48_000
 _HEAD_SHARE, _TAIL_SHARE = 0.6, 0.2
 _AROUND_CHARACTERS = 1000
-_LONGEST_LINE = 240
 _LEAST_LENGTH, _MOST_LENGTH = 4, 160
 _LEAST_NUMBER = 7  # characters: shorter numbers are amounts and counts
 _NEAR_LINES = 4
+_CHARACTERS_OF_AN_ESCAPE = 200
 _LINES_OF_A_BLOCK = 8
 
 # regression weights, in log-odds
@@ -38,12 +41,6 @@ _SHAPES = {"path": -1.2, "number": -1.3, "hyphened": -1.0, "camel": -0.8, "dotte
 _ESCAPED_BREAK = re.compile(r"(?<!\\)\\+[nrt]")  # lookbehind keeps time linear
 _ESCAPED_QUOTE = re.compile(r"\\+(?=[\"'/\\])")
 _ESCAPED_CHARACTER = re.compile(r"(?<!\\)\\+u([0-9a-fA-F]{4})")
-_IN_A_RUN = r"[^\s\"'`<>(){}\[\],;|\\]"
-_URL = rf"https?://(?:{_IN_A_RUN}|\({_IN_A_RUN}{{0,80}}\)|\[credential\**\])+"
-_RUN = re.compile(rf"{_URL}|{_IN_A_RUN}+\(?")
-_RUN_OR_BREAK = re.compile(rf"{_RUN.pattern}|\n")
-_BREAK = re.compile(r"(?:[\s\"'`<>{}\[\],;|]|\\[nrt])")  # ends any name
-_LAST_BREAK = re.compile(rf".*{_BREAK.pattern}", re.DOTALL)
 _FIELD = re.compile(r"[\"']([A-Za-z_$][\w$-]{0,63}|[0-9]{1,2}[A-Za-z]{4,40})[\"']\s{0,20}:(\s{0,20}[{\[])?")
 _NUMBERED_FIELD = re.compile(r"(?=.*[A-Za-z]{4})[A-Za-z]*[0-9]{1,2}[A-Za-z]*")  # address1, 52WeekChange
 _WITHOUT_SPACES = "⺀"  # scripts without spaces start here
@@ -52,7 +49,8 @@ _EDGES = ".,:-/(*#=!?&%~^"  # stripped, unless a pattern below keeps it
 _ROOT = re.compile(r"(?:(?<![/.~])(?:~|\.\.?(?:/\.\.?){0,9})?/\.?|^\.)$")
 _PADDED = re.compile(r"[A-Za-z0-9+/_-]{8,}={1,2}")  # Base64
 _URN = re.compile(r"[a-z][\w.+-]*(?::[\w.+%-]+)+:[\w.+%-]*\d[\w.+%-]*")
-_IMPORT = re.compile(r"\s*(?:\d+[\t :]\s*)?(?:import|from|#include|use|require|using)\b")
+_IMPORT = re.compile(r"^[ \t]*(?:\d+[\t :][ \t]*)?(?:import|from|#include|use|require|using)\b", re.MULTILINE)
+_JOINT = re.compile(r"[/.=@#]")
 _PLACE = re.compile(r"(.*?[^:])(?::\d+){1,2}")
 _ORDER = re.compile(
     r"\b(?:ignor|disregard|forget|overrid)\w*\b[^.\n]{0,40}\b(?:instructions?|prompts?|rules)\b"
@@ -69,42 +67,113 @@ _FILE_NAME = re.compile(r"[^\s/\\][^/\\]*\.[A-Za-z0-9]{1,5}")
 _MOST_WORDS_OF_A_NAME = 6
 
 
-def ranked_names(content: str, *, task: str, answer: str, known: Sequence[str] = ()) -> Iterator[str]:
-    """Yield names verbatim, those most likely to be needed first; large contents are sampled.
+class Names:
+    """The names of a text, found once and ranked for each use.
+
+    Args:
+        known: The analyzer's names, most important first.
+    """
+
+    def __init__(self, text: str, known: Sequence[str] = ()) -> None:
+        self.text = text
+        self.lines = Lines(text)
+        self._worth = {name: _KNOWN * (1 - order / len(known)) for order, name in enumerate(known)}
+
+    def ranked(self, task: str, answer: str) -> list[str]:
+        """Return the names verbatim, those most likely to be needed first; see `ranked_names`."""
+        task_words, task_parts, answer_parts = words_in(task), parts_in(task), parts_in(answer)
+        gains, answered = self._line_values(task_words, words_in(answer))
+        texts = [name.text for name in self._found]
+        of_words, of_parts = shared_words(texts, task_words), shared_parts(texts, task_parts | answer_parts)
+        scored: list[tuple[float, int, str]] = []
+        for order, name in enumerate(self._found):
+            score = name.value + max(map(gains.__getitem__, name.lines))
+            score += _IN_ANSWERS_BLOCK * max(map(answered.__getitem__, name.lines))
+            if order in of_words:
+                score += _SHARE_IN_TASK * _share(words_in(name.text), task_words)
+            if order in of_parts:
+                parts = parts_in(name.text)
+                score += _PARTS_IN_TASK * _share(parts, task_parts) + _PARTS_IN_ANSWER * _share(parts, answer_parts)
+            scored.append((-score, order, name.text))
+        scored.sort()
+        return [text for _, _, text in scored]
+
+    def _line_values(self, task_words: frozenset[str], answer_words: frozenset[str]) -> tuple[list[float], list[float]]:
+        """Return what a name gains from each line, and how far the answer is about its block, 0 to 1."""
+        of_task, of_answer = self.lines.relevance(task_words), self.lines.relevance(answer_words)
+        near_answer = _relative(_spread(of_answer))
+        near_task = self._of_blocks(of_task)
+        gains = [
+            _NEAR_ANSWER * near + _IN_TASKS_BLOCK * in_task
+            for near, in_task in zip(near_answer, near_task, strict=True)
+        ]
+        for number in self._imports:
+            gains[number] += _IMPORTED
+        return gains, self._of_blocks(of_answer)
+
+    def _of_blocks(self, values: list[float]) -> list[float]:
+        """Return per line, 0 to 1, the relevance of its definition or section."""
+        if not any(values):
+            return values
+        sums = [
+            (end - start, sum(sorted(values[start:end])[-_LINES_OF_A_BLOCK:])) for start, end in pairwise(self._blocks)
+        ]
+        return _relative([value for length, value in sums for _ in range(length)])
+
+    @cached_property
+    def _blocks(self) -> list[int]:
+        numbers = {self._line_at(start) for start in definition_starts(self.text)} - {0}
+        return [0, *sorted(numbers), len(self.lines.texts)]
+
+    @cached_property
+    def _imports(self) -> set[int]:
+        return {self._line_at(match.start()) for match in _IMPORT.finditer(self.text)}
+
+    def _line_at(self, position: int) -> int:
+        return bisect_right(self._starts, position) - 1
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [start for start, _ in self.lines.spans]
+
+    @cached_property
+    def _found(self) -> list["_Name"]:
+        """Known names first; a name that occurs only as a field is none."""
+        found: dict[str, _Name] = {}
+        for text in self._worth:
+            if "\n" not in text and (shape := _shape(text)) is not None:
+                found[text] = _Name(text, _value(text, shape) + self._worth[text], [0])
+        for run, lines in self.lines.runs.items():
+            if run.isalpha() and (run.islower() or run.istitle()):
+                continue  # an ordinary word
+            for text in _names_in(run):
+                name = found.get(text)
+                if name is not None:
+                    name.lines += lines
+                elif (shape := _shape(text)) is not None:
+                    found[text] = _Name(text, _value(text, shape), lines[:])
+        fields = _fields(self.text)
+        return [name for name in found.values() if name.text in self._worth or len(name.lines) > fields[name.text]]
+
+
+def ranked_names(content: str, *, task: str, answer: str, known: Sequence[str] = ()) -> list[str]:
+    """Return names verbatim, those most likely to be needed first; large contents are sampled.
 
     Args:
         task: Names near its words come first.
         answer: The agent's words and calls after seeing the content.
         known: The analyzer's names, most important first.
     """
-    worth = {name: _KNOWN * (1 - order / len(known)) for order, name in enumerate(known)}
-    analysed = analysed_text(content, f"{answer}\n{task}")
-    lines = _lines(analysed)
-    task_words, task_parts, answer_parts = words_in(task), parts_in(task), parts_in(answer)
-    of_answer = line_relevance(lines, words_in(answer))
-    near_answer = _relative(_spread(of_answer))
-    near_task, answered = _block_relevance(lines, line_relevance(lines, task_words), of_answer)
-    fields = _fields(analysed)
-    found = [name for name in _found_in(lines, known) if name.text in worth or len(name.lines) > fields[name.text]]
-    texts = [name.text for name in found]
-    of_words, of_parts = shared_words(texts, task_words), shared_parts(texts, task_parts | answer_parts)
-    scored: list[tuple[float, int, str]] = []
-    for order, name in enumerate(found):
-        text = name.text
-        score = _SHAPES.get(name.shape, 0.0) + worth.get(text, 0.0) + _COST * math.log(len(text) / 3.5)
-        score += _NEAR_ANSWER * max(map(near_answer.__getitem__, name.lines))
-        score += _IN_TASKS_BLOCK * max(map(near_task.__getitem__, name.lines))
-        score += _IN_ANSWERS_BLOCK * max(map(answered.__getitem__, name.lines))
-        score += _IMPORTED * name.is_imported
-        if order in of_words:
-            score += _SHARE_IN_TASK * _share(words_in(text), task_words)
-        if order in of_parts:
-            parts = parts_in(text)
-            score += _PARTS_IN_TASK * _share(parts, task_parts) + _PARTS_IN_ANSWER * _share(parts, answer_parts)
-        scored.append((-score, order, text))
-    scored.sort()
-    for _, _, text in scored:
-        yield text
+    return Names(analysed_text(content, f"{answer}\n{task}"), known).ranked(task, answer)
+
+
+def mentioned_names(text: str) -> frozenset[str]:
+    """Return the names in a text, also by their parts."""
+    names: set[str] = set()
+    for run in RUN.findall(text):
+        for name in () if run.isalpha() and (run.islower() or run.istitle()) else _names_in(run):
+            names.update((name, name.rpartition("/")[2], *_JOINT.split(name)))
+    return frozenset(names)
 
 
 def reads_as_order(text: str) -> bool:
@@ -146,20 +215,10 @@ def _goes_on(pair: str) -> bool:
 def analysed_text(content: str, words: str = "") -> str:
     """Return the unescaped sample that is analysed: the ends, and the surroundings of `words`."""
     text = _window(content, words)
-    if "\\" in text:
+    if text.count("\\") * _CHARACTERS_OF_AN_ESCAPE > len(text):  # a few escapes in code are left
         text = _ESCAPED_QUOTE.sub("", _ESCAPED_BREAK.sub("\n", text))
         text = _ESCAPED_CHARACTER.sub(lambda escape: chr(int(escape[1], 16)), text)
     return text
-
-
-def _lines(text: str) -> list[str]:
-    lines: list[str] = []
-    for line in text.split("\n"):
-        if len(line) <= _LONGEST_LINE:
-            lines.append(line)
-        else:
-            lines += _cut(line)
-    return lines
 
 
 def _window(content: str, words: str) -> str:
@@ -186,25 +245,12 @@ def _window(content: str, words: str) -> str:
 
 def _without_cut_names(content: str, start: int, end: int) -> str:
     if start > 0:
-        following = _BREAK.search(content, start - 1, end)
+        following = BREAK.search(content, start - 1, end)
         start = following.end() if following else end
     if end < len(content):
-        before = _LAST_BREAK.match(content, start, end + 1)
+        before = LAST_BREAK.match(content, start, end + 1)
         end = before.end() if before else start
     return content[start:end]
-
-
-def _cut(line: str) -> Iterator[str]:
-    """Yield pieces of a long line, cut between names."""
-    start = 0
-    while len(line) - start > _LONGEST_LINE:
-        limit = start + _LONGEST_LINE
-        cut = _LAST_BREAK.match(line, start, limit) or _BREAK.search(line, limit)
-        if cut is None:
-            break
-        yield line[start : cut.end()]
-        start = cut.end()
-    yield line[start:]
 
 
 def _fields(text: str) -> Counter[str]:
@@ -218,7 +264,7 @@ def _fields(text: str) -> Counter[str]:
     holding: set[str] = set()
     for match in _FIELD.finditer(text):
         start = match.start()
-        if text[max(start - _LONGEST_LINE, 0) : start].rstrip()[-1:] in ("", "{", ",", "[", "("):
+        if text[max(start - LONGEST_LINE, 0) : start].rstrip()[-1:] in ("", "{", ",", "[", "("):
             fields[match[1]] += 1
             if match[2]:
                 holding.add(match[1])
@@ -232,57 +278,15 @@ def _fields(text: str) -> Counter[str]:
 
 @dataclass(slots=True)
 class _Name:
+    """A name with its lines; `value` is what it is worth in any of them."""
+
     text: str
-    shape: str
+    value: float
     lines: list[int] = field(default_factory=list[int])
-    is_imported: bool = False
 
 
-def _found_in(lines: Sequence[str], known: Sequence[str]) -> list[_Name]:
-    """Return the names in lines, known ones first."""
-    found: dict[str, _Name] = {}
-    for text in known:
-        if "\n" not in text and (shape := _shape(text)) is not None:
-            found[text] = _Name(text, shape, [0])
-    by_run: dict[str, list[_Name]] = {"\n": []}  # cache: most runs repeat
-    number, is_import = 0, None
-    for run in _RUN_OR_BREAK.findall("\n".join(lines)):  # one scan for all lines is several times faster
-        names = by_run.get(run)
-        if names is None:
-            names = by_run[run] = _names_of(run, found)
-        elif run == "\n":
-            number, is_import = number + 1, None
-        for name in names:
-            name.lines.append(number)
-            if is_import is None:
-                is_import = _IMPORT.match(lines[number]) is not None
-            name.is_imported |= is_import
-    return list(found.values())
-
-
-def _names_of(run: str, found: dict[str, _Name]) -> list[_Name]:
-    """Return the names in a run and add them to `found`."""
-    if run.isalpha() and (run.islower() or run.istitle()):
-        return []  # an ordinary word
-    names: list[_Name] = []
-    for text in _names_in(run):
-        name = found.get(text)
-        if name is None:
-            if (shape := _shape(text)) is None:
-                continue
-            name = found[text] = _Name(text, shape)
-        names.append(name)
-    return names
-
-
-def _block_relevance(lines: Sequence[str], *relevances: Sequence[float]) -> list[list[float]]:
-    """Return per line, 0 to 1, the relevance of its definition or section, for each relevance of lines."""
-    starts = [0, *(number for number, line in enumerate(lines) if number and DEFINITION.match(line)), len(lines)]
-    blocks: list[list[float]] = []
-    for values in relevances:
-        sums = [(end - start, sum(sorted(values[start:end])[-_LINES_OF_A_BLOCK:])) for start, end in pairwise(starts)]
-        blocks.append(_relative([value for length, value in sums for _ in range(length)]))
-    return blocks
+def _value(text: str, shape: str) -> float:
+    return _SHAPES.get(shape, 0.0) + _COST * math.log(len(text) / 3.5)
 
 
 def _spread(values: Sequence[float]) -> list[float]:
@@ -305,7 +309,9 @@ def _share(some: frozenset[str], of: frozenset[str]) -> float:
 
 
 def _names_in(run: str) -> Iterable[str]:
-    text = _whole(run)
+    text = run.rstrip("(")
+    if not text.isidentifier():
+        text = _whole(run)
     if not _LEAST_LENGTH <= len(text) <= _MOST_LENGTH or _MASK in text or "[" in text:
         return ()
     if ":" not in text or "://" in text or text[0].isdigit() or _URN.fullmatch(text):

@@ -3,6 +3,7 @@
 A line with a rare word or value is an outlier in any language; error words only rank outliers.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ _LOOKED_AT = 200_000  # from each end
 _SHOWN_CHARACTERS, _BEFORE_CHARACTERS = 180, 60
 _LEAST_LINES = 10
 _COLUMNS = 12
+_SAMPLED_LINES = 60
 _RARE = 1 / 200
 """Largest share of lines with a rare word or value (or one line)."""
 _USUAL = 0.9
@@ -54,11 +56,8 @@ def telling_lines(content: str, is_known: bool) -> list[Passage]:
     if len(lines) < _LEAST_LINES:
         return []
     last = len(lines) - 1
-    most_odd = max(_MOST_ODD, len(lines) * _MOST_ODD_SHARE)
-    odd = _by_words(texts, most_odd)
-    if len(odd) <= most_odd:
-        odd = _by_columns(texts) | odd
-    if len(odd) > most_odd:
+    odd = _odd(texts)
+    if odd is None:
         odd = {} if is_known or not _STATUS.search(texts[last]) else {last: 0}
     errors = {number for number in odd if _LEVEL.search(texts[number]) or _reports(texts[number])}
     told = errors | ({last} & odd.keys() if len(odd) > _MOST_ODD else odd.keys() - {0})  # line 0 is a heading
@@ -82,6 +81,18 @@ def _lines(content: str) -> list[tuple[int, str]]:
         start = content.find("\n", body.end - _LOOKED_AT, body.end)
         windows = [Passage(body.start, max(end, body.start)), Passage(max(start, 0) or body.end, body.end)]
     return [(start, text.rstrip()) for start, text in lines_in(content, windows) if any(map(str.isalnum, text))]
+
+
+def _odd(texts: Sequence[str]) -> dict[int, int] | None:
+    """Return the offset of what is rare in each outlier; None if lines do not repeat each other."""
+    most_odd = max(_MOST_ODD, len(texts) * _MOST_ODD_SHARE)
+    sample = texts[:: len(texts) // _SAMPLED_LINES or 1]
+    if len(_by_words(sample, math.inf)) * 2 > len(sample):
+        return None
+    odd = _by_words(texts, most_odd)
+    if len(odd) <= most_odd:
+        odd = _by_columns(texts) | odd
+    return None if len(odd) > most_odd else odd
 
 
 def _by_words(texts: Sequence[str], most_odd: float) -> dict[int, int]:

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 from autogen_core.models import AssistantMessage
 
-from ..compaction import Hint, Result, unwrapped
+from ..compaction import Hint, Result, mentioned_names, unwrapped
 from ..messages import results_of, source_of, texts_of
 from ..policy import ContextPolicy
 from ..text import is_document
 from ..tokens import TokenCounter
 from ..transcript import Entry, Part, PartId, RunningSums, Transcript
 
-__all__ = ["CompactorInput", "KnownText"]
+__all__ = ["CompactorInput", "KnownNames"]
 
 _KNOWN_CHARACTERS = 400_000
 _SAID_CHARACTERS = 8_000
@@ -35,7 +35,7 @@ class CompactorInput:
         self._transcript = transcript
         self._policy = policy
         self._counter = counter
-        self._known = KnownText(transcript, policy)
+        self._known = KnownNames(transcript, policy)
         self._results: dict[PartId, Result] = {}
 
     def for_item(self, entry: Entry, part: Part, text: str) -> tuple[Result, Hint]:
@@ -77,7 +77,7 @@ class CompactorInput:
         return Hint(
             task=self._task()[:_TASK_CHARACTERS] if is_read else "",
             said=self._said(range(position - 1, self._transcript.state.start - 1, -1)) if is_read else "",
-            known=str(self._known) if facts_limit else "",
+            known=self._known.all() if facts_limit else (),
             facts_limit_tokens=facts_limit,
             excerpt_limit_tokens=excerpt_limit,
             counter=self._counter,
@@ -130,45 +130,44 @@ class CompactorInput:
         return ""
 
 
-class KnownText:
-    """The newest lasting text of the view: names in it need not be kept."""
+class KnownNames:
+    """The names in the newest lasting text of the view, which need not be kept."""
 
     def __init__(self, transcript: Transcript, policy: ContextPolicy) -> None:
         self._transcript = transcript
         self._policy = policy
-        self._texts: list[str | None] = []
+        self._names: list[frozenset[str]] = []
         self._lengths = RunningSums()
         self._read = 0
         self._state = (0, 0)
-        self._text = ""
+        self._all: frozenset[str] = frozenset()
 
-    def __str__(self) -> str:
-        """Return its newest 400,000 characters."""
+    def all(self) -> frozenset[str]:
+        """Return those of the newest 400,000 characters."""
         state = (len(self._transcript.touched), self._transcript.state.start)
         if state != self._state:
-            self._state, self._text = state, self._newest()
-        return self._text
+            self._state, self._all = state, self._newest()
+        return self._all
 
-    def _newest(self) -> str:
-        transcript, texts, lengths = self._transcript, self._texts, self._lengths
+    def _newest(self) -> frozenset[str]:
+        transcript, lengths = self._transcript, self._lengths
         for position in dict.fromkeys(transcript.touched[self._read :]):
             text = self._text_of(transcript[position])
-            if position == transcript.first + len(texts):
-                texts.append(None)
-            texts[position - transcript.first] = text
-            lengths.put(position - transcript.first, 0 if text is None else len(text) + 1)
+            if position == transcript.first + len(self._names):
+                self._names.append(frozenset())
+            self._names[position - transcript.first] = mentioned_names(text)
+            lengths.put(position - transcript.first, len(text))
         self._read = len(transcript.touched)
         start, fold = transcript.state.start - transcript.first, transcript.state.fold
-        first = max(start, lengths.count_within(lengths.before(len(texts)) - _KNOWN_CHARACTERS - 1, len(texts)))
-        known = [text for text in texts[first:] if text is not None]
-        if fold is not None and first == start:
-            known.insert(0, fold.text)
-        return "\n".join(known)[-_KNOWN_CHARACTERS:]
+        count = len(self._names)
+        first = max(start, lengths.count_within(lengths.before(count) - _KNOWN_CHARACTERS - 1, count))
+        folded = mentioned_names(fold.text) if fold is not None and first == start else ()
+        return frozenset[str]().union(folded, *self._names[first:])
 
-    def _text_of(self, entry: Entry) -> str | None:
+    def _text_of(self, entry: Entry) -> str:
         state = self._transcript.state
         if state.is_hidden(entry.position):
-            return None
+            return ""
         texts: list[str] = []
         for part in entry.measured:
             if part.address.kind == "image":
@@ -179,7 +178,7 @@ class KnownText:
                 part.is_result and part.tokens > self._policy.offload_threshold_tokens
             ):
                 texts.append(entry.text(part.address) or "")
-        return "\n".join(texts) if texts else None
+        return "\n".join(texts)
 
 
 def _is_document(content: str) -> bool:

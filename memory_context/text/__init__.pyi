@@ -14,12 +14,13 @@ from .landmarks import (
     MODIFIERS,
     Definition,
     Passage,
+    definition_starts,
     definitions_in,
     error_lines,
     line_number,
 )
 from .lexicon import CODE_STOP_WORDS, ENGLISH_STOP_WORDS, FOREIGN_DETERMINERS, FOREIGN_STOP_WORDS
-from .relevance import line_relevance, relevance
+from .relevance import relevance
 from .statements import canonical_words, is_supported, unchangeable_words
 from .subjects import subject_of
 from .tokenize import (
@@ -32,6 +33,7 @@ from .tokenize import (
     shared_words,
     telling_terms,
     terms_of,
+    tokens_by_word,
     words_in,
 )
 
@@ -50,6 +52,7 @@ __all__ = [
     "Literal",
     "Passage",
     "canonical_words",
+    "definition_starts",
     "definitions_in",
     "error_lines",
     "escape_pattern",
@@ -59,7 +62,6 @@ __all__ = [
     "is_supported",
     "json_objects",
     "line_number",
-    "line_relevance",
     "parts_in",
     "query_terms",
     "query_words",
@@ -70,6 +72,7 @@ __all__ = [
     "subject_of",
     "telling_terms",
     "terms_of",
+    "tokens_by_word",
     "unchangeable_words",
     "words_in",
 ]

@@ -2,12 +2,10 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from itertools import chain
 
-from .tokenize import shared_words
-
-__all__ = ["line_relevance", "relevance"]
+__all__ = ["relevance"]
 
 
 def relevance(having: Mapping[int, Set[str]], count: int) -> list[float]:
@@ -22,8 +20,3 @@ def relevance(having: Mapping[int, Set[str]], count: int) -> list[float]:
     for index, words in having.items():
         values[index] = sum(weights[word] for word in sorted(words))  # sorted: float sums are reproducible
     return values
-
-
-def line_relevance(lines: Sequence[str], wanted: frozenset[str]) -> list[float]:
-    """Return the relevance of each line to unstemmed words; lines hold no line break."""
-    return relevance(shared_words(lines, wanted), len(lines))

@@ -29,6 +29,7 @@ __all__ = [
     "shared_words",
     "telling_terms",
     "terms_of",
+    "tokens_by_word",
     "words_in",
 ]
 
@@ -91,6 +92,22 @@ def words_in(text: str) -> frozenset[str]:
 def parts_in(text: str) -> frozenset[str]:
     """Return the lower-case parts of words and names, without stop words and single characters."""
     return frozenset(part.lower() for part in _ASCII_PARTS.findall(text) if len(part) > 1) - _COMMON_WORDS
+
+
+def tokens_by_word(tokens: Sequence[str]) -> dict[str, list[str]]:
+    """Return the tokens that hold each unstemmed word; they hold no line break."""
+    found: dict[str, list[str]] = {}
+    text = "\n".join(tokens)
+    pattern = _ASCII_WORD_OR_BREAK if text.isascii() else _WORD_OR_BREAK
+    index = 0
+    for word in pattern.findall(text):
+        if word == "\n":
+            index += 1
+        elif word in found:
+            found[word].append(tokens[index])
+        else:
+            found[word] = [tokens[index]]
+    return found
 
 
 def shared_words(lines: Sequence[str], wanted: frozenset[str]) -> dict[int, set[str]]:

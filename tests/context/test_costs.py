@@ -15,7 +15,7 @@ from autogen_core.models import (
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.messages import Address, texts_of
-from memory_context.offload.compactor_input import KnownText
+from memory_context.offload.compactor_input import KnownNames
 from memory_context.policy import ArchivePolicy
 from memory_context.tokens import default_token_counter
 from memory_context.transcript import Part, RunningSums, Transcript, load_transcript, save_transcript
@@ -105,7 +105,7 @@ async def test_incremental_state_equals_one_made_from_scratch_after_every_event(
         if any(entry.parts is None for entry in transcript.entries()):
             return
         if followed[0] is not transcript:
-            followed[:] = [transcript, KnownText(transcript, policy), FoldedLines(transcript, policy)]
+            followed[:] = [transcript, KnownNames(transcript, policy), FoldedLines(transcript, policy)]
             earlier.clear()
         renderer = life.context._parts.budget._renderer  # pyright: ignore[reportPrivateUsage]
         view, fresh = renderer.render(transcript), render(transcript, policy, counter)
@@ -117,7 +117,7 @@ async def test_incremental_state_equals_one_made_from_scratch_after_every_event(
             same = view.same_head(old)
             assert messages[:same] == list(fresh.messages)[:same]
         earlier.append((view, list(fresh.messages)))
-        assert str(followed[1]) == str(KnownText(transcript, policy))
+        assert followed[1].all() == KnownNames(transcript, policy).all()
         if fold := transcript.state.fold:
             again = FoldedLines(transcript, policy)
             shown = [one.text(fold.ref, fold.upto, fold.kept, 300, counter) for one in (followed[2], again)]
@@ -141,16 +141,19 @@ def test_running_sums_follow_every_change():
     assert [sums.count_within(total, 5) for total in (0, 2, 3, 9, 99)] == [0, 0, 1, 4, 5]
 
 
-async def test_known_text_is_the_newest_text_of_the_view(monkeypatch: pytest.MonkeyPatch):
-    """Cut to the newest characters, also in the middle of a message, with the fold's text only if all of it fits."""
-    context = await session_of(200, token_budget=None)
+async def test_known_names_are_those_of_the_newest_text_of_the_view(monkeypatch: pytest.MonkeyPatch):
+    """Of whole messages within a number of characters."""
+    context = await session_of(3, token_budget=None)
     transcript = context.transcript
-    whole = str(KnownText(transcript, context.policy))
-    assert whole.startswith("Look into every room.\n")
-    assert whole.endswith("room 98 is dark")
-    for limit in (1, 15, 16, 40, 1000, len(whole) - 1, len(whole), len(whole) + 1):
+    for name in ("src/oldest.py", "report_older", "src/newest.py"):
+        transcript.append(UserMessage(content=f"See {name}.", source="user"))
+        transcript.entries()[-1].measure([Part(Address("text", 0), 5)])
+    names = {"src/oldest.py", "oldest.py", "report_older", "src/newest.py"}
+    assert names <= KnownNames(transcript, context.policy).all()
+    older = {"src/newest.py", "report_older"}
+    for limit, known in ((1, {"src/newest.py"}), (17, {"src/newest.py"}), (18, older), (34, older), (35, names)):
         monkeypatch.setattr("memory_context.offload.compactor_input._KNOWN_CHARACTERS", limit)
-        assert str(KnownText(transcript, context.policy)) == whole[-limit:]
+        assert KnownNames(transcript, context.policy).all() & names == known
 
 
 def test_a_view_without_changes_is_the_same_view():
