@@ -144,9 +144,7 @@ class Names:
             if "\n" not in text and (shape := _shape(text)) is not None:
                 found[text] = _Name(text, _value(text, shape) + self._worth[text], [0])
         for run, lines in self.lines.runs.items():
-            if run.isalpha() and (run.islower() or run.istitle()):
-                continue  # an ordinary word
-            for text in _names_in(run):
+            for text in () if _is_ordinary(run) else _names_in(run):
                 name = found.get(text)
                 if name is not None:
                     name.lines += lines
@@ -171,9 +169,13 @@ def mentioned_names(text: str) -> frozenset[str]:
     """Return the names in a text, also by their parts."""
     names: set[str] = set()
     for run in RUN.findall(text):
-        for name in () if run.isalpha() and (run.islower() or run.istitle()) else _names_in(run):
+        for name in () if _is_ordinary(run) else _names_in(run):
             names.update((name, name.rpartition("/")[2], *_JOINT.split(name)))
-    return frozenset(names)
+    return frozenset(name for name in names if not _is_ordinary(name))
+
+
+def _is_ordinary(word: str) -> bool:
+    return word.isalpha() and (word.islower() or word.istitle())
 
 
 def reads_as_order(text: str) -> bool:
@@ -337,7 +339,7 @@ def _shape(text: str) -> str | None:
     """Return the sort of a name; None for an ordinary word."""
     if text.startswith(("http://", "https://")):
         return "url"
-    if not any(map(str.isalnum, text)) or (text.isalpha() and (text.islower() or text.istitle())):
+    if not any(map(str.isalnum, text)) or _is_ordinary(text):
         return None
     if "@" in text[1:] and "." in text:
         return "address"

@@ -67,8 +67,8 @@ async def test_the_answer_decides_what_is_kept(store: MemoryStore):
     assert (fresh.answer, fresh.facts_limit_tokens) == ("", 0)
     assert (answered.answer, answered.facts_limit_tokens) == ("I look into write_voucher_journal next.", 280)
     assert answered.task == "Please look at what happens with the parcel."
-    assert "Please look at" in answered.known
-    assert SOURCE not in answered.known
+    assert "write_voucher_journal" in answered.known
+    assert "check_parcel_rights" not in answered.known
 
     plain = context_of(store)
     kept = await read_and_answered(plain, "I look into write_voucher_journal next.")
