@@ -12,12 +12,14 @@ import logging
 import time
 from dataclasses import replace
 
+from autogen_core.models import UserMessage
+
 from ..errors import MemoryContextError
 from ..memory import AgentMemory, UserMemoryText
 from ..outages import outages_of
 from ..policy import ContextPolicy
 from ..runtime import Background, Breaker
-from ..store import UserMemory
+from ..store import AgentNotes, UserMemory
 from ..tokens import TokenCounter
 from ..transcript import Transcript, UserMemoryChanged, UserMemoryLoaded, ViewShown
 
@@ -42,9 +44,12 @@ class UserMemoryLoader:
         self._task: asyncio.Task[UserMemory] | None = None
         self._changes_read: int | None = None
         self._began_at = 0.0
+        self.watches_notes = False
 
     def begin(self) -> None:
         """Start to read what was never read or has changed; a dictionary look-up otherwise."""
+        if self.watches_notes and self._is_enabled and self._is_new_turn:
+            self._memory.memory_store.watch_notes(self._memory.user_id, self._memory.agent_id)
         changes = self._memory.memory_store.user_memory_changes(self._memory.user_id)
         is_known = changes == self._changes_read or self._transcript.end == self._transcript.state.start
         if is_known or not self._is_enabled or self._task is not None or self._breaker.is_open:
@@ -94,18 +99,41 @@ class UserMemoryLoader:
 
     def _decide(self, memory: UserMemory) -> None:
         state, session_id = self._transcript.state, self._memory.session_id
-        loaded = state.newest(UserMemoryLoaded)
+        loaded, shown = state.newest(UserMemoryLoaded), state.newest(UserMemoryChanged)
+        notes, memory = memory.notes, self._without_own_edits(memory, loaded, shown)
         if loaded is None:
             head = self._text.head(memory, session_id)
             if head.text:
                 self._transcript.decide(replace(head, place="tail" if self._has_view else "head"))
+            self._note_shown(head.text, notes)
             return
         if forgotten := set(loaded.keys) - {one.key for one in memory.statements}:
             loaded = self._text.without(loaded, forgotten)
             self._transcript.decide(loaded)
-        news, shown = self._text.news(loaded, memory, session_id), state.newest(UserMemoryChanged)
+        news = self._text.news(loaded, memory, session_id)
         if news.text != (shown.text if shown is not None else ""):
             self._transcript.decide(news)
+            self._note_shown(news.text, notes)
+
+    def _without_own_edits(
+        self, memory: UserMemory, loaded: UserMemoryLoaded | None, shown: UserMemoryChanged | None
+    ) -> UserMemory:
+        """Leave out notes that the session wrote or read itself, until others' edits are shown."""
+        notes = memory.notes
+        if not (self._has_view and self._memory.notes.knows(notes.text)) or self._text.has_new_notes(shown):
+            return memory
+        known = AgentNotes(version=notes.version) if loaded is None else replace(notes, version=loaded.notes_version)
+        return replace(memory, notes=known)
+
+    def _note_shown(self, text: str, notes: AgentNotes) -> None:
+        """Let the agent replace notes that it is shown as a whole."""
+        if self._text.shows_notes(text, notes.text):
+            self._memory.notes.note_shown(notes.text)
+
+    @property
+    def _is_new_turn(self) -> bool:
+        end = self._transcript.end
+        return end > self._transcript.first and isinstance(self._transcript[end - 1].message, UserMessage)
 
     @property
     def _has_view(self) -> bool:

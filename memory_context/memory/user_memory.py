@@ -80,6 +80,14 @@ class UserMemoryText:
         groups = [_Group(lines, 0.4), _Group(names, 0.05), _Group(gone, 0.2), _Group(notes, 0.35)]
         return UserMemoryChanged(*self._rendered(_NEWS_LEAD, groups))
 
+    def shows_notes(self, text: str, notes: str) -> bool:
+        """Return whether a rendered text holds these notes as a whole."""
+        return "\n".join(line.text for line in self._notes(_NOTES, notes)) in text
+
+    @staticmethod
+    def has_new_notes(shown: UserMemoryChanged | None) -> bool:
+        return shown is not None and _NEW_NOTES in shown.text
+
     def without(self, loaded: UserMemoryLoaded, keys: Collection[str]) -> UserMemoryLoaded:
         """Return a text without these statements, every other line as it is."""
         gone = {line for key, line in _lines_by_key(loaded).items() if key in keys}

@@ -44,6 +44,10 @@ class LongTermNotes:
         """Note that this session was shown the notes: it may replace them."""
         self._known = text
 
+    def knows(self, text: str) -> bool:
+        """Return whether the notes are as this session read or wrote them."""
+        return self._known == text
+
     async def overwrite(self, content: str, *, expected_version: int | None = None) -> AgentNotes:
         """Replace all notes; "" empties them. `expected_version` is written on instead of what was read."""
         if content.strip():

@@ -31,11 +31,13 @@ class ListeningConnection:
         listen: Name of its LISTEN statement.
         purpose: What it is for, in a warning.
         needs: What a pooler in transaction mode breaks, and the remedy.
+        loss_level: Level at which its loss is logged.
     """
 
     listen: ClassVar[str]
     purpose: ClassVar[str]
     needs: ClassVar[str]
+    loss_level: ClassVar[int] = logging.WARNING
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -114,7 +116,7 @@ class ListeningConnection:
             while (heard := connection.pgconn.notifies()) is not None:
                 self._hear(heard.extra.decode())
         except psycopg.Error as error:
-            _logger.warning("the connection that %s was lost: %s %s", self.purpose, error, self._where)
+            _logger.log(self.loss_level, "the connection that %s was lost: %s %s", self.purpose, error, self._where)
             self._lose()
 
     def _hear(self, text: str) -> None:

@@ -10,7 +10,7 @@ from memory_context.embeddings import Embedder, check_embedder, default_embedder
 from memory_context.light_model import ChatCompletionClient as _ModelClient
 from memory_context.light_model import LightModel
 from memory_context.references import ToolAnswerRegistry
-from memory_context.runtime import WRITE_SECONDS, Unwritten
+from memory_context.runtime import WRITE_SECONDS, PerLoop, Unwritten
 
 from .admin import ConsolidationReport, PruneProgress, PruneReport, StoreAdmin, UserStats
 from .admin.consolidate import Consolidation, is_consolidation_due, undo_consolidation
@@ -27,6 +27,7 @@ from .jobs import Jobs
 from .limits import StoreLimits
 from .location import Location
 from .notes import NotesStore
+from .notes_feed import NotesFeed
 from .redact import Traces
 from .search import (
     CONVERSATION_JOB,
@@ -99,6 +100,7 @@ class MemoryStore(ItemStore, StatementStore):
         self.conversations = ConversationArchive(self._database, self.events, self.jobs)
         self.threads = ThreadStore(self._database, self.conversations)
         self.notes = NotesStore(self._database)
+        self._notes_feeds = PerLoop(lambda: NotesFeed(self._database, self.notes))
         self.user_stats = UserStats(self._database)
         self.admin = StoreAdmin(self._database)
         self.secret_rows, self.secret_keys = SecretRows(self._database), secret_keys
@@ -124,6 +126,10 @@ class MemoryStore(ItemStore, StatementStore):
     def user_memory_changes(self, user_id: str) -> int:
         """Return the number of changes of a user's memory in this process, so that contexts notice one without I/O."""
         return self._database.user_memory_changes[user_id]
+
+    def watch_notes(self, user_id: str, agent_id: str) -> None:
+        """Count changes of these notes by other processes among those of the user's memory; does no I/O itself."""
+        self._notes_feeds.here().watch(user_id, agent_id)
 
     @property
     def embedder(self) -> Embedder | None:
@@ -156,6 +162,7 @@ class MemoryStore(ItemStore, StatementStore):
 
     async def _stop(self) -> None:
         await self._daily.stop()
+        await self._notes_feeds.here().stop()
         await self.events.stop()
         await self._search.stop()
         await self.jobs.stop()

@@ -1,6 +1,8 @@
 """Long-term notes: one text for each user and agent, written conditionally, with its former texts."""
 
 import hashlib
+import os
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -85,6 +87,12 @@ class NotesStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._id = uuid.uuid4().hex
+
+    @property
+    def writer(self) -> str:
+        """This store in this process, which need not hear of its own writes."""
+        return f"{os.getpid()}-{self._id}"
 
     async def fetch(self, user_id: str, agent_id: str) -> AgentNotes:
         (rows,) = await self._database.read(user_id, fetch_notes(user_id, agent_id), agent_id=agent_id)
@@ -116,7 +124,7 @@ class NotesStore:
             "repeats": repeats,
             "is_erased": is_erased,
             "kept_versions": KEPT_VERSIONS,
-            "changed": notes_channel_key(user_id, agent_id),
+            "changed": f"{notes_channel_key(user_id, agent_id)} {self.writer}",
         }
         steps = (Statement(_USERS["insert_known_user"], params), Statement(_QUERIES["upsert_notes"], params))
         _, written, rows = await self._database.write(

@@ -1,8 +1,13 @@
--- Claims of sessions, as advisory locks of a connection that lasts. A claim is a hash; no id of anybody is in here.
+-- What runs on a connection that lasts: claims of sessions as advisory locks, and notifications. A claim is a hash; no id
+-- of anybody is in here.
 
 -- name: listen_claims :exec
 -- Hear who asks for a session, and that one was let go.
 LISTEN memory_context_sessions;
+
+-- name: listen_notes :exec
+-- Hear whose notes change: a hash, and which process wrote.
+LISTEN memory_context_notes;
 
 -- name: limit_silence :exec
 -- Have the server close this connection, and free its locks, within 25 s after the other end has vanished.

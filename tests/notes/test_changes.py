@@ -1,0 +1,144 @@
+"""Running sessions learn of notes that others change, also in other processes; their own edits are not repeated."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from autogen_core import CancellationToken
+from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
+
+from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore, StoreUnavailableError
+from memory_context.store.notes_feed import NotesFeed
+from tests.agents.scripted import text_of
+from tests.conftest import Server, database_of
+
+
+@pytest.fixture
+async def store(database_url: str) -> AsyncIterator[MemoryStore]:
+    async with MemoryStore(database_url) as store:
+        yield store
+
+
+@pytest.fixture
+async def elsewhere(database_url: str) -> AsyncIterator[MemoryStore]:
+    """The store of another process: in this one, but it shares nothing with `store`."""
+    async with MemoryStore(database_url) as store:
+        yield store
+
+
+@pytest.fixture
+async def context(store: MemoryStore) -> AsyncIterator[MemoryContext]:
+    """A session of an agent with tools."""
+    policy = ContextPolicy(store_timeout_seconds=30)
+    async with MemoryContext("alice", "coder", "s", store, policy=policy) as context:
+        context.tools()
+        yield context
+
+
+async def take_turn(context: MemoryContext) -> list[LLMMessage]:
+    """Return the view of a new turn once the user's memory was read for it."""
+    await context.add_message(AssistantMessage(content="All right.", source="coder"))
+    await context.add_message(UserMessage(content="Hello.", source="user"))
+    if task := context._parts.user_memory._task:
+        await asyncio.wait([task])
+    return await context.get_messages()
+
+
+async def listening(context: MemoryContext) -> NotesFeed:
+    """Begin the session and return the feed once it listens."""
+    await take_turn(context)
+    feed = context.memory_store._notes_feeds.here()
+    await feed._work.wait(30)
+    assert feed._connection is not None
+    await take_turn(context)
+    return feed
+
+
+def notes_of(store: MemoryStore, agent: str = "coder") -> AgentMemory:
+    return AgentMemory(store, "alice", agent, "other")
+
+
+async def heard(feed: NotesFeed, monkeypatch: pytest.MonkeyPatch, memory: AgentMemory, text: str) -> None:
+    """Append a note elsewhere and wait until this process has heard of it."""
+    is_heard, hear = asyncio.Event(), feed._hear
+    monkeypatch.setattr(feed, "_hear", lambda payload: (hear(payload), is_heard.set()))
+    await memory.notes.append(text)
+    await asyncio.wait_for(is_heard.wait(), 30)
+
+
+async def test_notes_of_another_process_show_in_the_tail(
+    context: MemoryContext, elsewhere: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first and later ones; the head keeps its bytes."""
+    feed = await listening(context)
+    await heard(feed, monkeypatch, notes_of(elsewhere), "Owls turn at night.")
+    assert "> Owls turn at night.\n</memory-" in str((await take_turn(context))[-1].content)
+    await heard(feed, monkeypatch, notes_of(elsewhere), "Bats, too.")
+    assert "> Owls turn at night.\n>\n> Bats, too.\n</memory-" in str((await take_turn(context))[-1].content)
+    await heard(feed, monkeypatch, notes_of(elsewhere, "coder"), "Cats.")
+    await context.agent_memory.notes.read()
+    assert "> Cats." in text_of(await take_turn(context))
+
+
+async def test_other_agents_notes_are_not_heard(
+    context: MemoryContext, elsewhere: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = await listening(context)
+    before = context.memory_store.user_memory_changes("alice")
+    await heard(feed, monkeypatch, notes_of(elsewhere, "critic"), "Owls turn at night.")
+    assert context.memory_store.user_memory_changes("alice") == before
+    assert "Owls" not in text_of(await take_turn(context))
+
+
+async def test_own_edits_are_not_repeated_in_the_view(context: MemoryContext, store: MemoryStore) -> None:
+    """Until another session edits, too."""
+    await notes_of(store).notes.append("Earlier.")
+    await take_turn(context)
+    (tool,) = [tool for tool in context.tools() if tool.name == "manage_long_term_memory"]
+    await tool.run_json({"operation": "append", "content": "Mine."}, CancellationToken())
+    assert "Mine." not in text_of(await take_turn(context))
+    await notes_of(store).notes.append("Theirs.")
+    assert "> Mine.\n>\n> Theirs.\n" in text_of(await take_turn(context))
+    await context.agent_memory.notes.append("Mine again.")
+    assert "> Mine.\n>\n> Theirs.\n>\n> Mine again." in text_of(await take_turn(context))
+
+
+async def test_notes_shown_as_a_whole_may_be_replaced(store: MemoryStore) -> None:
+    """In the head or the tail they are read already."""
+    await notes_of(store).notes.append("# Work\nOrders is at db1.")
+    async with MemoryContext("alice", "coder", "s", store, policy=ContextPolicy(store_timeout_seconds=30)) as context:
+        await take_turn(context)
+        await context.agent_memory.notes.replace_section("Work", "None.")
+        await notes_of(store).notes.append("# Home")
+        await take_turn(context)
+        assert (await context.agent_memory.notes.overwrite("All new.")).text == "All new."
+
+
+async def test_lost_connection_is_opened_again_and_misses_nothing(
+    context: MemoryContext, elsewhere: MemoryStore, server: Server, database_url: str
+) -> None:
+    feed = await listening(context)
+    assert feed._connection is not None
+    pid = feed._connection.pgconn.backend_pid
+    assert server.execute(f"SELECT pg_terminate_backend({pid}, 5000)", database_of(database_url)) == [(True,)]
+    await notes_of(elsewhere).notes.append("Owls turn at night.")
+    if feed._connection is not None:
+        feed._read(feed._connection)  # as the event loop does when the server says goodbye
+    assert feed._connection is None
+    await take_turn(context)
+    await feed._work.wait(30)
+    assert feed._connection is not None
+    assert "Owls turn at night." in text_of(await take_turn(context))
+
+
+async def test_without_notifications_each_turn_reads_again(
+    context: MemoryContext, elsewhere: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(self: NotesFeed) -> None:
+        raise StoreUnavailableError("the pooler lends connections")
+
+    monkeypatch.setattr(NotesFeed, "_connect", refuse)
+    await take_turn(context)
+    await context.memory_store._notes_feeds.here()._work.wait(30)
+    await notes_of(elsewhere).notes.append("Owls turn at night.")
+    assert "Owls turn at night." in text_of(await take_turn(context))
