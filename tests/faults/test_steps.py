@@ -8,7 +8,7 @@ from autogen_core import CancellationToken
 from autogen_core.models import UserMessage
 
 from benchmarks.proxy import Proxy
-from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context import ContextPolicy, MemoryContext, MemoryStore, UserMemoryPolicy
 from memory_context.store import StoreLimits, at_most
 from memory_context.store.database import Database
 from memory_context.store.limits import most_seconds
@@ -55,7 +55,8 @@ async def test_opening_what_a_message_asks_for_shortens_the_transactions(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ):
     """A search of several transactions may take longer than a step waits for one that does not answer."""
-    context = MemoryContext("alice", "coder", memory_store=store)
+    policy = ContextPolicy(user_memory=UserMemoryPolicy(enabled=False))
+    context = MemoryContext("alice", "coder", memory_store=store, policy=policy)
     key = await context.store(report("owls"), "owls")
     seen: list[float] = []
     read = Database.read
