@@ -3,6 +3,7 @@
 Exports are plain text, readable by their owner only, and named `<name>.part` until they are complete.
 """
 
+import asyncio
 import gzip
 import json
 import os
@@ -20,6 +21,7 @@ from .console import Failure, counted, print_json, progress_bar, say
 from .lookup import JsonOption, UrlOption, UserOption, find_user, not_empty, run
 
 if TYPE_CHECKING:
+    from ..memory import AgentMemory
     from ..store import ImportReport, MemoryStore
 
 __all__ = ["export", "import_"]
@@ -84,6 +86,9 @@ def import_(
             help="Believe what the file says of whose words each item holds, even if it is not signed.",
         ),
     ] = False,
+    erase_secrets: Annotated[
+        bool, typer.Option("--erase-secrets", help="Leave out items of type user_secret, which the file has in clear.")
+    ] = False,
     url: UrlOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -96,16 +101,28 @@ def import_(
     A file can be written by anybody. Its preferences and facts are taken for the user's own if this installation
     exported it for the same user and no byte has changed since, or with --trust-origins. Otherwise they are labelled as
     imported and pruned like anything else.
+
+    Items of type user_secret are encrypted as secrets if there is a key, and left out with --erase-secrets; else the
+    file is refused.
     """
     from ..errors import SecretError
+    from ..memory import AgentMemory, clear_secrets_in, without_clear_secrets
     from ..store import TransferError
+    from ..vault import secrets_of
 
     async def work(store: "MemoryStore") -> "ImportReport":
         with _rereadable(file) as path:
-            passes = 2 if check else 3
+            passes = 3 if check else 4
             with progress_bar("importing", passes * path.stat().st_size, in_bytes=True) as show:
                 lines = _Reader(path, show).lines
-                return await store.admin.import_lines(lines, user, only_check=check, trust_origins=trust_origins)
+                clear = await asyncio.to_thread(lambda: clear_secrets_in(lines()))
+                read = lines
+                if clear and (erase_secrets or secrets_of(store, user or "").has_keys):
+                    read = lambda: without_clear_secrets(lines())  # noqa: E731
+                report = await store.admin.import_lines(read, user, only_check=check, trust_origins=trust_origins)
+                if clear and not check:
+                    await _keep_secrets(AgentMemory(store, report.user_id), {} if erase_secrets else clear, len(clear))
+                return report
 
     name = "stdin" if file == _STREAM else file
     try:
@@ -119,6 +136,18 @@ def import_(
         print_json({"user": report.user_id, **counts, "origins": report.origins})
     else:
         _say_imported(report, check)
+
+
+async def _keep_secrets(memory: "AgentMemory", clear: Mapping[str, str], count: int) -> None:
+    """Encrypt the secrets of a file, and say what became of them."""
+    from ..memory import keep_clear_secret
+
+    names = [await keep_clear_secret(memory, key, value) for key, value in clear.items()]
+    kept = [name for name in names if name is not None]
+    if kept:
+        say(f"{counted(len(kept), 'secret')} stood in clear in the file, now encrypted: {', '.join(kept)}")
+    if count > len(kept):
+        say(f"{counted(count - len(kept), 'item')} of type user_secret left out")
 
 
 def _say_imported(report: "ImportReport", only_check: bool) -> None:

@@ -1,7 +1,14 @@
 from .agent_memory import AgentMemory, MemoryCriteria, SearchHit
 from .audit import AuditEvent, AuditTrail
 from .items import KNOWN_TYPES, MAX_CONTENT_BYTES, MemoryItem, MemoryType, NewItem, is_too_large
-from .secret_traces import ClearSecrets, SecretTraces, adopt_clear_secrets
+from .secret_traces import (
+    ClearSecrets,
+    SecretTraces,
+    adopt_clear_secrets,
+    clear_secrets_in,
+    keep_clear_secret,
+    without_clear_secrets,
+)
 from .sharing import MemorySnapshot, Sharing
 from .statements import STATEMENT_LIMIT_CHARACTERS, StatementType, checked_statement, insert_statement
 from .user_memory import UserMemoryText
@@ -26,6 +33,9 @@ __all__ = [
     "UserMemoryText",
     "adopt_clear_secrets",
     "checked_statement",
+    "clear_secrets_in",
     "insert_statement",
     "is_too_large",
+    "keep_clear_secret",
+    "without_clear_secrets",
 ]

@@ -3,20 +3,29 @@
 import base64
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import SecretError
 from ..runtime import in_thread_if_large
 from ..store import SECRET_TYPE, USER_TYPES, MemoryCriteria, MemoryItem, NewItem, Traces
-from ..utf8 import from_utf8, unescape_json
+from ..utf8 import from_utf8, unescape, unescape_json
 from ..vault import SecretFilter
 
 if TYPE_CHECKING:
     from .agent_memory import AgentMemory
 
-__all__ = ["ClearSecrets", "SecretTraces", "adopt_clear_secrets", "erase_traces", "find_traces"]
+__all__ = [
+    "ClearSecrets",
+    "SecretTraces",
+    "adopt_clear_secrets",
+    "clear_secrets_in",
+    "erase_traces",
+    "find_traces",
+    "keep_clear_secret",
+    "without_clear_secrets",
+]
 
 _PAGE = 200
 
@@ -93,16 +102,64 @@ async def adopt_clear_secrets(memory: "AgentMemory") -> ClearSecrets:
     left: list[str] = []
     for listed in await store.select_memories(user_id, criteria, scope=scope):
         item = await store.fetch_memory(user_id, listed.key, scope=scope)
-        name = listed.key if listed.key[:1].isalpha() else f"secret_{listed.key}"[:64]
-        try:
-            assert item is not None
-            await memory.secrets.set(name, item.content)
-        except SecretError:
+        name = item and await keep_clear_secret(memory, listed.key, item.content)
+        if name is None:
             left.append(listed.key)
             continue
         await _place_of(memory, listed).forget(listed.key)
         encrypted.append(name)
     return ClearSecrets(tuple(encrypted), tuple(left))
+
+
+def clear_secrets_in(lines: Iterable[bytes]) -> dict[str, str]:
+    """Return the contents of an export's items of type `user_secret`, by key."""
+    return {str(one["memory_key"]): _content_of(one) for line in lines if (one := _clear_secret(line)) is not None}
+
+
+def without_clear_secrets(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of an export without these items, unsigned."""
+    left_out = 0
+    for line in lines:
+        if _clear_secret(line) is not None:
+            left_out += 1
+        elif b'"end"' in line and (end := _object(line)).get("record") == "end":
+            counts = end["records"] | {"item": end["records"].get("item", 0) - left_out}
+            yield json.dumps({"record": "end", "records": counts}).encode() + b"\n"
+        else:
+            yield line
+
+
+def _clear_secret(line: bytes) -> dict[str, Any] | None:
+    if SECRET_TYPE.encode() not in line:
+        return None
+    record = _object(line)
+    is_one = record.get("memory_type") == SECRET_TYPE and record.get("is_active")
+    return record if is_one and record.get("record") == "item" else None
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    """Return a line's object; the import says what is wrong with any other."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+
+
+def _content_of(record: Mapping[str, Any]) -> str:
+    if (encoded := record.get("content_base64")) is not None:
+        return from_utf8(base64.b64decode(encoded))
+    return unescape(record.get("content") or "")
+
+
+async def keep_clear_secret(memory: "AgentMemory", key: str, value: str) -> str | None:
+    """Encrypt a value that stood in clear under a key; return its name, None if the vault does not take it."""
+    name = key if key[:1].isalpha() else f"secret_{key}"[:64]
+    try:
+        await memory.secrets.set(name, value)
+    except SecretError:
+        return None
+    return name
 
 
 async def _replace(memory: "AgentMemory", key: str) -> None:

@@ -107,7 +107,8 @@ def read_line(number: int, data: bytes, models: Models) -> Line:
         if table is ITEMS and fields["is_active"] and fields["memory_type"] == SECRET_TYPE:
             raise SecretError(
                 f"line {number}: item {fields['memory_key']!r} is of type {SECRET_TYPE!r}, which is refused, since "
-                "everything stored is plain text: give it another type, or forget it where it is from and export again"
+                "everything stored is plain text: memory-context import encrypts it if MEMORY_CONTEXT_SECRET_KEY is "
+                "set, and leaves it out with --erase-secrets"
             )
         return Line(number, table, fields, "" if table is ITEMS else text)
     except ValidationError as error:
