@@ -265,7 +265,8 @@ def _mime_type(content: MemoryContent) -> str:
 
 def _piece(hit: SearchHit) -> RetrievedText:
     origin = f"{hit.item.source}; {hit.item.caveat}" if hit.item.caveat else hit.item.source
-    label = f"{hit.ref.render()} (from {origin}, {hit.item.created_at:%Y-%m-%d %H:%M} UTC)"
+    place = f", {hit.item.place}" if hit.item.place else ""
+    label = f"{hit.ref.render()} (from {origin}, {hit.item.created_at:%Y-%m-%d %H:%M} UTC{place})"
     return RetrievedText(label, hit.passage, hit.start_line)
 
 

@@ -31,6 +31,13 @@ item.id, item.memory_key, item.agent_id, item.session_id, item.memory_type, item
     item.content_bytes, item.tags, item.related_to, item.content_metadata, item.created_at, item.updated_at,
     item.is_active, item.is_private, item.origin, item.valid_from, item.valid_until, item.superseded_by
 
+-- fragment: session_title(item)
+-- The title of an item's session.
+(
+    SELECT session.title FROM memory_context.agent_sessions AS session
+    WHERE session.user_id = %(user_id)s AND session.session_id = item.session_id
+) AS session_title
+
 -- fragment: other_keys(item)
 -- The keys of other items with the same content that the reader may read, the newest first.
 ARRAY(
@@ -135,6 +142,19 @@ NOT EXISTS (
 EXISTS (
     SELECT FROM memory_context.agent_sessions
     WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND deleted_at IS NULL
+)
+
+-- fragment: is_as_read()
+-- Whether the session is live and its batch is what it was when it was read.
+{is_live_session()} AND EXISTS (
+    SELECT FROM memory_context.recent_conversation_history
+    WHERE user_id = %(user_id)s
+        AND session_id = %(session_id)s
+        AND kind = 'transcript'
+        AND agent_id = %(agent_id)s
+        AND branch = %(branch)s
+        AND sequence = %(sequence)s
+        AND batch_sha256 = %(batch_sha256)b
 )
 
 -- fragment: takes_its_messages(session)

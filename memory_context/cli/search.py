@@ -61,6 +61,7 @@ def search(
 def _as_dict(hit: "SearchHit") -> dict[str, Any]:
     return {
         **item_json(hit.item),
+        "session_title": hit.session_title,
         "is_relevant": hit.is_relevant,
         "score": asdict(hit.score),
         "passages": [asdict(passage) for passage in hit.passages],
@@ -80,6 +81,7 @@ def _print_hits(query: str, hits: "Sequence[SearchHit]", max_lines: int) -> None
         score, item, passage = hit.score, hit.item, hit.passages[0]
         place = f"{number}. {item.key}, lines {hit.start_line}-{hit.end_line}"
         origin = f"from {item.source}" + (f", private to {item.agent_id}" if item.is_private else "")
+        origin += f", {item.created_at:%Y-%m-%d %H:%M} UTC, {item.place}" if item.place else ""
         origin += f", {item.caveat}" if item.caveat else ""
         parts = f"words {score.lexical:.2f}, meaning {score.semantic:.2f}, neighbours {score.neighbours:.2f}"
         console.print(Text.assemble((place, "bold"), f": {harmless(hit.ref.description)}"), soft_wrap=True)

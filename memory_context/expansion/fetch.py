@@ -95,9 +95,9 @@ class Fetcher:
         in_sight = {one.ref.key for one in offered if one.is_visible}
         asked = {ref.key for entry in entries for part in entry.measured if part.stored for ref in part.stored.refs}
         left_out = shown | in_sight | asked
-        hits = (
-            await self._answered(self._memory.search(query, most + min(len(left_out), _MORE_HITS), reader=None)) or []
-        )
+        in_view = transcript.end - transcript.state.start  # its messages are found too
+        more = min(len(left_out) + in_view, _MORE_HITS)
+        hits = await self._answered(self._memory.search(query, most + more, reader=None)) or []
         hits = [hit for hit in hits if hit.is_relevant and left_out.isdisjoint((hit.item.key, *hit.item.other_keys))]
         texts = [*visible_texts(transcript, transcript.entries(), self._policy)] if hits else []
         new = [hit for hit in hits if not any(hit.passage.strip() in text for text in texts)]
@@ -152,5 +152,6 @@ def _recalled(hit: SearchHit, shown: tuple[str, ...]) -> RetrievedText:
     when = f"{item.created_at:%Y-%m-%d %H:%M} UTC"
     caveat = f"; {item.caveat}" if item.caveat else ""
     lines = f"lines {hit.start_line}-{hit.end_line}"
-    label = f"{item.ref.render()} (recalled; from {item.source}, {when}, {lines}{caveat})"
+    where = item.place or lines
+    label = f"{item.ref.render()} (recalled; from {item.source}, {when}, {where}{caveat})"
     return RetrievedText(label, hit.passage, hit.start_line, shown)

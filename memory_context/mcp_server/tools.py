@@ -133,6 +133,8 @@ class ReadSessionTool(ReadHistoryTool):
 
     async def _answer(self, host: ToolHost, args: ReadHistoryArgs) -> Answer:
         assert isinstance(args, ReadSessionArgs)
+        if args.memory_key:
+            return await super()._answer(host, args)
         session_id = host.session_id if args.session_id is None else args.session_id
         if not session_id:
             return Answer(await self._latest())

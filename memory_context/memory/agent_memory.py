@@ -1,6 +1,4 @@
-"""`AgentMemory`: items of one scope, stored under keys derived from content and place (`memory_key_for`), so storing is
-idempotent.
-"""
+"""`AgentMemory`: items of one scope. Keys derive from content and place (`memory_key_for`): storing is idempotent."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +30,7 @@ from ..transforms import FULL, MemoryTransform, cut
 from ..utf8 import to_utf8
 from ..vault import SecretFilter, Secrets, secrets_of
 from .audit import AuditEvent, AuditTrail
+from .conversation import ConversationReader
 from .items import (
     MAX_CONTENT_BYTES,
     SUFFIX_LENGTHS,
@@ -50,7 +49,7 @@ from .statements import UserStatements
 __all__ = ["AgentMemory"]
 
 
-class AgentMemory(UserStatements):
+class AgentMemory(ConversationReader, UserStatements):
     """Items that one agent stores and reads.
 
     Methods raise `StoreUnavailableError` if the database is unreachable.

@@ -30,6 +30,7 @@ from .conversation_rows import (
 from .database import Database
 from .events import EventLog
 from .forget import BATCH_ITEMS, ProgressCallback, counted_rows, deletable_rows, forgetting, redact, tally_of
+from .items import MemoryItem, ReadScope, content_of, item_from_row, scope_params
 from .jobs import Jobs, NewJob, enqueue_all
 from .limits import StoreLimits, TransactionKind
 from .pool import Statement
@@ -40,6 +41,7 @@ __all__ = ["ConversationArchive"]
 
 _QUERIES = load_queries("conversations")
 _THREADS = load_queries("threads")
+_MESSAGE_CHARACTERS = 20_000
 _DELETED = "23M01"  # raised by touch_session
 _DELETE = ("lock_session", "insert_session_deleted")
 
@@ -175,6 +177,36 @@ class ConversationArchive:
         }
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_known_chat_ids"], params))
         return {row["id"] for row in rows}
+
+    async def messages(
+        self,
+        user_id: str,
+        *,
+        memory_key: str | None = None,
+        session_id: str = "",
+        first: int = 1,
+        before: int = 0,
+        limit: int = 50,
+        scope: ReadScope,
+    ) -> list[MemoryItem]:
+        """Return messages as items with at most 20,000 characters of text, in order: those from `before` ahead of a
+        message on, or of a session from number `first` on. None if this scope has none."""
+        params = {
+            **scope_params(scope),
+            "user_id": user_id,
+            "memory_key": memory_key,
+            "session_id": session_id,
+            "first": first,
+            "messages_before": before,
+            "limit": limit,
+            "characters_limit": _MESSAGE_CHARACTERS,
+        }
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_messages"], params))
+        texts = [content_of(row) for row in rows]
+        return [
+            item_from_row(row, text, "all of", is_whole=len(text) < _MESSAGE_CHARACTERS)
+            for row, text in zip(rows, texts, strict=True)
+        ]
 
     async def delete_session(self, user_id: str, session_id: str, *, progress: ProgressCallback | None = None) -> bool:
         """Delete a session, its sub-agents' (`<session>/...`) and their items; False if unknown.

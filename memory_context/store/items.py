@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Literal, cast, get_args
 
 from memory_context.errors import ItemDamagedError, SecretError
-from memory_context.references import MemoryRef
+from memory_context.references import MemoryRef, one_line
 from memory_context.utf8 import ESCAPE, from_utf8, is_plain, to_utf8
 
 __all__ = [
@@ -59,6 +59,7 @@ CONVERSATION_JOB = "conversation"
 CONVERSATION_TYPE = "conversation"
 """Archived messages: derived, so nobody stores this type, and listed only on request."""
 
+_TITLE_CHARACTERS = 60
 _logger = logging.getLogger("memory_context")
 
 _DAMAGED = (
@@ -111,6 +112,7 @@ class MemoryItem:
         valid_from: Since when a statement of the user holds; None means since `created_at`.
         valid_until: Until when it held; None while it holds.
         superseded_by: Key of the newer statement about the same subject.
+        session_title: Only if found by a search.
     """
 
     ref: MemoryRef
@@ -134,6 +136,7 @@ class MemoryItem:
     valid_from: datetime | None = None
     valid_until: datetime | None = None
     superseded_by: str | None = None
+    session_title: str = ""
 
     def __repr__(self) -> str:
         return f"<MemoryItem {self.key!r} {self.type} from {self.source!r}, {self.ref.token_count:,} tokens>"
@@ -144,8 +147,19 @@ class MemoryItem:
 
     @property
     def caveat(self) -> str:
-        """Warning for unconfirmed user memory."""
-        return caveat(self.type, self.origin)
+        """Warning for user memory that is unconfirmed or superseded, and for messages from a file."""
+        said = [caveat(self.type, self.origin)]
+        if self.superseded_by:
+            said.append(f"no longer holds: superseded by {self.superseded_by}")
+        return "; ".join(filter(None, said))
+
+    @property
+    def place(self) -> str:
+        """The session of a message, for a line about it; "" for other items."""
+        if self.type != CONVERSATION_TYPE:
+            return ""
+        title = one_line(self.session_title, _TITLE_CHARACTERS)
+        return f"said in session {self.session_id}{f' ({title})' if title else ''}"
 
 
 @dataclass(frozen=True)
@@ -208,6 +222,7 @@ def item_from_row(row: Mapping[str, Any], content: str = "", label: str = "", *,
         valid_from=row["valid_from"],
         valid_until=row["valid_until"],
         superseded_by=row["superseded_by"],
+        session_title=row.get("session_title") or "",
     )
 
 
@@ -282,7 +297,9 @@ _AUTHORS: dict[str, str] = {
 
 
 def caveat(memory_type: str, origin: str) -> str:
-    """Return the warning for a user type without a trusted origin; else ""."""
+    """Return the warning for a user type without a trusted origin, and for imported messages; else ""."""
+    if memory_type == CONVERSATION_TYPE and origin == "import":
+        return _AUTHORS[origin]
     if memory_type not in USER_TYPES or origin in TRUSTED_ORIGINS:
         return ""
     return f"{_AUTHORS.get(origin, origin)}, not confirmed by the user"

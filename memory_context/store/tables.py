@@ -185,7 +185,7 @@ TABLES = [
         large=("message_batch",),
         batch_rows=500,
         before_insert=("lock_batch_sessions",),
-        after_insert=("update_session_counts",),
+        after_insert=("update_session_counts", "insert_conversation_jobs"),
     ),
     Table(
         name="agent_memory_events",

@@ -154,7 +154,8 @@ def _item_data(item: MemoryItem) -> dict[str, Any]:
 
 def _hit_data(hit: SearchHit) -> dict[str, Any]:
     place = {"start_line": hit.start_line, "end_line": hit.end_line}
-    return {**_item_data(hit.item), **place, "passage": hit.passage, "score": round(hit.score.total, 4)}
+    session = {"session_id": hit.item.session_id, "session_title": hit.session_title}
+    return {**_item_data(hit.item), **session, **place, "passage": hit.passage, "score": round(hit.score.total, 4)}
 
 
 def _time(text: str | None) -> datetime | None:
@@ -201,6 +202,8 @@ def _page(host: ToolHost, query: str, hits: list[SearchHit]) -> tuple[str, int]:
         left_out = f" {len(hits) - count} more are left out for want of room." if count < len(hits) else ""
         first = f"{len(hits)} found for {query!r}, the best first.{left_out} {_DATA}"
         last = 'To read on: retrieve_memory(memory_key, transform="excerpt", start_line=…, end_line=…).'
+        if any(hit.is_conversation for hit in hits):
+            last += " What was said around a message: read_history(memory_key=…)."
         share = (limit - counter.count(first + last) - 4 - sum(taken[:count])) // count - 2
         if count > 1 and share < _MIN_PASSAGE_TOKENS:
             continue
@@ -238,4 +241,5 @@ def _described(item: MemoryItem) -> str:
     others = f", the same as {', '.join(item.other_keys[:_MAX_OTHERS])}" if item.other_keys else ""
     tags = f", tags {', '.join(map(one_line, item.tags[:_MAX_TAGS]))}" if item.tags else ""
     when = f"{item.created_at:%Y-%m-%d %H:%M} UTC"
-    return f"{item.ref.render()} {item.type} from {item.source}, {when}{tags}{caveat}{others}"
+    place = f", {item.place}" if item.place else ""
+    return f"{item.ref.render()} {item.type} from {item.source}, {when}{place}{tags}{caveat}{others}"

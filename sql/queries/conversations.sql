@@ -60,7 +60,7 @@ ORDER BY sequence;
 
 -- name: fetch_said_batch :one
 -- A batch of a session that was not deleted, for what was said in it.
-SELECT batch.message_batch::text AS message_batch
+SELECT batch.message_batch::text AS message_batch, batch.batch_sha256
 FROM memory_context.recent_conversation_history AS batch
 WHERE batch.user_id = %(user_id)s
     AND batch.session_id = %(session_id)s
@@ -92,12 +92,22 @@ SELECT FROM memory_context.agent_sessions
 WHERE user_id = %(user_id)s AND session_id = %(session_id)s
 FOR KEY SHARE;
 
+-- name: fetch_batch_sha256 :one
+-- Whether a batch was rewritten since it was read.
+SELECT batch_sha256 FROM memory_context.recent_conversation_history
+WHERE user_id = %(user_id)s
+    AND session_id = %(session_id)s
+    AND kind = 'transcript'
+    AND agent_id = %(agent_id)s
+    AND branch = %(branch)s
+    AND sequence = %(sequence)s;
+
 -- name: upsert_said_content :exec
--- Store the text of a message that is not there yet; of a deleted session nothing.
+-- Store the text of a message that is not there yet; nothing of a deleted session, or of a batch that was rewritten.
 SELECT memory_context.store_content(
     %(user_id)s, %(content_sha256)b, %(content)s, %(content_raw)b, %(content_bytes)s
 )
-WHERE {is_live_session()};
+WHERE {is_as_read()};
 
 -- name: insert_said :exec
 -- A message as an item, with the job to index it; one that is known, or was forgotten, stays.
@@ -110,7 +120,7 @@ WITH stored AS (
         %(user_id)s, %(memory_key)s, %(agent_id)s, %(session_id)s, %(memory_type)s, %(source)s, %(origin)s, %(summary)s,
         content.id, content.content_bytes, %(token_count)s, '{}', %(metadata)s, %(is_private)s, %(said_at)s
     FROM memory_context.agent_memory_contents AS content
-    WHERE content.user_id = %(user_id)s AND content.content_sha256 = %(content_sha256)b AND {is_live_session()}
+    WHERE content.user_id = %(user_id)s AND content.content_sha256 = %(content_sha256)b AND {is_as_read()}
     ON CONFLICT DO NOTHING
     RETURNING id, content_bytes
 )
@@ -220,6 +230,39 @@ SELECT id, content_id FROM memory_context.agent_memories
 WHERE user_id = %(user_id)s
     AND {in_session(session_id)}
     AND is_active
+LIMIT %(limit)s;
+
+-- name: select_messages :many
+-- Messages of a session that are items. They are read around a given message, or from a number on, as the agent heard them
+-- that heard the given one or that began the session. Of long texts only the beginning.
+WITH place AS (
+    SELECT item.session_id, item.agent_id, (item.content_metadata ->> 'position')::bigint - %(messages_before)s AS first
+    FROM memory_context.agent_memories AS item
+    WHERE item.user_id = %(user_id)s
+        AND item.memory_key = %(memory_key)s
+        AND item.memory_type = 'conversation'
+        AND {may_read(item)}
+    UNION ALL
+    SELECT session_id, agent_id, %(first)s::bigint FROM memory_context.agent_sessions
+    WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND deleted_at IS NULL AND %(memory_key)s::text IS NULL
+)
+SELECT
+    {item_columns(item)},
+    {session_title(item)},
+    left(content.content, %(characters_limit)s) AS content,
+    substring(content.content_raw FOR %(characters_limit)s) AS content_raw
+FROM place
+JOIN memory_context.agent_memories AS item
+    ON item.user_id = %(user_id)s
+    AND item.session_id = place.session_id
+    AND item.agent_id = place.agent_id
+    AND item.memory_type = 'conversation'
+    AND item.is_active
+    AND (item.content_metadata ->> 'position')::bigint >= place.first
+    AND {may_read(item)}
+JOIN memory_context.agent_memory_contents AS content
+    ON content.user_id = %(user_id)s AND content.id = item.content_id
+ORDER BY item.created_at, item.id
 LIMIT %(limit)s;
 
 -- name: select_said_ids :many

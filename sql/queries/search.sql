@@ -111,7 +111,8 @@ LIMIT %(limit)s;
 
 -- name: select_neighbours :many
 -- What stands before and after passages: in the content, and for its first and last passage in the item beside the newest
--- one with this content in the session; what was forgotten, is not indexed, or the reader may not read, stands nowhere.
+-- one with this content in the session, beside a message another message; what was forgotten, is not indexed, or the reader
+-- may not read, stands nowhere.
 WITH chosen AS (
     SELECT DISTINCT chunk.content_id, chunk.chunk_number
     FROM unnest(%(content_ids)s::bigint[], %(chunk_numbers)s::integer[]) AS given (content_id, chunk_number)
@@ -156,6 +157,7 @@ LEFT JOIN LATERAL (
         AND previous.agent_id = item.agent_id
         AND previous.id < item.id
         AND previous.is_active AND previous.memory_type <> 'user_secret'
+        AND (previous.memory_type = 'conversation') = (item.memory_type = 'conversation')
         AND {may_read(previous)}
     ORDER BY previous.id DESC
     LIMIT 1
@@ -171,6 +173,7 @@ LEFT JOIN LATERAL (
         AND next.agent_id = item.agent_id
         AND next.id > item.id
         AND next.is_active AND next.memory_type <> 'user_secret'
+        AND (next.memory_type = 'conversation') = (item.memory_type = 'conversation')
         AND {may_read(next)}
     ORDER BY next.id
     LIMIT 1
@@ -227,6 +230,7 @@ SELECT
     {item_columns(item)}, NULL::text AS content, NULL::bytea AS content_raw,
     chosen.content_id, chosen.chunk_number, chosen.start_char, chosen.end_char, chosen.start_line, chosen.end_line,
     chosen.text, chosen.text_sha256 AS shown_sha256,
+    {session_title(item)},
     {other_keys(item)}
 FROM unnest(%(content_ids)s::bigint[], %(chunk_numbers)s::integer[]) AS given (content_id, chunk_number)
 JOIN memory_context.agent_memory_chunks AS chosen
@@ -283,6 +287,7 @@ SELECT
     substring(content.content FROM place.start_char + 1 FOR %(characters_limit)s) AS content,
     substring(content.content_raw FOR %(characters_limit)s) AS content_raw,
     CASE WHEN place.start_char = 0 THEN content.beginning_sha256 END AS shown_sha256,
+    {session_title(item)},
     {other_keys(item)}
 FROM sized
 JOIN memory_context.agent_memories AS item ON item.user_id = %(user_id)s AND item.id = sized.id

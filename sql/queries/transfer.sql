@@ -212,6 +212,33 @@ WHERE user_id = %(user_id)s AND session_id IN (
 ORDER BY session_id
 FOR UPDATE;
 
+-- name: insert_conversation_jobs :exec
+-- Files of earlier versions have no messages as items: they are made from the batches. Those of sub-agents may have been private.
+INSERT INTO memory_context.jobs (user_id, kind, payload)
+SELECT %(user_id)s, 'conversation', jsonb_build_object(
+    'session', batch.session_id, 'agent', batch.agent_id, 'branch', batch.branch, 'sequence', batch.sequence,
+    'is_private', position('/' IN batch.session_id) > 0, 'origin', 'import'
+)
+FROM jsonb_to_recordset(%(records)s::jsonb)
+    AS given (session_id text, agent_id text, branch text, sequence integer, kind text)
+JOIN memory_context.recent_conversation_history AS batch
+    ON batch.user_id = %(user_id)s
+    AND batch.session_id = given.session_id
+    AND batch.kind = 'transcript'
+    AND batch.agent_id = given.agent_id
+    AND batch.branch = given.branch
+    AND batch.sequence = given.sequence
+WHERE given.kind = 'transcript'
+    AND NOT EXISTS (
+        SELECT FROM memory_context.agent_memories AS item
+        WHERE item.user_id = %(user_id)s
+            AND item.session_id = batch.session_id
+            AND item.agent_id = batch.agent_id
+            AND item.memory_type = 'conversation'
+            AND item.created_at BETWEEN batch.start_timestamp AND batch.end_timestamp
+    )
+ORDER BY batch.session_id, batch.agent_id, batch.branch, batch.sequence;
+
 -- name: update_session_counts :exec
 -- The sessions of some batches count what was said in them.
 UPDATE memory_context.agent_sessions AS session

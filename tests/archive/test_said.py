@@ -1,7 +1,9 @@
 """Archived messages are items: found by search until their session goes, derived, private where their session is."""
 
 import asyncio
-from datetime import timedelta
+import json
+import re
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from autogen_core import FunctionCall
@@ -159,3 +161,153 @@ async def test_messages_of_a_private_session_are_private(store: MemoryStore):
     assert await found(store, "zebra") == []
     assert len(await isolated.search("zebra")) == 1
     assert await AgentMemory(store, "bob").search("zebra") == []
+
+
+async def test_messages_lose_what_is_forgotten_with_an_item(store: MemoryStore):
+    memory = AgentMemory(store, "alice")
+    ref = await memory.store("The safe opens with 4711-0815.", description="a code")
+    context = context_of(store, None)
+    await say(context, "Note this. The safe opens with 4711-0815. Thanks!", "What about lunch?")
+    await archived(context)
+    assert await memory.forget(ref.key)
+    await store.flush_index()
+    assert sorted(await texts(store)) == [
+        "Note this. [forgotten] Thanks!", "On Note this. [forgotten] Thanks!.", "On What about lunch?.",
+        "What about lunch?",
+    ]  # fmt: skip
+    assert not any("4711" in hit.passage for hit in await found(store, "safe opens 4711-0815"))
+
+
+async def test_criteria_choose_messages_items_sessions_and_times(store: MemoryStore):
+    one, two = context_of(store, None), context_of(store, None)
+    await say(one, "The harbour opens at six.")
+    await one.archive()
+    between = datetime.now(timezone.utc)
+    await say(two, "The harbour opens at seven.")
+    await archived(one, two)
+    await AgentMemory(store, "alice").store("The harbour has nine piers.", description="harbour")
+
+    async def seen(**criteria: object) -> list[str]:
+        hits = await found(store, "harbour opens", MemoryCriteria(**criteria))  # type: ignore[arg-type]
+        return sorted(hit.passage for hit in hits if not hit.passage.startswith("On "))
+
+    six, seven, piers = "The harbour opens at six.", "The harbour opens at seven.", "The harbour has nine piers."
+    assert await seen() == sorted([six, seven, piers])
+    assert await seen(conversation=True) == sorted([six, seven])
+    assert await seen(conversation=False) == [piers]
+    assert await seen(session_id=one.session_id) == [six]
+    assert await seen(created_after=between, conversation=True) == [seven]
+    assert await seen(created_before=between) == [six]
+
+
+async def test_a_hit_says_who_said_it_when_and_where_and_opens_with_its_neighbours(store: MemoryStore):
+    context = context_of(store, None)
+    for text in ("Good morning.", "My database is Orders at db1.", "Where is lunch?"):
+        await context.add_message(UserMessage(content=text, source="user"))
+        await context.add_message(AssistantMessage(content=f"Noted, {len(text)} letters.", source="coder"))
+    await archived(context)
+    (hit, *_) = await found(store, "database Orders", MemoryCriteria(conversation=True))
+    assert (hit.is_conversation, hit.item.source, hit.session_title) == (True, "user", "Good morning.")
+    assert hit.item.place == f"said in session {context.session_id} (Good morning.)"
+    around = await AgentMemory(store, "alice").read_conversation(hit.item.key, before=1, limit=3)
+    assert [(item.metadata["position"], item.content) for item in around] == [
+        (2, "Noted, 13 letters."), (3, "My database is Orders at db1."), (4, "Noted, 29 letters."),
+    ]  # fmt: skip
+    later = await AgentMemory(store, "alice").read_conversation(session_id=context.session_id, first_message=5)
+    assert [item.content for item in later] == ["Where is lunch?", "Noted, 15 letters."]
+    assert await AgentMemory(store, "bob").read_conversation(hit.item.key) == []
+    assert await AgentMemory(store, "bob").read_conversation(session_id=context.session_id) == []
+
+
+async def test_tools_return_messages_and_read_around_them_in_another_session(store: MemoryStore):
+    context = context_of(store, None)
+    await say(context, "Good morning.", "My database is Orders at db1.")
+    await archived(context)
+    other = context_of(store, None)
+    tools = {tool.name: tool for tool in other.tools()}
+    answer = await tools["search_memory"].answer({"query": "database Orders"})
+    key = answer.data["hits"][0]["memory_key"]
+    assert answer.data["hits"][0]["session_title"] == "Good morning."
+    assert f"said in session {context.session_id} (Good morning.)" in answer.text
+    assert "read_history(memory_key=…)" in answer.text
+    page = await tools["read_history"].answer({"memory_key": key})
+    assert "(1) user, " in page.text
+    assert "(4) coder, " in page.text
+    assert f"[messages 1-4 of session {context.session_id}.]" in page.text
+    page = await tools["read_history"].answer({"session_id": context.session_id, "first_message": 3})
+    assert page.data == {"first_message": 3, "last_message": 4, "session_id": context.session_id}
+    assert (await tools["read_history"].answer({"memory_key": "said_nothing"})).failed
+    isolated = {tool.name: tool for tool in other.for_subagent("helper", "isolated").tools()}
+    assert (await isolated["read_history"].answer({"memory_key": key})).failed
+    assert (await isolated["search_memory"].answer({"query": "database Orders"})).data.get("hits", []) == []
+
+
+async def test_recall_reaches_what_was_said_in_another_session(store: MemoryStore):
+    context = context_of(store, None)
+    await say(context, "Good morning.", "My database is Orders at db1.", "Thanks, that is all.")
+    await archived(context)
+    other = context_of(store, None)
+    await other.add_message(UserMessage(content="Connect to the database like last time.", source="user"))
+    view = "\n".join(str(message.content) for message in await other.get_messages())
+    assert "My database is Orders at db1." in view
+    assert re.search(rf"\(recalled; from \w+, [\d: -]+ UTC, said in session {context.session_id} \(Good morning", view)
+
+
+@pytest.mark.parametrize(
+    ("statements", "query"),
+    [
+        (("My deployment region is eu-west-1.", "Change of plan: my deployment region is us-east-2 now.",
+          "From today on my deployment region is ap-south-1."), "Which deployment region do I use?"),
+        (("I live in Berlin.", "I live in Paris now.", "I live in Rome today."), "Where do I live?"),
+    ],
+)  # fmt: skip
+async def test_the_newest_of_equal_statements_comes_first(store: MemoryStore, statements: tuple[str, ...], query: str):
+    for text in statements:
+        context = context_of(store, None)
+        await context.add_message(UserMessage(content=text, source="user"))
+        await archived(context)
+    assert [hit.passage for hit in await found(store, query)] == [*reversed(statements)]
+
+
+async def test_a_superseded_statement_comes_last_and_says_so(store: MemoryStore):
+    memory = AgentMemory(store, "alice")
+    older = await memory.remember("My database is Orders.", type="user_fact")
+    newer = await memory.remember("My database is Parts.", type="user_fact")
+    await store.flush_index()
+    hits = await found(store, "Which database is mine?")
+    assert [hit.item.key for hit in hits] == [newer.key, older.key]
+    assert hits[1].item.caveat == f"no longer holds: superseded by {newer.key}"
+
+
+async def test_an_import_brings_messages_with_their_privacy_and_tombstones(store: MemoryStore):
+    context = context_of(store, None)
+    private = context.for_subagent("helper", "isolated")
+    await say(context, "My database is Orders.")
+    await private.add_message(UserMessage(content="The password hint is zebra.", source="coder"))
+    await archived(context, private)
+    (answer,) = [item.key for item in await said(store) if item.source == "coder"]
+    assert await AgentMemory(store, "alice", "coder", context.session_id).forget(answer)
+    lines = b"".join([piece async for piece in store.admin.export_lines("alice")]).splitlines(keepends=True)
+    await store.admin.import_lines(lambda: lines, "bob")
+    await store.flush_index()
+    (item,) = await said(store, "bob")
+    assert (item.source, item.origin, item.caveat) == ("user", "import", "imported")
+    assert item.created_at == context.transcript.entries(0)[0].added_at
+    of_helper = AgentMemory(store, "bob", "helper", private.session_id)
+    assert [hit.passage for hit in await of_helper.search("zebra")][:1] == ["The password hint is zebra."]
+
+
+async def test_a_file_without_messages_has_them_made_again(store: MemoryStore):
+    context = context_of(store, None)
+    await say(context, "My database is Orders.")
+    await archived(context)
+    whole = b"".join([piece async for piece in store.admin.export_lines("alice")]).splitlines(keepends=True)
+    lines = [line for line in whole if b'"record":"item"' not in line]
+    end = json.loads(lines[-1])
+    end["records"].pop("item")
+    lines[-1] = json.dumps(end).encode() + b"\n"
+    await store.admin.import_lines(lambda: lines, "bob")
+    await store.flush_index()
+    assert [item.ref.description for item in await said(store, "bob")] == [
+        "My database is Orders.", "On My database is Orders..",
+    ]  # fmt: skip

@@ -91,6 +91,7 @@ async def _live(url: str) -> Lived:
         await memory.forget(gone.key)
         await AgentMemory(store, "bob").store("bob's own", description="bob's own", source="bob")
         await context.close()
+        await store.flush_index()  # no job is left for the commands
         return Lived(url, keys, hostile.key, private.key, gone.key, context.stats, view)
 
 

@@ -43,7 +43,7 @@ async def test_server_tools_match_those_of_a_context(store: MemoryStore):
         assert offered.keys() == own.keys()
         for name, tool in offered.items():
             properties = own[name].args_type().model_json_schema()["properties"]
-            more = {"session_id", "agent_id"} if name == "read_history" else set()
+            more = {"agent_id"} if name == "read_history" else set()
             assert {key: tool.inputSchema["properties"][key] for key in properties} == properties
             assert set(tool.inputSchema["properties"]) - set(properties) == more
             assert tool.inputSchema["additionalProperties"] is False

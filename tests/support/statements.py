@@ -142,6 +142,8 @@ PARAMS: dict[str, Any] = {
     "created_after": None,
     "created_before": None,
     "conversation": None,
+    "first": 1,
+    "messages_before": 3,
     "with_conversation": True,
     "said_at": datetime(2026, 1, 1, tzinfo=timezone.utc),
     "session_ids": ["s"],

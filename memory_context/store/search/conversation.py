@@ -113,18 +113,25 @@ async def _store_batch(database: Database, user_id: str, job: Mapping[str, Any],
     place = {"user_id": user_id, "session_id": job["session"], "agent_id": job["agent"]}
     place |= {"branch": job["branch"], "sequence": job["sequence"]}
     names = ("fetch_said_batch", "select_batch_items")
-    batches, kept = await database.read(user_id, *(Statement(_QUERIES[name], place) for name in names), kind="batch")
-    if batches:  # else deleted meanwhile
+    reading = [Statement(_QUERIES[name], place) for name in names]
+    while True:
+        batches, kept = await database.read(user_id, *reading, kind="batch")
+        if not batches:  # deleted meanwhile
+            return
+        read = {**place, "batch_sha256": batches[0]["batch_sha256"]}
         text = batches[0]["message_batch"]
-        rows = await asyncio.to_thread(_rows_of, text, {**job, **place}, kept, masks_credentials)
+        rows = await asyncio.to_thread(_rows_of, text, {**job, **read}, kept, masks_credentials)
         contents = {row["content_sha256"]: content for content, row in rows if content}
-        await database.write(
+        *_, now = await database.write(
             user_id,
-            Statement(_QUERIES["lock_live_session"], place),
-            *(Statement(_QUERIES["upsert_said_content"], contents[digest]) for digest in sorted(contents)),
-            *(Statement(_QUERIES["insert_said"], row) for _, row in rows),
+            Statement(_QUERIES["lock_live_session"], read),
+            *(Statement(_QUERIES["upsert_said_content"], {**read, **contents[digest]}) for digest in sorted(contents)),
+            *(Statement(_QUERIES["insert_said"], {**read, **row}) for _, row in rows),
+            Statement(_QUERIES["fetch_batch_sha256"], read),
             kind="batch",
         )
+        if not now or now[0]["batch_sha256"] == read["batch_sha256"]:  # else something in it was forgotten meanwhile
+            return
 
 
 def _rows_of(
@@ -139,7 +146,6 @@ def _rows_of(
             continue  # forgotten
         content, row = row_params(job["user_id"], _item_of(said, job, masks_credentials))
         row |= {"said_at": datetime.fromisoformat(said.said_at)}
-        content["session_id"] = job["session_id"]
         if offloaded is not None:
             names = ("content_sha256", "content_bytes", "summary", "token_count")
             row |= {name: offloaded[name] for name in names}

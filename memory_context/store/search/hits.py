@@ -5,6 +5,8 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -12,11 +14,11 @@ from memory_context.credentials import masked
 from memory_context.notebooks import html_table
 from memory_context.references import MemoryRef
 from memory_context.runtime import in_thread_if_large
-from memory_context.text import query_terms, query_words, telling_terms, terms_of
+from memory_context.text import query_terms, query_words, telling_terms, terms_of, unchangeable_words
 from memory_context.utf8 import to_utf8
 
 from ..criteria import MemoryCriteria
-from ..items import MemoryItem, ReadScope
+from ..items import CONVERSATION_TYPE, USER_TYPES, MemoryItem, ReadScope
 from .passages import Candidate, PassagePlace, QueryProfile, StoredPassage
 from .rank import BM25_K1, Ranked, inverse_frequency, rank
 
@@ -35,6 +37,13 @@ _ALIKE = 0.9
 """Jaccard index of terms from which passages are near-duplicates."""
 _MORE = 3
 """Factor of passages to read, so that enough remain without near-duplicates."""
+_LEAST_READ = 15
+"""Passages among which the newest of equal statements is looked for."""
+_STATEMENTS = (CONVERSATION_TYPE, *USER_TYPES)
+_EQUAL_SHARE = 0.5
+"""Share of their words, values left out, from which a speaker's statements that answer a query alike are equals."""
+_OWN = frozenset(terms_of("my our mein meine meinen meinem meiner unser unsere unseren unserem unserer"))
+"""Before a word of the query ("my database") they make such statements equals, whatever else these say."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,16 @@ class SearchHit:
     @property
     def ref(self) -> MemoryRef:
         return self.item.ref
+
+    @property
+    def is_conversation(self) -> bool:
+        """True for an archived message; `item.source` said it at `item.created_at`."""
+        return self.item.type == CONVERSATION_TYPE
+
+    @property
+    def session_title(self) -> str:
+        """Title of the item's session; "" if it has none."""
+        return self.item.session_title
 
     @property
     def passage(self) -> str:
@@ -141,8 +160,9 @@ async def search_items(
     middle = _middle(candidates)
     hits: dict[str, SearchHit] = {}
     seen: list[set[str]] = []
-    for start in range(0, len(choices), limit * _MORE):
-        chosen = choices[start : start + limit * _MORE]
+    page = max(limit * _MORE, _LEAST_READ)
+    for start in range(0, len(choices), page):
+        chosen = choices[start : start + page]
         places = [place for choice in chosen for place in choice.places if place[0] >= 0]
         passages = unindexed | await store.fetch_passages(user_id, places, criteria, scope=scope)
         for hit in await asyncio.to_thread(_hits, chosen, passages, seen, profile, middle):
@@ -173,7 +193,7 @@ def _hits(
 ) -> list[SearchHit]:
     """Skip choices whose best passage nearly repeats an earlier one."""
     hits: list[SearchHit] = []
-    for choice in choices:
+    for choice in _newest_first(choices, passages, profile):
         found = [passages[place] for place in choice.places if place in passages]
         if not found or choice.places[0] not in passages:
             continue
@@ -182,6 +202,51 @@ def _hits(
             seen.append(words)
             hits.append(_hit(choice.best, found, _is_relevant(choice.best, words, profile, middle)))
     return hits
+
+
+@dataclass(frozen=True)
+class _Statement:
+    """What one says: the speaker, the query's terms, those behind "my", words but values, and since when it holds."""
+
+    speaker: str
+    asked: frozenset[str]
+    own: frozenset[str]
+    words: frozenset[str]
+    since: tuple[bool, datetime]
+
+    def replaces(self, other: "_Statement") -> bool:
+        if not self.asked or (self.speaker, self.asked) != (other.speaker, other.asked) or self.since <= other.since:
+            return False
+        if self.own & other.own:
+            return True
+        return len(self.words & other.words) >= _EQUAL_SHARE * max(len(self.words), len(other.words))
+
+
+def _newest_first(
+    choices: Sequence[_Choice], passages: Mapping[PassagePlace, StoredPassage], profile: QueryProfile
+) -> list[_Choice]:
+    """Move a statement in front of an older or superseded one that answers the query alike; all else stays."""
+    ordered: list[tuple[_Choice, _Statement | None]] = []
+    for choice in choices:
+        one = _statement(passages.get(choice.places[0]), profile)
+        others = (at for at, (_, other) in enumerate(ordered) if one and other and one.replaces(other))
+        ordered.insert(next(others, len(ordered)), (choice, one))
+    return [choice for choice, _ in ordered]
+
+
+def _statement(passage: StoredPassage | None, profile: QueryProfile) -> _Statement | None:
+    if passage is None or passage.item.type not in _STATEMENTS:
+        return None
+    item, terms = passage.item, terms_of(passage.text)
+    asked = profile.frequencies.keys() & set(terms)
+    values = set(terms_of("\n".join(unchangeable_words(passage.text)))) - asked
+    return _Statement(
+        speaker=item.source if item.type == CONVERSATION_TYPE else "user",
+        asked=frozenset(asked),
+        own=frozenset(term for before, term in pairwise(terms) if before in _OWN and term in asked),
+        words=frozenset(query_terms(passage.text)) - values,
+        since=(item.superseded_by is None, item.valid_from or item.created_at),
+    )
 
 
 def _as_candidates(unindexed: Mapping[PassagePlace, StoredPassage], profile: QueryProfile) -> list[Candidate]:
