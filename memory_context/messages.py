@@ -268,9 +268,7 @@ class Pairing:
         matching = [slot for slot in self._open if slot[2].id == result.call_id]
         if not matching:
             return None
-        newest = max(position for position, _, _ in matching)
-        of_newest = [slot for slot in matching if slot[0] == newest]
-        slot = next((slot for slot in of_newest if slot[2].name == result.name), of_newest[0])
+        slot = max(matching, key=lambda slot: (slot[0], slot[2].name == result.name, -slot[1]))
         self._open.remove(slot)
         return slot[0], slot[1]
 

@@ -101,8 +101,8 @@ class Transcript:
         return None if caller is None else calls_of(self[caller[0]].message)[caller[1]]
 
     def calls_answered_by(self, entry: Entry) -> set[int]:
-        slots = ((entry.position, index) for index in range(len(results_of(entry.message))))
-        return {self.pairing.callers[slot][0] for slot in slots if slot in self.pairing.callers}
+        callers, count = self.pairing.callers, len(results_of(entry.message))
+        return {callers[entry.position, index][0] for index in range(count) if (entry.position, index) in callers}
 
     def deliver(self, message: LLMMessage, added_at: datetime | None = None) -> Entry:
         """Append a new message, and record redelivered ones."""

@@ -135,8 +135,10 @@ class Secrets:
 
     async def ready(self, seconds: float) -> bool:
         """Read the values if they are unknown or old; return whether they are known. Never raises."""
+        if not self.has_keys:
+            return True
         is_old = self._read_at is None or time.monotonic() - self._read_at > _REFRESH_SECONDS
-        if is_old and self.has_keys and not self._breaker.is_open:
+        if is_old and not self._breaker.is_open:
             try:
                 await self._reading.result(self._read, seconds)
                 outages_of(self._store).worked(_READING)
@@ -146,7 +148,7 @@ class Secrets:
                 outages_of(self._store).failed(
                     _READING, "secrets are not hidden yet: %s", str(error) or f"no answer in {seconds:g} s"
                 )
-        return self.is_ready or not self.has_keys
+        return self.is_ready
 
     async def hidden(self, data: Any) -> Any:
         """Return a text or JSON-native data with names in place of values, to be stored.
