@@ -29,12 +29,9 @@ WHERE user_id = %(user_id)s
     AND branch = %(branch)s;
 
 -- name: select_forgotten_keys :many
--- Which of some items were forgotten, or are gone.
-SELECT named.key FROM unnest(%(memory_keys)s::text[]) AS named (key)
-WHERE NOT EXISTS (
-    SELECT FROM memory_context.agent_memories
-    WHERE user_id = %(user_id)s AND memory_key = named.key AND is_active
-);
+-- Which of some items were forgotten.
+SELECT memory_key AS key FROM memory_context.agent_memories
+WHERE user_id = %(user_id)s AND memory_key = ANY(%(memory_keys)s::text[]) AND NOT is_active;
 
 -- name: select_batches :many
 -- An agent's transcript in a session: from the last batch that begins anew.
