@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .. import expansion, offload, vault, view
-from .user_memory import UserMemoryLoader
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -40,6 +39,7 @@ class Parts:
         models: LightModelGuards,
     ) -> None:
         from ..stats import UsageMeter
+        from .user_memory import UserMemoryLoader
 
         tag = view.session_tag(agent_memory.session_id)
         self.transcript, self.agent_memory = transcript, agent_memory

@@ -5,6 +5,7 @@ from .criteria import MemoryCriteria, MemoryOrder
 from .forget import ProgressCallback
 from .items import (
     CONVERSATION_TYPE,
+    RESERVED_METADATA,
     SECRET_TYPE,
     TRUSTED_ORIGINS,
     USER_TYPES,
@@ -40,7 +41,7 @@ from .search import (
     search_items,
 )
 from .secret_rows import KeyProvider, SealedSecret, SecretKey, SecretName, SecretRows
-from .statements import RESERVED_METADATA, select_statements, statements_from
+from .statements import select_statements, statements_from
 from .threads import (
     ElementContent,
     Feedback,

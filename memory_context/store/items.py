@@ -17,6 +17,7 @@ from memory_context.utf8 import ESCAPE, from_utf8, is_plain, to_utf8
 __all__ = [
     "CONVERSATION_JOB",
     "CONVERSATION_TYPE",
+    "RESERVED_METADATA",
     "SECRET_TYPE",
     "TRUSTED_ORIGINS",
     "USER_TYPES",
@@ -52,6 +53,9 @@ USER_TYPES = ("user_preference", "user_fact")
 """Types for statements of users about themselves."""
 
 SECRET_TYPE = "user_secret"
+
+RESERVED_METADATA = frozenset(("quote", "quoted_session", "quoted_at", "confirmed_by", "confirmed_at", "subject"))
+"""Metadata of user types that only the code path sets, never a caller."""
 
 CONVERSATION_JOB = "conversation"
 """Makes items of archived messages."""

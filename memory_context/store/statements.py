@@ -11,15 +11,22 @@ from typing import Any
 from psycopg.rows import DictRow
 
 from .database import Database
-from .items import USER_TYPES, MemoryItem, NewItem, ReadScope, content_of, item_from_row, row_params, scope_params
+from .items import (
+    RESERVED_METADATA,
+    USER_TYPES,
+    MemoryItem,
+    NewItem,
+    ReadScope,
+    content_of,
+    item_from_row,
+    row_params,
+    scope_params,
+)
 from .jobs import Jobs
 from .pool import Statement
 from .sql import load_queries
 
-__all__ = ["RESERVED_METADATA", "StatementStore", "select_statements", "statements_from", "without_claims"]
-
-RESERVED_METADATA = frozenset(("quote", "quoted_session", "quoted_at", "confirmed_by", "confirmed_at", "subject"))
-"""Metadata of user types that only the code path sets, never a caller."""
+__all__ = ["StatementStore", "select_statements", "statements_from", "without_claims"]
 
 _WORD = re.compile(r"\w+")
 _BETWEEN = r"[\W_]+"
