@@ -64,7 +64,8 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Two workers more than there are cores: tests wait for servers, browsers and limits two fifths of their time."""
-    return (os.cpu_count() or 1) + 2
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores + 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
