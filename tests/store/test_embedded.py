@@ -13,7 +13,8 @@ import psutil
 import psycopg
 import pytest
 
-from memory_context import MemoryContext, errors
+from memory_context import ContextPolicy, MemoryContext, errors
+from memory_context.policy import ArchivePolicy
 from memory_context.store import MemoryStore, NewItem, embedded, keeper
 from memory_context.store.location import Location
 from tests.conftest import StartPython
@@ -155,9 +156,10 @@ async def test_program_that_ends_while_its_folder_is_set_up_loses_nothing(
     _, errors = (part.decode() for part in await process.communicate())
     assert (process.returncode, "destroyed" in errors, "without everything" in errors) == (0, False, False), errors
     async with MemoryStore() as store:
-        context = MemoryContext("alice", "coder", "s", store)
-        assert [message.content for message in await context.get_messages()] == ["owls " * 1000]
-        assert len(await store.select_keys("alice")) == 1
+        patient = ContextPolicy(archive=ArchivePolicy(resume_timeout_seconds=LONGEST_SECONDS))
+        context = MemoryContext("alice", "coder", "s", store, policy=patient)
+        assert [message.content for message in await context.get_messages()] == ["owls " * 1000], errors
+        assert sum(key.startswith("user_") for key in await store.select_keys("alice")) == 1
         await context.close()
 
 
