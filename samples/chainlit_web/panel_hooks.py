@@ -15,7 +15,7 @@ from memory_context import MemoryContextError
 
 from .chats import Said
 from .failures import without_unanswered
-from .panels import forget, item_panel, stored_panel, view_panel
+from .panels import forget, item_panel, notes_panel, save_notes, stored_panel, view_panel
 from .plans import EXAMPLES, Plan
 from .service import chats, current_plan, current_thread, current_user, is_operator, keep_plan, store
 from .ui_hook import ComponentError, check_component, read_component
@@ -26,6 +26,7 @@ NAMED_BY_ACTION = "is_named_by_action"
 """Noted in a session whose thread Chainlit named after an action, as it does if there was no message before."""
 
 _PANEL = "Memory"
+_NOTES_CHARACTERS = 100_000  # what is longer than notes may be is refused with a reason
 _OPERATORS_ONLY = "Only operators may change who answers: loading an agent runs its code."
 
 
@@ -50,6 +51,8 @@ async def look(asked: Any) -> None:
         )
     elif asked.get("show") == "view":
         shown = await view_panel(chat.contexts if chat else {})
+    elif asked.get("show") == "notes":
+        shown = await _notes()
     elif asked.get("show") == "agent":
         shown = _agent_panel()
     elif asked.get("show") == "stored":
@@ -62,6 +65,12 @@ async def look(asked: Any) -> None:
 async def _stored(asked: Mapping[str, Any]) -> dict[str, Any]:
     scope = "all" if asked.get("scope") == "all" else "chat"
     return await stored_panel(store, current_user(), current_thread(), scope, str(asked.get("query") or "")[:500])
+
+
+async def _notes() -> dict[str, Any]:
+    chat = chats.peek(current_user(), current_thread())
+    agents = [context.agent_id for context in chat.contexts.values()] if chat else []
+    return await notes_panel(store, current_user(), agents)
 
 
 async def _show(shown: Mapping[str, Any]) -> None:
@@ -89,6 +98,20 @@ async def forget_item(action: cl.Action) -> dict[str, Any]:
     )
     await _show({**await _stored(action.payload), "note": note})
     return {"forgotten": forgotten}
+
+
+@cl.action_callback("Save notes")
+async def save_edited_notes(action: cl.Action) -> dict[str, Any]:
+    """Replace an agent's long-term notes about the user whose session this is."""
+    _note_action()
+    asked = action.payload
+    agent_id, version = str(asked.get("agent"))[:128], asked.get("version")
+    text = str(asked.get("text") or "")[:_NOTES_CHARACTERS]
+    problem = await save_notes(store, current_user(), agent_id, text, version if isinstance(version, int) else -1)
+    if problem:
+        return {"error": problem}
+    await _show({**await _notes(), "note": "Saved."})
+    return {}
 
 
 # --- the agent builder

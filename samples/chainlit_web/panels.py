@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from memory_context import AgentMemory, MemoryContext, MemoryCriteria, MemoryItem, MemoryStore, MemoryTransform
-from memory_context.errors import ItemNotFoundError, MemoryContextError
+from memory_context.errors import ConflictError, ItemNotFoundError, MemoryContextError
 
 from .references import titled
 
-__all__ = ["Scope", "forget", "item_panel", "stored_panel", "view_panel"]
+__all__ = ["Scope", "forget", "item_panel", "notes_panel", "save_notes", "stored_panel", "view_panel"]
 
 Scope = Literal["chat", "all"]
 
@@ -93,6 +93,31 @@ async def forget(memory_store: MemoryStore, user_id: str, key: str) -> int:
         StoreError: The store refused or cannot be reached now.
     """
     return len(await memory_store.user_stats.forget(user_id, [key]))
+
+
+async def notes_panel(memory_store: MemoryStore, user_id: str, agents: Iterable[str]) -> dict[str, Any]:
+    """Return the long-term notes of these agents, and of all others that have some about the user."""
+    shown: dict[str, Any] = {"tab": "notes", "notes": [], "error": ""}
+    try:
+        others = [one.agent_id for one in await memory_store.notes.agents(user_id)]
+        for agent_id in dict.fromkeys([*agents, *others]):
+            notes = await AgentMemory(memory_store, user_id, agent_id).notes.fetch()
+            shown["notes"].append({"agent": agent_id, "text": notes.text, "version": notes.version})
+    except MemoryContextError as error:
+        shown["error"] = f"The notes cannot be read now: {error}"
+    return shown
+
+
+async def save_notes(memory_store: MemoryStore, user_id: str, agent_id: str, text: str, version: int) -> str:
+    """Replace the notes of an agent if nobody changed them since; return "" or a sentence that says why not."""
+    try:
+        notes = AgentMemory(memory_store, user_id, agent_id).notes
+        await notes.overwrite(text, expected_version=version)
+    except ConflictError:
+        return "The agent changed its notes meanwhile: copy what you wrote, open the notes again and add it."
+    except (MemoryContextError, ValueError) as error:
+        return f"Not saved: {error}."
+    return ""
 
 
 async def view_panel(contexts: Mapping[str, MemoryContext]) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from playwright.async_api import expect
 
+from memory_context import AgentMemory, MemoryStore
+
 from ..model_service import model_service
 from .conftest import ChainlitServer, Person
 
@@ -179,3 +181,28 @@ async def test_people_see_nothing_of_each_other_and_only_operators_change_who_an
         await expect(meter).to_contain_text("In 4 turns")
         await expect(meter).to_contain_text(re.compile(r"Light model, in none of these figures: \d+ calls? \("))
         await chainlit_server.stop()
+
+
+async def test_notes_are_read_and_edited_in_the_panel(
+    come: Come, chainlit_server: ChainlitServer, chainlit_database_url: str
+) -> None:
+    """Those that the agent writes; what it changed meanwhile is never overwritten."""
+    ada = await come()
+    page = ada.page
+    await ada.log_in("ada", "ada")
+    await ada.say("Hello.", 1)
+    await ada.show("notes")
+    field = page.locator(".mc-notes").first
+    await expect(field).to_have_value("")
+    agent = str(await field.get_attribute("id")).removeprefix("mc-notes-")
+    await field.fill("# Work\nOrders is at db1.")
+    await page.get_by_role("button", name="Save", exact=True).first.click()
+    await expect(page.get_by_text("Saved.")).to_be_visible()
+    async with MemoryStore(chainlit_database_url) as store:
+        notes = AgentMemory(store, "ada", agent).notes
+        assert await notes.read() == "# Work\nOrders is at db1."
+        await notes.append("# Home")
+        await field.fill("lost")
+        await page.get_by_role("button", name="Save", exact=True).first.click()
+        await expect(page.get_by_text("The agent changed its notes meanwhile")).to_be_visible()
+        assert await notes.read() == "# Work\nOrders is at db1.\n\n# Home"

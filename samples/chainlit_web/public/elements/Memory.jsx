@@ -14,6 +14,7 @@ function Tabs({ tab }) {
   // on wide screens the links of the header are these tabs
   const tabs = [
     ['stored', 'Stored'],
+    ['notes', 'Notes'],
     ['view', 'What the model saw'],
     ['agent', 'Agent']
   ];
@@ -394,8 +395,60 @@ function Agent() {
   );
 }
 
+function Notes() {
+  const notes = props.notes || [];
+  return (
+    <>
+      <p className="mc-quiet">
+        What each agent keeps about you for all chats. It writes here itself; you may change or delete anything.
+      </p>
+      {props.note ? (
+        <p className="mc-quiet" role="status">
+          {props.note}
+        </p>
+      ) : null}
+      {!notes.length && !props.error ? <p className="mc-empty">No agent has notes yet. Ask one to note something.</p> : null}
+      {notes.map((one) => (
+        <AgentNotes key={`${one.agent} ${one.version}`} {...one} />
+      ))}
+    </>
+  );
+}
+
+function AgentNotes({ agent, text, version }) {
+  const [edited, setEdited] = useState(text);
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState('');
+  const save = async () => {
+    setBusy(true);
+    const { response } = await callAction({ name: 'Save notes', payload: { agent, text: edited, version } });
+    setBusy(false);
+    setProblem(response?.error || '');
+  };
+  return (
+    <>
+      <label htmlFor={`mc-notes-${agent}`}>
+        <b>{agent}</b>
+      </label>
+      <textarea
+        id={`mc-notes-${agent}`}
+        className="mc-json mc-notes"
+        value={edited}
+        placeholder="No notes yet"
+        onChange={(event) => setEdited(event.target.value)}
+      />
+      {problem ? <p className="mc-problem">{problem}</p> : null}
+      <div className="mc-actions">
+        <button type="button" className="mc-button" disabled={busy || edited === text} onClick={save}>
+          Save
+        </button>
+      </div>
+    </>
+  );
+}
+
 export default function Memory() {
-  const Shown = { stored: Stored, item: Item, view: View, agent: Agent }[props.tab] || Stored;
+  const Shown = { stored: Stored, item: Item, notes: Notes, view: View, agent: Agent }[props.tab] || Stored;
   return (
     <div className="mc-panel" data-asked={props.asked}>
       <Tabs tab={props.tab} />
