@@ -16,7 +16,7 @@ from ..tokens import cut_to_tokens, default_token_counter
 from .rules import Statement
 from .session_texts import UserText
 
-__all__ = ["LearnedAnswer", "ask", "checked"]
+__all__ = ["LearnedAnswer", "LearnedStatement", "ask", "checked"]
 
 _INSTRUCTIONS = """\
 You note lasting facts and preferences that users state about themselves, their work and how they want to be helped. \
@@ -34,10 +34,29 @@ _KNOWN_SHARE = 0.3
 _LEAST_WORDS = 2
 
 
-def _objects(value: Any) -> list[dict[str, Any]]:
-    """Read a mixed list."""
+class LearnedStatement(BaseModel):
+    """A statement of the light model; `message` counts from 1."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    message: int
+    quote: str
+    statement: str
+    type: str
+    supersedes: str
+
+
+def _usable(value: Any) -> list[dict[str, Any]]:
+    """Read a mixed list; a missing or odd field is empty."""
     found = cast(list[object], value) if isinstance(value, list) else []
-    return [cast(dict[str, Any], one) for one in found[:_STATEMENTS_LIMIT] if isinstance(one, dict)]
+    usable: list[dict[str, Any]] = []
+    for one in found[:_STATEMENTS_LIMIT]:
+        if isinstance(one, dict):
+            given = cast(dict[str, Any], one)
+            texts = {name: str(given.get(name) or "") for name in ("quote", "statement", "type", "supersedes")}
+            number = given.get("message")
+            usable.append({**texts, "message": number if isinstance(number, int) else 0})
+    return usable
 
 
 class LearnedAnswer(BaseModel):
@@ -45,7 +64,7 @@ class LearnedAnswer(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    statements: Annotated[list[dict[str, Any]], BeforeValidator(_objects)]
+    statements: Annotated[list[LearnedStatement], BeforeValidator(_usable)]
 
 
 async def ask(
@@ -72,8 +91,8 @@ def checked(answer: LearnedAnswer, said: Sequence[UserText], known: set[str]) ->
     A statement with a number, name or negation that the quote lacks is replaced by the quote.
     """
     for one in answer.statements:
-        number, quote, text = one.get("message"), _line(one.get("quote")), _line(one.get("statement"))
-        if not isinstance(number, int) or not 1 <= number <= len(said) or len(quote.split()) < _LEAST_WORDS:
+        number, quote, text = one.message, _line(one.quote), _line(one.statement)
+        if not 1 <= number <= len(said) or len(quote.split()) < _LEAST_WORDS:
             continue
         place = next((found for passage in said[number - 1].passages if (found := _found(quote, passage))), "")
         if not place or place.endswith("?"):
@@ -81,8 +100,8 @@ def checked(answer: LearnedAnswer, said: Sequence[UserText], known: set[str]) ->
         if not text or len(text) > STATEMENT_LIMIT_CHARACTERS or not is_supported(text, [quote]):
             text = quote
         if len(text) <= STATEMENT_LIMIT_CHARACTERS:
-            kind: StatementType = "user_preference" if one.get("type") == "user_preference" else "user_fact"
-            supersedes = (one["supersedes"],) if one.get("supersedes") in known else ()
+            kind: StatementType = "user_preference" if one.type == "user_preference" else "user_fact"
+            supersedes = (one.supersedes,) if one.supersedes in known else ()
             yield said[number - 1], Statement(text, quote, kind, supersedes)
 
 
@@ -93,8 +112,8 @@ def _found(quote: str, passage: str) -> str:
     return found[0] if found else ""
 
 
-def _line(value: object) -> str:
-    return " ".join(value.split()) if isinstance(value, str) else ""
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _fenced(text: str) -> str:

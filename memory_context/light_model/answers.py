@@ -1,5 +1,6 @@
 """The response format and the parser of light model answers."""
 
+from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
@@ -18,16 +19,23 @@ _THOUGHT_END = "</think>"
 
 
 def response_format(answer_type: type[BaseModel]) -> dict[str, Any]:
-    """Return OpenAI's `response_format` for a flat answer type.
+    """Return OpenAI's `response_format` for an answer type, whose lists may hold other models.
 
     AutoGen's client, given the type, would parse the answer and raise at the token limit.
     """
+    schema = answer_type.model_json_schema()
+    strict = _strict(schema)
+    if others := schema.get("$defs"):
+        strict["$defs"] = {name: _strict(one) for name, one in others.items()}
+    return {"type": "json_schema", "json_schema": {"name": answer_type.__name__, "schema": strict, "strict": True}}
+
+
+def _strict(schema: Mapping[str, Any]) -> dict[str, Any]:
     fields = {
         name: {key: value for key, value in one.items() if key not in ("default", "title")}
-        for name, one in answer_type.model_json_schema()["properties"].items()
+        for name, one in schema["properties"].items()
     }
-    strict = {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
-    return {"type": "json_schema", "json_schema": {"name": answer_type.__name__, "schema": strict, "strict": True}}
+    return {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
 
 
 def content_at_limit(error: BaseException) -> str | None:
