@@ -27,7 +27,8 @@ from benchmarks.retrieval import DEPTH, Answer, Query, Scope, ndcg_at, read_scop
 from benchmarks.scratch import scratch_store
 from benchmarks.tables import print_table
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryCriteria, MemoryStore
-from memory_context.policy import ExpansionPolicy, RecallPolicy
+from memory_context.expansion import render_retrieved
+from memory_context.policy import ExpansionPolicy, LearningPolicy, RecallPolicy
 from memory_context.transcript import transcript as transcripts
 
 __all__ = ["Conversations", "main", "measure_conversations", "newest_first"]
@@ -93,9 +94,13 @@ async def say(context: MemoryContext, text: str, source: str, at: datetime) -> N
 
 
 def context_of(store: MemoryStore, user_id: str, session_id: str, sources: Sequence[str] = ("user",)) -> MemoryContext:
-    """Return a context that only listens."""
-    quiet = {"expansion": ExpansionPolicy(enabled=False), "recall": RecallPolicy(enabled=False)}
-    policy = ContextPolicy(user_sources=tuple(sources), **quiet)
+    """Return a context that only listens, and learns nothing: what is found was said."""
+    policy = ContextPolicy(
+        user_sources=tuple(sources),
+        expansion=ExpansionPolicy(enabled=False),
+        recall=RecallPolicy(enabled=False),
+        learning=LearningPolicy(enabled=False),
+    )
     return MemoryContext(user_id, "agent", session_id, store, policy=policy)
 
 
@@ -129,12 +134,9 @@ async def archive_scope(
 async def recalled_text(store: MemoryStore, user_id: str, query: str) -> str:
     """Return what a new session of the user recalls."""
     context = MemoryContext(user_id, "agent", None, store, policy=ContextPolicy(recall=_RECALL))
-    expander = context._parts.expander
-    fetcher = expander._fetcher
+    fetcher = context._parts.expander._fetcher
     fetcher.deadline = time.monotonic() + 60
     found = await fetcher.recall(query, set(), [])
-    from memory_context.expansion import render_retrieved
-
     text, _ = render_retrieved([one.retrieved for one in found], query, _RECALL.limit_tokens, context.token_counter)
     return text
 

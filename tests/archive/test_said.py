@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from datetime import datetime, timedelta, timezone
+from random import Random
 
 import pytest
 from autogen_core import FunctionCall
@@ -311,3 +312,33 @@ async def test_a_file_without_messages_has_them_made_again(store: MemoryStore):
     assert [item.ref.description for item in await said(store, "bob")] == [
         "My database is Orders.", "On My database is Orders..",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_every_message_is_found_until_its_session_is_deleted(store: MemoryStore, seed: int):
+    """Over sessions of several agents that are continued, archived in between, and deleted in any order."""
+    random = Random(seed)
+    contexts = [context_of(store, f"s{number}", agent_id=f"agent{number % 2}") for number in range(4)]
+    messages: dict[str, list[tuple[str, str]]] = {context.session_id: [] for context in contexts}
+    for number in range(24):
+        context = random.choice(contexts)
+        mark, sender = f"marker{seed}x{number:02}", random.choice(["user", context.agent_id])
+        if sender == "user":
+            await context.add_message(UserMessage(content=f"I keep {mark} in the shed.", source=sender))
+        else:
+            await context.get_messages()
+            await context.add_message(AssistantMessage(content=f"So {mark} it is.", source=sender))
+        messages[context.session_id].append((mark, sender))
+        if random.random() < 0.2:
+            await context.archive()
+    await archived(*contexts)
+    gone: set[str] = set()
+    for session in random.sample(sorted(messages), 3):
+        for of_session, marks in messages.items():
+            for mark, sender in marks:
+                hits = [hit for hit in await found(store, mark) if mark in hit.passage]
+                assert [(hit.item.session_id, hit.item.source) for hit in hits] == (
+                    [] if of_session in gone else [(of_session, sender)]
+                )
+        await store.conversations.delete_session("alice", session)
+        gone.add(session)
