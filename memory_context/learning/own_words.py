@@ -57,8 +57,9 @@ _QUOTED = re.compile(
     r"\"[^\"\n]*\"?|“[^”\n]*”?|„[^“”\n]*[“”]?|«[^»\n]*»?|`[^`\n]*`|(?<!\w)'[^'\n]*'(?!\w)|‘[^’\n]*’(?!\w)"
 )
 _ABBREVIATIONS = re.compile(
-    r"(?:\b(?:e\.g|i\.e|z\.B|bzw|etc|vs|approx|ca|Nr|No|Dr|Mr|Mrs|Ms|Prof|St|Sr|usw|d\.h|\d))\.$", re.I
+    r"(?:\b(?:e\.g|i\.e|z\.B|bzw|etc|vs|approx|ca|Nr|Dr|Mr|Mrs|Ms|Prof|St|Sr|usw|d\.h))\.$", re.I
 )
+_DATE = re.compile(r"\D{0,2}\d{1,2}\. (?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)", re.IGNORECASE)
 _END = re.compile(r"[.!?…]+[\"')\]]*(?=\s|$)|[;\n]")
 
 
@@ -79,7 +80,8 @@ def sentences(passage: str) -> Iterator[str]:
     """Yield the sentences of a passage, each verbatim."""
     start = 0
     for found in _END.finditer(passage):
-        if not _ABBREVIATIONS.search(passage[max(start, found.start() - 8) : found.end()]):
+        is_cut = _ABBREVIATIONS.search(passage, max(start, found.start() - 8), found.end())
+        if not is_cut and not _DATE.match(passage, max(start, found.start() - 3)):
             yield from _stripped(passage[start : found.end()])
             start = found.end()
     yield from _stripped(passage[start:])
