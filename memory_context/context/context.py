@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from autogen_core import Component
 from autogen_core.model_context import ChatCompletionContext
-from autogen_core.models import ChatCompletionClient, LLMMessage
+from autogen_core.models import ChatCompletionClient, FunctionExecutionResultMessage, LLMMessage
 from typing_extensions import Self
 
 from .. import archive, compaction, expansion, learning, light_model, memory, offload, store, transcript, view
@@ -134,7 +134,8 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
             await self._parts.user_memory.arrive()
             await self._parts.chooser.choose_facts()
             await self._measure()  # other tasks may have added messages
-            self._parts.budget.plan(self._parts.transcript, self._parts.chooser.is_held)
+            if not isinstance(message, FunctionExecutionResultMessage):  # which answers nothing: the next view plans
+                self._parts.budget.plan(self._parts.transcript, self._parts.chooser.is_held)
             await self._parts.keep_masked()
             self._parts.expander.start()
 
