@@ -103,7 +103,9 @@ class LongTermNotes:
             if text == notes.text:
                 self._known = known
                 return notes
-            is_written, notes = await self._store.write(self._user_id, self.agent_id, text, operation, notes.version)
+            is_written, notes = await self._store.write(
+                self._user_id, self.agent_id, text, operation, notes.version, text_before=notes.text
+            )
             if is_written:
                 self._known = known
                 return notes
