@@ -12,6 +12,7 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 from memory_context import MemoryStore
 from memory_context.archive.titles import TITLE_INSTRUCTIONS
 from memory_context.compaction import INSTRUCTIONS
+from memory_context.learning.prompt import LEARNING_INSTRUCTIONS
 
 STRUCTURED = ModelInfo(vision=False, function_calling=True, json_output=True, family="unknown", structured_output=True)
 
@@ -43,6 +44,7 @@ class Light(ReplayChatCompletionClient):
         summary_release: Cleared, it does not answer that until it is set.
         title: What it answers when it is to name the session, which counts apart too.
         title_prompts: What it was to name, as one text each.
+        learned: What it answers when it is to learn of the user, which counts apart as well.
     """
 
     def __init__(self, answer: Answer = '{"expand": []}', model_info: ModelInfo = STRUCTURED) -> None:
@@ -61,6 +63,8 @@ class Light(ReplayChatCompletionClient):
         self.summary_release.set()
         self.title: Answer = '{"title": "Named by the model"}'
         self.title_prompts: list[str] = []
+        self.learned: Answer = '{"statements": []}'
+        self.learning_prompts: list[str] = []
 
     async def create(
         self,
@@ -74,6 +78,9 @@ class Light(ReplayChatCompletionClient):
         if messages[0].content == TITLE_INSTRUCTIONS:
             self.title_prompts.append(str(messages[1].content))
             return self._result(self.title, self.title_prompts)
+        if messages[0].content == LEARNING_INSTRUCTIONS:
+            self.learning_prompts.append(str(messages[1].content))
+            return self._result(self.learned, self.learning_prompts)
         is_summary = messages[0].content == INSTRUCTIONS
         prompts, wanted = (self.summary_prompts, self.summary) if is_summary else (self.prompts, self.answer)
         prompts.append("\n".join(str(message.content) for message in messages))
