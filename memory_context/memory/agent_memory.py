@@ -48,6 +48,9 @@ from .statements import UserStatements
 
 __all__ = ["AgentMemory"]
 
+_SECRETS_SECONDS = 1.0
+"""A search waits so long for the values that its query must not name."""
+
 
 class AgentMemory(ConversationReader, UserStatements):
     """Items that one agent stores and reads.
@@ -264,8 +267,8 @@ class AgentMemory(ConversationReader, UserStatements):
         """
         if limit < 1:
             raise ValueError(f"limit={limit!r} must be at least 1")
-        if await self._secrets.ready(self.memory_store.limits.call_seconds):
-            query = self._secrets.filter.hide(query)
+        await self._secrets.ready(_SECRETS_SECONDS)
+        query = self._secrets.filter.hide(query)
         found = search_items(self.memory_store, self.user_id, query, limit, criteria or MemoryCriteria(), self.scope)
         hits = await within(self.memory_store.limits.call_seconds, found)
         self.trail.note_read("searched", [hit.item.key for hit in hits], reader, repr(query))

@@ -165,3 +165,28 @@ async def test_masks_wait_for_the_store(store: MemoryStore, key: str, monkeypatc
     monkeypatch.setattr(context.agent_memory.secrets._breaker, "retry_at", 0.0)
     await context.add_message(UserMessage(content="go on", source="user"))
     assert await context.agent_memory.secrets.value_of(name) == PASSWORD
+
+
+@pytest.mark.parametrize("mode", ["after_use", "always", "never"])
+async def test_only_messages_that_were_fresh_change(store: MemoryStore, key: str, mode: str) -> None:
+    """Over results in parallel, answers and users in between: what was answered before a view has the same bytes in the
+    next one, and no answered result shows a credential.
+    """
+    context = context_of(store, mode, compaction=CompactionPolicy(enabled=False), token_budget=None)
+    before: list[str] = []
+    answered = 0
+    for number in range(6):
+        calls = [FunctionCall(f"{number}-{one}", "{}", "read_file") for one in range(3)]
+        await context.add_message(AssistantMessage(content=calls, source="coder"))
+        results = [
+            FunctionExecutionResult(content=text, name="read_file", call_id=call.id, is_error=False)
+            for call, text in zip(calls, (f"{number}\n{ENV}", "nothing", f"{number}\n{LARGE}"), strict=True)
+        ]
+        await context.add_message(FunctionExecutionResultMessage(content=results))
+        if number % 2:
+            await context.add_message(UserMessage(content=f"and {number}", source="user"))
+        view = [str(message) for message in await context.get_messages()]
+        assert view[:answered] == before[:answered]
+        before, answered = view, context.transcript.state.consumed
+        assert (PASSWORD in str(view[:answered])) == (mode == "never" and answered > 0)
+    assert answered > 8
