@@ -4,13 +4,11 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from functools import cached_property
 from typing import Any, get_args
 
 from ..credentials import masked
 from ..errors import ConflictError, ItemNotFoundError
 from ..identifiers import checked_identifier
-from ..notes import LongTermNotes
 from ..references import KEY_PATTERN, MemoryRef, ToolAnswer, one_line
 from ..runtime import in_thread_if_large
 from ..store import (
@@ -28,7 +26,7 @@ from ..store import (
 from ..tokens import TokenCounter, count_off_loop, default_token_counter
 from ..transforms import FULL, MemoryTransform, cut
 from ..utf8 import to_utf8
-from ..vault import SecretFilter, Secrets, secrets_of
+from ..vault import secrets_of
 from .audit import AuditEvent, AuditTrail
 from .conversation import ConversationReader
 from .items import (
@@ -42,7 +40,7 @@ from .items import (
     is_too_large,
     placed,
 )
-from .secret_traces import SecretTraces, erase_traces, find_traces
+from .secret_traces import MemoryWithSecrets
 from .sharing import MemorySnapshot, Sharing, refusal
 from .statements import UserStatements
 
@@ -52,7 +50,7 @@ _SECRETS_SECONDS = 1.0
 """A search waits so long for the values that its query must not name."""
 
 
-class AgentMemory(ConversationReader, UserStatements):
+class AgentMemory(ConversationReader, UserStatements, MemoryWithSecrets):
     """Items that one agent stores and reads.
 
     Methods raise `StoreUnavailableError` if the database is unreachable.
@@ -96,16 +94,6 @@ class AgentMemory(ConversationReader, UserStatements):
         self._counter = token_counter or default_token_counter()
         self._masks_credentials = mask_credentials
         self._secrets = secrets_of(memory_store, user_id)
-
-    @property
-    def secrets(self) -> Secrets:
-        """The user's secrets: `await agent_memory.secrets.set("API_TOKEN", value)`; values are never read back."""
-        return self._secrets
-
-    @cached_property
-    def notes(self) -> LongTermNotes:
-        """The long-term notes of this agent about the user, the same in all sessions; other agents have their own."""
-        return LongTermNotes(self.memory_store, self.user_id, self.agent_id)
 
     async def store(
         self,
@@ -273,27 +261,6 @@ class AgentMemory(ConversationReader, UserStatements):
         hits = await within(self.memory_store.limits.call_seconds, found)
         self.trail.note_read("searched", [hit.item.key for hit in hits], reader, repr(query))
         return hits
-
-    async def find_traces(self, name: str) -> SecretTraces:
-        """Return where a secret's value stands in clear, in what was stored before; reads everything of the user.
-
-        Raises:
-            SecretError: There is no such secret, or no key for it.
-        """
-        value = await self._secrets.value_of(name)
-        return (await find_traces(self, await asyncio.to_thread(SecretFilter, {name: value})))[0]
-
-    async def erase_traces(self, name: str) -> SecretTraces:
-        """Erase a secret's value from what was stored before, of all agents and sessions; return what is left of it.
-
-        Archives, chats and running contexts are rewritten. Items are stored again without it, under new keys;
-        statements of the user are forgotten.
-
-        Raises:
-            SecretError: There is no such secret, or no key for it.
-        """
-        value = await self._secrets.value_of(name)
-        return await erase_traces(self, await asyncio.to_thread(SecretFilter, {name: value}))
 
     async def share(self, key: str, agent_id: str) -> None:
         """Let another agent of the user read one own item, whatever `sharing` says.

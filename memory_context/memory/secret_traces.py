@@ -1,5 +1,6 @@
 """Values of secrets in what was stored before they were secrets: found by reading everything, and erased."""
 
+import asyncio
 import base64
 import json
 from collections import Counter
@@ -9,15 +10,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import SecretError
 from ..runtime import in_thread_if_large
-from ..store import SECRET_TYPE, USER_TYPES, MemoryCriteria, MemoryItem, NewItem, Traces
+from ..store import SECRET_TYPE, USER_TYPES, MemoryCriteria, MemoryItem, MemoryStore, NewItem, Traces
 from ..utf8 import from_utf8, unescape, unescape_json
-from ..vault import SecretFilter
+from ..vault import SecretFilter, Secrets
 
 if TYPE_CHECKING:
     from .agent_memory import AgentMemory
 
 __all__ = [
     "ClearSecrets",
+    "MemoryWithSecrets",
     "SecretTraces",
     "adopt_clear_secrets",
     "clear_secrets_in",
@@ -54,6 +56,41 @@ class ClearSecrets:
 
     encrypted: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+
+
+class MemoryWithSecrets:
+    """The methods of `AgentMemory` for secrets, which are the user's, whatever agent asks."""
+
+    memory_store: MemoryStore
+    user_id: str
+    _secrets: Secrets
+
+    @property
+    def secrets(self) -> Secrets:
+        """The user's secrets: `await agent_memory.secrets.set("API_TOKEN", value)`; values are never read back."""
+        return self._secrets
+
+    async def find_traces(self, name: str) -> SecretTraces:
+        """Return where a secret's value stands in clear, in what was stored before; reads everything of the user.
+
+        Raises:
+            SecretError: There is no such secret, or no key for it.
+        """
+        return (await find_traces(cast("AgentMemory", self), await self._filter_of(name)))[0]
+
+    async def erase_traces(self, name: str) -> SecretTraces:
+        """Erase a secret's value from what was stored before, of all agents and sessions; return what is left of it.
+
+        Archives, chats and running contexts are rewritten. Items are stored again without it, under new keys;
+        statements of the user are forgotten.
+
+        Raises:
+            SecretError: There is no such secret, or no key for it.
+        """
+        return await erase_traces(cast("AgentMemory", self), await self._filter_of(name))
+
+    async def _filter_of(self, name: str) -> SecretFilter:
+        return await asyncio.to_thread(SecretFilter, {name: await self._secrets.value_of(name)})
 
 
 async def find_traces(memory: "AgentMemory", values: SecretFilter) -> tuple[SecretTraces, set[str]]:
