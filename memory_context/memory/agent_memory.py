@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import cached_property
 from typing import Any, get_args
 
 from ..credentials import masked
 from ..errors import ConflictError, ItemNotFoundError
 from ..identifiers import checked_identifier
+from ..notes import LongTermNotes
 from ..references import KEY_PATTERN, MemoryRef, ToolAnswer, one_line
 from ..runtime import in_thread_if_large
 from ..store import (
@@ -94,6 +96,11 @@ class AgentMemory(ConversationReader, UserStatements, MemoryWithSecrets):
         self._counter = token_counter or default_token_counter()
         self._masks_credentials = mask_credentials
         self._secrets = secrets_of(memory_store, user_id)
+
+    @cached_property
+    def notes(self) -> LongTermNotes:
+        """The long-term notes of this agent about the user, the same in all sessions; other agents have their own."""
+        return LongTermNotes(self.memory_store, self.user_id, self.agent_id)
 
     async def store(
         self,
