@@ -83,11 +83,13 @@ class ExpansionAnswer:
         expansions: Most certain first.
         is_ambiguous: Memories are searched.
         search_query: "" for no search.
+        asks_for_said: It asks for words or conclusions of earlier conversations.
     """
 
     expansions: tuple[Expansion, ...] = ()
     is_ambiguous: bool = False
     search_query: str = ""
+    asks_for_said: bool = False
     decided_by: Literal["rules", "model"] = "rules"
     why: str = ""
 

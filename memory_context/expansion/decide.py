@@ -9,7 +9,7 @@ from ..references import shorten
 from ..tokens import TokenCounter
 from .ambiguity import VisibleContext, asks_something, find_missing
 from .candidates import Expansion, ExpansionAnswer, ExpansionRequest, head_and_tail, named_keys, without_keys
-from .lexicon import FUNCTION_WORDS, SHORT_FOR
+from .lexicon import FUNCTION_WORDS, SAID, SHORT_FOR, WHEN
 from .match import match_references
 from .prompt import ExpansionPrompt, LightAnswer
 
@@ -32,12 +32,15 @@ def decide_by_rules(asked: ExpansionRequest) -> ExpansionAnswer:
     matched = match_references(without_keys(request, named), others, asked.visible_texts, last_answer)
     context = VisibleContext(last_answer, asked.references, asked.visible_texts)
     missing = find_missing(request, context, has_named=bool(named))
-    words = [word for word in _WORD.findall(request) if word.casefold() not in FUNCTION_WORDS] if missing else []
+    asks_for_said = SAID.search(request) is not None
+    topic, left_out = (SAID.sub(" ", request), FUNCTION_WORDS | WHEN) if asks_for_said else (request, FUNCTION_WORDS)
+    words = [word for word in _WORD.findall(topic) if word.casefold() not in left_out] if missing else []
     words += [SHORT_FOR[word.casefold()] for word in words if word.casefold() in SHORT_FOR]
     return ExpansionAnswer(
         expansions=(*(Expansion(key, "named", "named by the user") for key in named), *matched),
         is_ambiguous=bool(missing),
         search_query=" ".join(dict.fromkeys(words))[:_QUERY_LIMIT_CHARACTERS].strip(),
+        asks_for_said=asks_for_said,
         why=missing or "nothing is missing",
     )
 
@@ -91,6 +94,7 @@ def _merge(asked: ExpansionRequest, by_rules: ExpansionAnswer, answer: LightAnsw
         expansions=(*named, *chosen)[: max(EXPANSIONS_LIMIT, len(named))],
         is_ambiguous=answer.ambiguous,
         search_query=query if answer.ambiguous else "",
+        asks_for_said=by_rules.asks_for_said,
         decided_by="model",
         why="the light model found the request " + ("ambiguous" if answer.ambiguous else "concrete"),
     )

@@ -274,7 +274,9 @@ class Expander:
             found = await self._compose(current, entries[-1].position, found, request, limit)
         if answer.is_ambiguous and self._policy.recall.enabled and self._fetcher.is_open:
             query = answer.search_query or head_and_tail(request)
-            recalled = await self._fetcher.recall(query, {one.opened.key for one in found}, entries)
+            known = {one.opened.key for one in found}
+            recalled = await self._fetcher.conclusions(query, known) if answer.asks_for_said else []
+            recalled += await self._fetcher.recall(query, known, entries)
             limit = self._limit(self._policy.recall.limit_tokens)
             await self._compose(current, entries[-1].position, recalled, request, limit)
 

@@ -12,7 +12,7 @@ from ..memory import AgentMemory, MemoryItem, SearchHit
 from ..outages import outages_of
 from ..policy import ContextPolicy
 from ..runtime import Breaker, attempt, begin
-from ..store import SECRET_TYPE, at_most
+from ..store import SECRET_TYPE, MemoryCriteria, at_most
 from ..transcript import Entry, OpenedItem, Transcript
 from .candidates import Expansion, candidate_references, visible_texts
 from .render import RetrievedText
@@ -22,6 +22,8 @@ __all__ = ["FetchedItem", "Fetcher"]
 _logger = logging.getLogger("memory_context")
 
 _MORE_HITS = 50  # extra hits, since some may be visible
+
+_CONVERSATIONS_READ, _CONCLUSIONS = 4, 2
 
 _READING = "reading what messages ask for"
 
@@ -105,6 +107,43 @@ class Fetcher:
         opened = [OpenedItem(hit.item.key, "recalled", why) for hit in new[:most]]
         return [FetchedItem(_recalled(hit, self._shown(one.key)), one) for hit, one in zip(new, opened, strict=False)]
 
+    async def conclusions(self, query: str, shown: set[str]) -> list[FetchedItem]:
+        """Return what agents answered in the most relevant conversations of other sessions.
+
+        A request such as "what did we find out about X" is most like the question asked then, so of a question the
+        answer is shown that followed it. What needs no other showing is added to `shown`.
+        """
+        criteria = MemoryCriteria(conversation=True)
+        hits = await self._answered(self._memory.search(query, _CONVERSATIONS_READ, criteria, reader=None)) or []
+        found: dict[str, FetchedItem] = {}
+        for hit in hits:
+            if len(found) >= _CONCLUSIONS or not hit.is_relevant or hit.item.session_id == self._memory.session_id:
+                continue
+            answer = hit.item if hit.item.origin == "agent" else await self._answer_after(hit.item)
+            shown.add(hit.item.key)  # the question itself tells nothing
+            item = await self._retrieve(answer.key) if answer is not None else None
+            if item is not None and item.key not in found:
+                opened = OpenedItem(item.key, "recalled", f"concluded; recalled for {self._named(query)[:60]!r}")
+                asked = "" if hit.item.origin == "agent" else f" to {hit.item.ref.description!r}"
+                label = f"{item.ref.render()} (recalled; answer of {item.source}{asked}, {_when(item)})"
+                shown.add(item.key)
+                found[item.key] = FetchedItem(
+                    RetrievedText(label, item.content, in_sight=self._shown(item.key)), opened
+                )
+        return list(found.values())
+
+    async def _answer_after(self, question: MemoryItem) -> MemoryItem | None:
+        criteria = MemoryCriteria(
+            conversation=True,
+            session_id=question.session_id,
+            agent_id=question.agent_id,
+            created_after=question.created_at,
+            oldest_first=True,
+            limit=_CONVERSATIONS_READ,
+        )
+        later = await self._answered(self._memory.query(criteria, reader=None)) or []
+        return next((item for item in later if item.origin == "agent" and item.key != question.key), None)
+
     def _named(self, query: str) -> str:
         return masked(query) if self._policy.mask_credentials else query
 
@@ -147,9 +186,12 @@ class Fetcher:
         return task.result()
 
 
+def _when(item: MemoryItem) -> str:
+    return f"{item.created_at:%Y-%m-%d %H:%M} UTC"
+
+
 def _recalled(hit: SearchHit, shown: tuple[str, ...]) -> RetrievedText:
-    item = hit.item
-    when = f"{item.created_at:%Y-%m-%d %H:%M} UTC"
+    item, when = hit.item, _when(hit.item)
     caveat = f"; {item.caveat}" if item.caveat else ""
     lines = f"lines {hit.start_line}-{hit.end_line}"
     where = item.place or lines

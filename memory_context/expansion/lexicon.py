@@ -9,8 +9,8 @@ __all__ = [
     "ACTIONS", "ADVICE", "AROUND_US", "BE", "CLAUSES", "COURTESIES", "CREATIONS", "DEMONSTRATIVES", "DETERMINERS",
     "DUMMIES", "ENGLISH", "FOREIGN_DETERMINERS", "FOREIGN_ORDER", "FOREIGN_PAST", "FUNCTION_WORDS",
     "GENERAL_QUESTION", "GENERIC", "INDEFINITE", "KIN", "KINDS", "LEAD_INS", "LINKS", "OWN", "OWN_GENERIC", "PAST",
-    "PERSONAL", "POINTS_BACK", "PREPOSITIONS", "PRONOUNS", "QUESTION_WORDS", "REPLIES", "REQUESTS", "SHORT_FOR",
-    "STATEMENT", "TEXT_ORDER", "USES", "VERBS_OF_THOUGHT", "WEAK", "WISHES", "YES_OR_NO",
+    "PERSONAL", "POINTS_BACK", "PREPOSITIONS", "PRONOUNS", "QUESTION_WORDS", "REPLIES", "REQUESTS", "SAID", "SHORT_FOR",
+    "STATEMENT", "TEXT_ORDER", "USES", "VERBS_OF_THOUGHT", "WEAK", "WHEN", "WISHES", "YES_OR_NO",
 ]
 # fmt: on
 
@@ -150,6 +150,14 @@ PAST = _phrases(rf"""
     you (?:still |even )?(?:remember|recall)\b|you know (?:why|what|which|who|where|how)\b
     (?:know|remembered|learned|saved|stored|noted) about (?:me|us|my|our)\b|who am i\b
 """)
+SAID = re.compile(
+    r"\b(?:we|you|i)(?:'ve|'d)?(?: \w+){0,2}? (?:f[io]u?nd out|say|said|tell|told|agreed?|discuss(?:ed)?|decided?"
+    r"|concluded?|talk(?:ed)?|mention(?:ed)?|learn(?:ed|t)?|settled?|established?|figured? out|worked? out"
+    r"|answer(?:ed)?|recommend(?:ed)?|suggest(?:ed)?|came to|come to)\b"
+    r"|\b(?:wir|du|ich)\b.*\b(?:herausgefunden|gesagt|besprochen|vereinbart|beschlossen|entschieden|empfohlen)\b",
+    re.IGNORECASE,
+)  # asks for words and conclusions rather than for material
+WHEN = _words("last time previous session conversation chat earlier previously yesterday before again")
 POINTS_BACK = _phrases(rf"""
     (?:earlier|previous(?:ly)?|once more|yesterday)\b|again\W*$
     you(?:'d|'ve| had| have)? (?:\w+ )?{_PAST_VERB}

@@ -2,7 +2,7 @@
 
 from autogen_core.models import UserMessage
 
-from memory_context import ContextPolicy
+from memory_context import ContextPolicy, MemoryCriteria
 
 from .display import Display
 from .script import OPENED_TASK, RECALLED_TASK, SEARCHED, recalled_script
@@ -30,7 +30,7 @@ async def show_search(display: Display, on: Stage) -> None:
     display.heading("A search across everything stored")
     display.working("Indexing what is not indexed yet…")
     report = await on.context.memory_store.flush_index()
-    hits = await on.context.search(SEARCHED, limit=3)
+    hits = await on.context.search(SEARCHED, limit=3, criteria=MemoryCriteria(conversation=False))
     display.say(f"search({SEARCHED!r}), {report.pending} items not indexed yet:")
     for number, hit in enumerate(hits, 1):
         score = hit.score
@@ -46,11 +46,15 @@ async def show_recall(display: Display, policy: ContextPolicy, first_number: int
     """Ask in a new session what only earlier sessions can answer."""
     model, _ = choose_model(recalled_script, display.is_watched, first_number + 2000)
     async with stage(model, display, policy, first_number) as on:
+        await on.context.memory_store.flush_index()  # what was said a moment ago, too
         display.begin_turn("A new session of the same user, and a question that leans on the last one", RECALLED_TASK)
         answer = await on.turn(1, RECALLED_TASK)
         recalled = [segment for segment in on.recorder.segments if segment.state == "expanded"]
         if recalled:
-            display.say(f"The request is ambiguous by itself, so {len(recalled[0].keys)} passages were recalled:")
+            display.say(
+                f"The request is ambiguous by itself, so {len(recalled[0].keys)} texts were recalled, first "
+                "answers of earlier conversations:"
+            )
             display.quote_lines(_memory_text(on), most_lines=14)
         else:
             display.say("Nothing was recalled for this question.")

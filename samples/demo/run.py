@@ -76,6 +76,7 @@ async def _tell(display: Display, token_budget: int | None, out: Path | None) ->
         await show_search(display, on)
         result = await _continue_elsewhere(display, on, folder / SESSION, token_budget)
         calls = [*on.recorder.calls, *(Call(**call) for call in result["calls"])]
+        await on.context.archive()  # now rather than at its end
         await show_recall(display, policy, calls[-1].number + 1)
         kept = await _read_back(on, result["write_transactions"])
         _close(display, on.recorder.calls, kept, on.context.stats.light_model)

@@ -295,6 +295,13 @@ def _methods(seen: Seen) -> str:
     return f"{', '.join(methods)}. I called no tool for that: the context had opened the file for this question."
 
 
+def _recalled_answer(seen: Seen) -> str:
+    """Answer with what was concluded in an earlier conversation, else with places."""
+    answers = re.findall(r"\(recalled; answer of [^\n]*\n(.*?)\n</memory-", seen.opened, re.DOTALL)
+    found = [line for answer in answers for line in answer.splitlines() if "ancel" in line]
+    return f"Last time we found out: {found[0]}" if found else _recalled_places(seen)
+
+
 def _recalled_places(seen: Seen) -> str:
     label = r"^\[MemoryRef: \S+ - ([^,\]\n]*)[^\]\n]* - \d+ tokens\] \(recalled; .*lines (\d+-\d+)\)$"
     found = re.findall(label, seen.opened, re.MULTILINE)
@@ -306,7 +313,7 @@ def _recalled_places(seen: Seen) -> str:
 
 def recalled_script() -> list[Step]:
     """Return the step of the new session."""
-    return [_recalled_places]
+    return [_recalled_answer]
 
 
 def exploration_script() -> list[Step]:

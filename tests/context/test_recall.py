@@ -55,6 +55,23 @@ async def test_ambiguous_request_recalls_passages_of_earlier_sessions(store: Mem
     assert "recalled for '" in segment.why
 
 
+async def test_question_after_what_was_found_out_recalls_the_answer_given_then(store: MemoryStore):
+    """Not the question that shares its words, nor material that does."""
+    async with MemoryContext("alice", "coder", "monday", store) as earlier:
+        await earlier.store(
+            "async def cancel(run): # cancelling a run cancels the run\n" * 40, "code", source="read_file"
+        )
+        await earlier.add_message(UserMessage(content="Where is a cancelled run handled?", source="user"))
+        await earlier.get_messages()
+        await earlier.add_message(AssistantMessage(content="CancelledError is caught in proxy.py:199.", source="coder"))
+    await store.flush_index()
+    (text,) = brought(await ask(context_of(store), "What did we find out last time about cancelling a run?"))
+    first = text.split("</memory-")[0]
+    assert "(recalled; answer of coder to 'Where is a cancelled run handled?', " in first
+    assert "CancelledError is caught in proxy.py:199." in first
+    assert text.count("Where is a cancelled run handled?") == 1
+
+
 async def test_recall_respects_its_own_limits(store: MemoryStore):
     """So many tokens, so many passages."""
     earlier = context_of(store)

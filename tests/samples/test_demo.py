@@ -93,8 +93,8 @@ def test_demo_tells_the_whole_story(new_home: Path, out: Path) -> None:
     assert re.search(
         r"1\. path=autogen_agentchat/teams/\S+, Python source, lines 1-\d+, lines \d+-\d+\. Score 0\.\d+: words 0", flat
     )
-    assert "passages were recalled" in new_session
-    assert "From our earlier sessions I have lines" in new_session
+    assert "texts were recalled" in new_session
+    assert "Last time we found out: CancelledError is caught in _user_proxy_agent.py" in new_session
 
     calls = calls_in(text.split("The same session in a second process")[0])
     raw, view = figures(f"tokens sent in {len(calls)} calls", text)
@@ -158,8 +158,8 @@ def test_a_model_that_does_not_answer_is_told_in_one_line(out: Path, monkeypatch
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
     run = run_demo(out)
     assert run.returncode == 1
-    assert run.stderr.startswith("Call 1: the model did not answer. ")
-    assert run.stderr.count("\n") == 1
+    (line,) = [line for line in run.stderr.splitlines() if not line.startswith("the light model ")]
+    assert line.startswith("Call 1: the model did not answer. ")
 
 
 def test_a_store_that_cannot_be_opened_is_told_in_one_line(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,8 @@ from tests.conftest import Server
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 NUMBERED = sorted(SAMPLES.glob("0[0-9]_*.py"))
-ONCE = ["02_code_agent", "03_sub_agents", "04_team", "05_fastapi_chat", "07_own_compactor", "08_production_postgres"]
-AGAIN = ONCE[:-1]  # the last one's server is new each time
+AGAIN = ["02_code_agent", "03_sub_agents", "04_team", "05_fastapi_chat", "07_own_compactor", "09_it_remembers_you"]
+ONCE = [*AGAIN, "08_production_postgres"]  # its server is new each time
 WITH_STORE = ["01_quickstart", *AGAIN, "06_mcp", "samples.demo", "samples.web_chat", "samples.chainlit_web"]
 
 Ended = tuple[str, str, str, int]
@@ -157,6 +157,15 @@ def test_an_own_compactor_decides_what_stays(runs: dict[str, list[str]]) -> None
     rows = re.findall(r"^2024-05-\d+\|.*$", fresh, re.MULTILINE)
     assert rows
     assert all(row.endswith("|overdue") for row in rows)
+
+
+def test_what_a_user_said_once_is_known_in_later_processes(runs: dict[str, list[str]]) -> None:
+    """Learned by rules from the user's own words, and shown in the head of any agent's next session."""
+    first, second, third = runs["09_it_remembers_you"][0].split("\nConversation ")[1:]
+    assert "learned: 'My database is Orders at db1', user_words" in first
+    for later in (second, third):
+        assert "answers: Connected to Orders at db1." in later
+        assert "in the head of its view: 1 statement of the user" in later
 
 
 def test_production_is_set_up_with_two_logins_and_row_level_security_holds(runs: dict[str, list[str]]) -> None:

@@ -85,7 +85,9 @@ async def test_builds_an_agent_that_holds_the_context(store: MemoryStore, tmp_pa
     call = FunctionCall(id="1", name="grep", arguments=json.dumps({"pattern": "answer"}))
     asked = CreateResult(finish_reason="function_calls", content=[call], usage=usage, cached=False)
     client = ReplayChatCompletionClient([asked, "In one.py."], info)
-    agent = UIAgentBuilder("helper").build_agent("alice", store, client, session_id="thread-1", code_root=tmp_path)
+    agent = UIAgentBuilder("helper", light_model="off").build_agent(
+        "alice", store, client, session_id="thread-1", code_root=tmp_path
+    )
     assert isinstance(agent.model_context, MemoryContext)
     assert agent.model_context.session_id == "thread-1"
     await agent.run(task="Where is the answer?")
@@ -244,7 +246,8 @@ async def test_every_agent_of_a_team_gets_a_context_of_its_own(store: MemoryStor
 
 async def test_a_team_runs_with_the_model_of_the_application(store: MemoryStore) -> None:
     team = {"provider": TEAM, "config": {"participants": [simple("writer"), simple("critic")], "max_turns": 2}}
-    built = UIAgentBuilder().build_component("alice", store, team, model_client=replay("a poem", "too short"))
+    builder = UIAgentBuilder(light_model="off")  # else it would have the first of the answers
+    built = builder.build_component("alice", store, team, model_client=replay("a poem", "too short"))
     result = await built.runner.run(task="Write.")
     assert [(one.source, one.to_text()) for one in result.messages if hasattr(one, "to_text")][-2:] == [
         ("writer", "a poem"),
