@@ -52,8 +52,8 @@ async def show_recall(display: Display, policy: ContextPolicy, first_number: int
         recalled = [segment for segment in on.recorder.segments if segment.state == "expanded"]
         if recalled:
             display.say(
-                f"The request is ambiguous by itself, so {len(recalled[0].keys)} texts were recalled, first "
-                "answers of earlier conversations:"
+                f"The request is ambiguous by itself, so {len(recalled[0].keys)} texts were recalled, first what "
+                "agents concluded in earlier conversations:"
             )
             display.quote_lines(_memory_text(on), most_lines=14)
         else:
