@@ -105,7 +105,8 @@ class ChatStub(Stub):
 def _decided(messages: list[dict[str, Any]]) -> str:
     """Return what a light model may answer to any of its questions: a summary is the beginning of what it is of."""
     content = re.search(r"returned:\n<data-\w+>\n(.{0,600})", messages[-1]["content"], re.DOTALL)
-    answer = {"expand": [], "ambiguous": False, "title": "A tour", "summary": content[1] if content else ""}
+    answer = {"expand": [], "ambiguous": False, "title": "A tour", "statements": []}
+    answer["summary"] = content[1] if content else ""
     return json.dumps(answer)
 
 
