@@ -131,7 +131,7 @@ def test_with_a_key_the_same_agent_runs_on_a_live_model(out: Path, monkeypatch: 
         run = run_demo(out)
     assert (run.returncode, run.stderr) == (0, "")
     assert "The model is live" in run.stdout
-    assert run.stdout.count(ANSWER) == 7, "six, of which one is recalled in the end"
+    assert run.stdout.count(ANSWER) >= 6  # and those that the end recalls
     assert len(calls_in(run.stdout)) == len(stub.requests) == 12
     assert "Light model: the agent's own model" in run.stdout
     assert len(stub.light_requests) >= 2
