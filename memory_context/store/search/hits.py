@@ -37,8 +37,8 @@ _ALIKE = 0.9
 """Jaccard index of terms from which passages are near-duplicates."""
 _MORE = 3
 """Factor of passages to read, so that enough remain without near-duplicates."""
-_LEAST_READ = 15
-"""Passages among which the newest of equal statements is looked for."""
+_LEAST_ORDERED = 5
+"""Passages among which the newest of equal statements comes first, if fewer are asked for."""
 _STATEMENTS = (CONVERSATION_TYPE, *USER_TYPES)
 _EQUAL_SHARE = 0.5
 """Share of their words, values left out, from which a speaker's statements that answer a query alike are equals."""
@@ -160,11 +160,13 @@ async def search_items(
     middle = _middle(candidates)
     hits: dict[str, SearchHit] = {}
     seen: list[set[str]] = []
-    page = max(limit * _MORE, _LEAST_READ)
+    page, ordered = max(limit, _LEAST_ORDERED) * _MORE, max(limit, _LEAST_ORDERED)
     for start in range(0, len(choices), page):
         chosen = choices[start : start + page]
         places = [place for choice in chosen for place in choice.places if place[0] >= 0]
         passages = unindexed | await store.fetch_passages(user_id, places, criteria, scope=scope)
+        if start == 0:  # the order of what is found, never what is found
+            chosen = [*_newest_first(chosen[:ordered], passages, profile), *chosen[ordered:]]
         for hit in await asyncio.to_thread(_hits, chosen, passages, seen, profile, middle):
             hits.setdefault(hit.item.key, hit)
         if len(hits) >= limit:
@@ -193,7 +195,7 @@ def _hits(
 ) -> list[SearchHit]:
     """Skip choices whose best passage nearly repeats an earlier one."""
     hits: list[SearchHit] = []
-    for choice in _newest_first(choices, passages, profile):
+    for choice in choices:
         found = [passages[place] for place in choice.places if place in passages]
         if not found or choice.places[0] not in passages:
             continue
