@@ -139,7 +139,7 @@ async def test_head_keeps_its_bytes_for_the_session(store: MemoryStore):
 async def test_late_user_memory_stands_in_the_tail_until_a_fold(store: MemoryStore, held: Held):
     """The session begins without it; the cached prefix stays, until a planned change rewrites it anyway."""
     await remember(store)
-    context = context_of(store, store_timeout_seconds=0.01, token_budget=4000)
+    context = context_of(store, store_timeout_seconds=0.01, token_budget=2000)
     first = await ask(context)
     assert len(first) == 1
     held.release.set()
@@ -149,9 +149,11 @@ async def test_late_user_memory_stands_in_the_tail_until_a_fold(store: MemorySto
     assert view[0] == first[0]
     assert HEAD in str(view[-1].content)
     assert kinds(await context.explain()) == {"user_memory_news": "of the user, known before"}
-    for number in range(12):
+    for number in range(80):
         await add_step(context, f"{number} {report('owls')}")
         view = await context.get_messages()
+        if context.stats.folds:
+            break
     assert context.stats.folds
     assert HEAD in str(view[0].content)
     assert kinds(await context.explain()) == {"user_memory": "of the user, known before"}
