@@ -11,6 +11,7 @@ from benchmarks.proxy import Proxy
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, UserMemoryPolicy
 from memory_context.store import StoreLimits, at_most
 from memory_context.store.database import Database
+from memory_context.store.jobs import Jobs
 from memory_context.store.limits import most_seconds
 from tests.support.outages import PATIENT_SECONDS
 
@@ -55,6 +56,7 @@ async def test_opening_what_a_message_asks_for_shortens_the_transactions(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ):
     """A search of several transactions may take longer than a step waits for one that does not answer."""
+    monkeypatch.setattr(Jobs, "wake", lambda self, user_id: None)  # the index reads beside the step
     policy = ContextPolicy(user_memory=UserMemoryPolicy(enabled=False))
     context = MemoryContext("alice", "coder", memory_store=store, policy=policy)
     key = await context.store(report("owls"), "owls")

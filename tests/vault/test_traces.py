@@ -17,8 +17,8 @@ from memory_context.memory import adopt_clear_secrets
 from memory_context.store import ChatMessage, ThreadStep
 from memory_context.vault import SECRET_KEY_ENV, Secrets
 from tests.embeddings.fakes import FakeEmbedder
-from tests.store.test_secrets import IN_CLEAR
 from tests.support.exports import item, written
+from tests.support.secrets import IN_CLEAR
 
 from .test_planted_secret import LONG, VALUE, dump, messages, stands_in
 
