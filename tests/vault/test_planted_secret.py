@@ -1,22 +1,13 @@
 """A secret planted everywhere in a session stands in no view, search, row, export, log, error or repr."""
 
-import base64
 import json
 import logging
-import re
 from collections.abc import AsyncIterator
-from urllib.parse import quote
 
-import psycopg
 import pytest
-from autogen_core import CancellationToken, FunctionCall, Image
+from autogen_core import CancellationToken
 from autogen_core.memory import MemoryContent, MemoryMimeType
 from autogen_core.models import (
-    AssistantMessage,
-    FunctionExecutionResult,
-    FunctionExecutionResultMessage,
-    LLMMessage,
-    SystemMessage,
     UserMessage,
 )
 
@@ -25,64 +16,13 @@ from memory_context.vault import Secrets
 from tests.embeddings.fakes import FakeEmbedder
 from tests.mcp_server.conftest import connected
 
-VALUE = 'pl4nt3d/S3cret+"quoted" ü value'
-NAME = "{{secret:PLANTED}}"
-LONG = "\n".join(f"line {n} of a report about harbours" for n in range(400))
-FORMS = {
-    "plain": VALUE,
-    "lines": f"{VALUE[:9]}\n    {VALUE[9:20]}\\\n{VALUE[20:]}",
-    "url": quote(VALUE, safe=""),
-    "base64": base64.b64encode(f"user:{VALUE}".encode()).decode(),
-    "json": json.dumps({"token": VALUE}),
-}
-
-
-def stands_in(text: str) -> list[str]:
-    """Return the pieces of the value that stand in a text, in any form that it was planted in."""
-    joined = re.sub(r"[\\\s]", "", text)
-    pieces = [VALUE[at : at + 8] for at in range(len(VALUE) - 7)]
-    encoded = FORMS["base64"][8:-4]
-    forms = [
-        *pieces,
-        *(quote(one, safe="") for one in pieces),
-        *(encoded[at : at + 10] for at in range(len(encoded) - 9)),
-    ]
-    return [one for one in forms if one in text or one.replace(" ", "") in joined]
+from .planted import FORMS, NAME, VALUE, dump, messages, stands_in
 
 
 @pytest.fixture
 async def store(database_url: str) -> AsyncIterator[MemoryStore]:
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         yield store
-
-
-def messages() -> list[LLMMessage]:
-    """The value in every kind of part, small and large."""
-    call = FunctionCall("c1", json.dumps({"token": VALUE, "text": f"{LONG}\n{VALUE}"}), "fetch")
-    results = [
-        FunctionExecutionResult(content=text, name="fetch", call_id="c1", is_error=number == 1)
-        for number, text in enumerate((FORMS["plain"], f"error {FORMS['json']}"))
-    ]
-    others = [FunctionCall(f"d{n}", "{}", "read") for n in range(len(FORMS))]
-    large = [
-        FunctionExecutionResult(content=f"{LONG}\n{form}\n{LONG}", name="read", call_id=f"d{n}", is_error=False)
-        for n, form in enumerate(FORMS.values())
-    ]
-    image = Image.from_base64(
-        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-    )
-    return [
-        SystemMessage(content=f"The token is {VALUE}."),
-        UserMessage(content=f"My token is {VALUE}", source="user"),
-        AssistantMessage(content=[call], thought=f"I use {VALUE}", source="coder"),
-        FunctionExecutionResultMessage(content=results),
-        AssistantMessage(content=f"I found {FORMS['lines']}", source="coder"),
-        UserMessage(content=[f"and {FORMS['url']}", image, FORMS["base64"]], source="user"),
-        AssistantMessage(content=others, source="coder"),
-        FunctionExecutionResultMessage(content=large),
-        AssistantMessage(content="Done.", source="coder"),
-        UserMessage(content=f"{LONG}\nremember {VALUE}, open fetch", source="user"),
-    ]
 
 
 class Records(logging.Handler):
@@ -92,18 +32,6 @@ class Records(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.text += f"{record.getMessage()} {record.args!r} {record.exc_info!r}\n"
-
-
-def dump(url: str) -> str:
-    """Return every row of every table, bytes as text."""
-    tables = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'memory_context'::regnamespace"
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("SET bytea_output = 'escape'")
-        return "\n".join(
-            str(row[0])
-            for (table,) in connection.execute(tables).fetchall()
-            for row in connection.execute(f"SELECT t::text FROM memory_context.{table} AS t".encode()).fetchall()
-        )
 
 
 async def plant(store: MemoryStore, context: MemoryContext) -> list[str]:

@@ -20,7 +20,7 @@ from tests.embeddings.fakes import FakeEmbedder
 from tests.support.exports import item, written
 from tests.support.secrets import IN_CLEAR
 
-from .test_planted_secret import LONG, VALUE, dump, messages, stands_in
+from .planted import LONG, VALUE, dump, messages, stands_in
 
 
 @pytest.fixture
