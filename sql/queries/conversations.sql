@@ -99,25 +99,36 @@ WHERE user_id = %(user_id)s
     AND branch = %(branch)s
     AND sequence = %(sequence)s;
 
--- name: upsert_said_content :exec
--- Store the text of a message that is not there yet; nothing of a deleted session, or of a batch that was rewritten.
-SELECT memory_context.store_content(
-    %(user_id)s, %(content_sha256)b, %(content)s, %(content_raw)b, %(content_bytes)s
-)
+-- name: upsert_said_contents :exec
+-- Store texts of messages that are not there yet: nothing of a deleted session, or of a batch that was rewritten. They are
+-- in the order in which all writers lock.
+SELECT count(memory_context.store_content(
+    %(user_id)s, decode(given.sha256, 'hex'), given.content, decode(given.raw, 'hex'), given.bytes
+))
+FROM (
+    SELECT * FROM jsonb_to_recordset(%(contents)s::jsonb) AS one (sha256 text, content text, raw text, bytes bigint)
+    ORDER BY sha256
+) AS given
 WHERE {is_as_read()};
 
 -- name: insert_said :exec
--- A message as an item, with the job to index it; one that is known, or was forgotten, stays.
+-- Messages as items, with the jobs to index them; those that are known, or were forgotten, stay.
 WITH stored AS (
     INSERT INTO memory_context.agent_memories (
         user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content_id, content_bytes,
         token_count, tags, content_metadata, is_private, created_at
     )
     SELECT
-        %(user_id)s, %(memory_key)s, %(agent_id)s, %(session_id)s, %(memory_type)s, %(source)s, %(origin)s, %(summary)s,
-        content.id, content.content_bytes, %(token_count)s, '{}', %(metadata)s, %(is_private)s, %(said_at)s
-    FROM memory_context.agent_memory_contents AS content
-    WHERE content.user_id = %(user_id)s AND content.content_sha256 = %(content_sha256)b AND {is_as_read()}
+        %(user_id)s, said.memory_key, %(agent_id)s, %(session_id)s, said.memory_type, said.source, said.origin, said.summary,
+        content.id, content.content_bytes, said.token_count, '{}', said.metadata, said.is_private, said.said_at
+    FROM jsonb_to_recordset(%(messages)s::jsonb) AS said (
+        place integer, memory_key text, memory_type text, source text, origin text, summary text, sha256 text,
+        token_count bigint, metadata jsonb, is_private boolean, said_at timestamptz
+    )
+    JOIN memory_context.agent_memory_contents AS content
+        ON content.user_id = %(user_id)s AND content.content_sha256 = decode(said.sha256, 'hex')
+    WHERE {is_as_read()}
+    ORDER BY said.place
     ON CONFLICT DO NOTHING
     RETURNING id, content_bytes
 )

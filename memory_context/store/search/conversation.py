@@ -17,7 +17,7 @@ from memory_context.credentials import masked
 from memory_context.references import memory_key_for, one_line
 from memory_context.utf8 import unescape
 
-from ..codec import read_canonical
+from ..codec import canonical_json, read_canonical
 from ..database import Database
 from ..items import CONVERSATION_JOB, CONVERSATION_TYPE, NewItem, Origin, row_params
 from ..jobs import Claim, JobKind, Jobs
@@ -122,14 +122,13 @@ async def _store_batch(database: Database, user_id: str, job: Mapping[str, Any],
         text = batches[0]["message_batch"]
         rows = await asyncio.to_thread(_rows_of, text, {**job, **read}, kept, masks_credentials)
         contents = {row["content_sha256"]: content for content, row in rows if content}
-        *_, now = await database.write(
-            user_id,
-            Statement(_QUERIES["lock_live_session"], read),
-            *(Statement(_QUERIES["upsert_said_content"], {**read, **contents[digest]}) for digest in sorted(contents)),
-            *(Statement(_QUERIES["insert_said"], {**read, **row}) for _, row in rows),
-            Statement(_QUERIES["fetch_batch_sha256"], read),
-            kind="batch",
-        )
+        given = {
+            **read,
+            "contents": canonical_json([_content_json(one) for one in contents.values()]),
+            "messages": canonical_json([_message_json(place, row) for place, (_, row) in enumerate(rows)]),
+        }
+        names = ("lock_live_session", "upsert_said_contents", "insert_said", "fetch_batch_sha256")
+        *_, now = await database.write(user_id, *(Statement(_QUERIES[name], given) for name in names), kind="batch")
         if not now or now[0]["batch_sha256"] == read["batch_sha256"]:  # else something in it was forgotten meanwhile
             return
 
@@ -151,6 +150,23 @@ def _rows_of(
             row |= {name: offloaded[name] for name in names}
         rows.append((content if offloaded is None else None, row))
     return rows
+
+
+def _content_json(content: Mapping[str, Any]) -> dict[str, Any]:
+    raw: bytes | None = content["content_raw"]
+    return {
+        "sha256": content["content_sha256"].hex(),
+        "content": content["content"],
+        "raw": None if raw is None else raw.hex(),
+        "bytes": content["content_bytes"],
+    }
+
+
+def _message_json(place: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("memory_key", "memory_type", "source", "origin", "summary", "token_count", "metadata", "is_private")
+    moment: datetime = row["said_at"]
+    same = {"place": place, "sha256": bytes(row["content_sha256"]).hex(), "said_at": moment.isoformat()}
+    return {**{name: row[name] for name in names}, **same}
 
 
 def _item_of(said: SaidText, job: Mapping[str, Any], masks_credentials: bool) -> NewItem:
