@@ -20,7 +20,7 @@ from .database import EVERY_AGENT, Database
 from .items import CONVERSATION_JOB, content_of
 from .limits import TransactionKind
 from .pool import Statement
-from .redact import FORGOTTEN, Traces
+from .redact import FORGOTTEN, Traces, beginning_of
 from .sql import load_queries
 
 __all__ = [
@@ -190,6 +190,7 @@ def _update(named: Mapping[str, Any], row: DictRow, text: str) -> Statement:
 def _cut(table: tables.Table, user_id: str, text: str) -> Statement:
     json_text = canonical_json(text)[1:-1]
     params = {"user_id": user_id, "text": text, "json_text": json_text, "forgotten": FORGOTTEN}
+    params["beginning"] = beginning_of(text)
     return Statement(table.statement("update_quotations"), params)
 
 

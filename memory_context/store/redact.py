@@ -14,10 +14,19 @@ from typing import Any, Protocol, cast
 from weakref import WeakSet
 
 from memory_context.identifiers import SessionKey
-from memory_context.references import MemoryRef
+from memory_context.references import MemoryRef, one_line
 from memory_context.utf8 import escape
 
-__all__ = ["FORGOTTEN", "LEAST_QUOTED_CHARACTERS", "Copies", "Forgettings", "Holder", "PendingTraces", "Traces"]
+__all__ = [
+    "FORGOTTEN",
+    "LEAST_QUOTED_CHARACTERS",
+    "Copies",
+    "Forgettings",
+    "Holder",
+    "PendingTraces",
+    "Traces",
+    "beginning_of",
+]
 
 FORGOTTEN = "[forgotten]"
 LEAST_QUOTED_CHARACTERS = 8
@@ -26,6 +35,7 @@ LEAST_QUOTED_CHARACTERS = 8
 _TEXTS = ("text", "compacted", "excerpt", "headline")
 _MADE_FROM_ONE = ("retained", "shortened", "first_view")  # kinds of decisions
 _PROBE_CHARACTERS = 200
+_BEGINNING_CHARACTERS = 41
 
 
 @dataclass(frozen=True)
@@ -56,9 +66,16 @@ class Traces:
         return tuple(sorted(forms, key=len, reverse=True))
 
     @cached_property
+    def beginnings(self) -> tuple[str, ...]:
+        """Their first words as one line: titles, summaries and descriptions begin with them."""
+        lines = (beginning_of(content) for content in self.contents)
+        return tuple(dict.fromkeys(line for line in lines if len(line) >= LEAST_QUOTED_CHARACTERS))
+
+    @cached_property
     def probes(self) -> tuple[str, ...]:
         """Beginnings of keys and forms, as the text of a JSON value has them; one without any needs no rewriting."""
-        forms = (encode_basestring(escape(form))[1:-1][:_PROBE_CHARACTERS] for form in self.forms)
+        texts = (*self.forms, *self.beginnings)
+        forms = (encode_basestring(escape(text))[1:-1][:_PROBE_CHARACTERS] for text in texts)
         return tuple(dict.fromkeys((*sorted(self.keys), *(form.rstrip("\\") for form in forms))))
 
     def cut(self, text: str) -> str:
@@ -91,12 +108,20 @@ class Traces:
 
     def _decision(self, data: Mapping[str, Any]) -> Any:
         """Texts made from a forgotten item go; other texts only lose what they say of it."""
+        data = cast(Mapping[str, Any], _mapped(data, self._cut_lines))
         if not self.names_key(data):
             return data
         text = data.get("text") or data.get("excerpt") or data.get("headline") or ""
         if self._has_ref(data) or (data.get("kind") in _MADE_FROM_ONE and self._is_about(text)):
             return self._without_texts(data)
         return _mapped(data, self._without_descriptions)
+
+    def _cut_lines(self, text: str) -> str:
+        return self._line.sub(FORGOTTEN, text) if self.beginnings else text
+
+    @cached_property
+    def _line(self) -> re.Pattern[str]:
+        return re.compile(f"(?:{'|'.join(map(re.escape, self.beginnings))})[^\n]*")
 
     def _has_ref(self, value: Any) -> bool:
         if isinstance(value, Mapping):
@@ -127,6 +152,11 @@ class Traces:
         """Placeholders stay, so that the model can ask and is told when the item was forgotten."""
         keys = dict.fromkeys(self._key.findall(text))
         return " ".join(str(MemoryRef(key, "forgotten", 0)) for key in keys) or FORGOTTEN
+
+
+def beginning_of(content: str) -> str:
+    """Return the first 40 characters of a content as one line."""
+    return one_line(content, _BEGINNING_CHARACTERS).removesuffix("…")
 
 
 class Holder(Protocol):

@@ -14,11 +14,20 @@ from .sql import expanded, load_queries
 __all__ = ["ITEMS", "TABLES", "Column", "Table", "columns_of"]
 
 _NAME = re.compile(r"\{(\w+)\}")
-_QUOTES = {"text": "strpos({0}, %(text)s) > 0", "jsonb": "strpos({0}::text, %(json_text)s) > 0"}
+_QUOTES = {
+    "line": "strpos({0}, %(beginning)s) > 0",
+    "text": "strpos({0}, %(text)s) > 0",
+    "jsonb": "strpos({0}::text, %(json_text)s) > 0",
+}
 _CUTS = {
+    "line": "{0} = CASE WHEN strpos({0}, %(beginning)s) > 0 THEN %(forgotten)s ELSE {0} END",
     "text": "{0} = replace({0}, %(text)s, %(forgotten)s)",
     "jsonb": "{0} = replace({0}::text, %(json_text)s, %(forgotten)s)::jsonb",
 }
+
+
+Quoting = Literal["line", "text", "jsonb"]
+"""A line, such as a title, may begin with the first words of a content."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +87,7 @@ class Table:
     identity: tuple[str, ...] = ()
     before_insert: tuple[str, ...] = ()
     after_insert: tuple[str, ...] = ()
-    quoting: Mapping[str, Literal["text", "jsonb"]] = field(default_factory=dict[str, Literal["text", "jsonb"]])
+    quoting: Mapping[str, Quoting] = field(default_factory=dict[str, Quoting])
 
     @property
     def start(self) -> dict[str, str | int]:
@@ -172,7 +181,7 @@ TABLES = [
         has_tombstones=True,
         derived=("message_count", "chat_count"),
         own={"insert_rows": "insert_transferred_sessions"},
-        quoting={"title": "text", "summary": "text"},
+        quoting={"title": "line", "summary": "line"},
     ),
     Table(
         name="recent_conversation_history",
@@ -237,7 +246,7 @@ TABLES = [
         key=("thread_id",),
         session="thread_id",
         has_tombstones=True,
-        quoting={"name": "text", "metadata": "jsonb"},
+        quoting={"name": "line", "metadata": "jsonb"},
     ),
     Table(
         name="ui_steps",
