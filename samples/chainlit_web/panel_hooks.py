@@ -15,7 +15,16 @@ from memory_context import MemoryContextError
 
 from .chats import Said
 from .failures import without_unanswered
-from .panels import forget, item_panel, notes_panel, save_notes, stored_panel, view_panel
+from .panels import (
+    about_panel,
+    change_statement,
+    forget,
+    item_panel,
+    notes_panel,
+    save_notes,
+    stored_panel,
+    view_panel,
+)
 from .plans import EXAMPLES, Plan
 from .service import chats, current_plan, current_thread, current_user, is_operator, keep_plan, store
 from .ui_hook import ComponentError, check_component, read_component
@@ -27,6 +36,8 @@ NAMED_BY_ACTION = "is_named_by_action"
 
 _PANEL = "Memory"
 _NOTES_CHARACTERS = 100_000  # what is longer than notes may be is refused with a reason
+_STATEMENT_CHARACTERS = 2_000  # what is longer than a statement may be is refused with a reason
+_CHANGED = {"add": "Added.", "edit": "Saved.", "confirm": "Confirmed.", "forget": "Forgotten."}
 _OPERATORS_ONLY = "Only operators may change who answers: loading an agent runs its code."
 
 
@@ -51,6 +62,8 @@ async def look(asked: Any) -> None:
         )
     elif asked.get("show") == "view":
         shown = await view_panel(chat.contexts if chat else {})
+    elif asked.get("show") == "about":
+        shown = await about_panel(store, current_user(), with_earlier=bool(asked.get("with_earlier")))
     elif asked.get("show") == "notes":
         shown = await _notes()
     elif asked.get("show") == "agent":
@@ -111,6 +124,27 @@ async def save_edited_notes(action: cl.Action) -> dict[str, Any]:
     if problem:
         return {"error": problem}
     await _show({**await _notes(), "note": "Saved."})
+    return {}
+
+
+@cl.action_callback("Change statement")
+async def change_what_is_known(action: cl.Action) -> dict[str, Any]:
+    """Add, edit, confirm or forget a statement about the user whose session this is."""
+    _note_action()
+    asked = action.payload
+    does = str(asked.get("does"))[:16]
+    problem = await change_statement(
+        store,
+        current_user(),
+        does,
+        key=str(asked.get("key"))[:64],
+        statement=str(asked.get("statement") or "")[:_STATEMENT_CHARACTERS],
+        type=str(asked.get("type")),
+    )
+    if problem:
+        return {"error": problem}
+    shown = await about_panel(store, current_user(), with_earlier=bool(asked.get("with_earlier")))
+    await _show({**shown, "note": _CHANGED[does]})
     return {}
 
 

@@ -1,4 +1,4 @@
-"""What the side panel shows: what is stored, one item, what the model saw. Plain data for `public/elements/Memory.jsx`.
+"""What the side panel shows of the memory, of the user and of the view. Plain data for `public/elements/Memory.jsx`.
 
 Everything is asked for as the user whose panel it is: another user's key is a key that does not exist.
 """
@@ -8,10 +8,21 @@ from typing import Any, Literal
 
 from memory_context import AgentMemory, MemoryContext, MemoryCriteria, MemoryItem, MemoryStore, MemoryTransform
 from memory_context.errors import ConflictError, ItemNotFoundError, MemoryContextError
+from memory_context.references import one_line
 
 from .references import titled
 
-__all__ = ["Scope", "forget", "item_panel", "notes_panel", "save_notes", "stored_panel", "view_panel"]
+__all__ = [
+    "Scope",
+    "about_panel",
+    "change_statement",
+    "forget",
+    "item_panel",
+    "notes_panel",
+    "save_notes",
+    "stored_panel",
+    "view_panel",
+]
 
 Scope = Literal["chat", "all"]
 
@@ -19,6 +30,7 @@ _PAGE_LINES = 300
 _PAGE_CHARACTERS = 30_000
 _LISTED = 60
 _PASSAGE_CHARACTERS = 400
+_STATEMENTS = 1000
 
 
 async def stored_panel(
@@ -95,6 +107,44 @@ async def forget(memory_store: MemoryStore, user_id: str, key: str) -> int:
     return len(await memory_store.user_stats.forget(user_id, [key]))
 
 
+async def about_panel(memory_store: MemoryStore, user_id: str, *, with_earlier: bool = False) -> dict[str, Any]:
+    """Return what is known of the user: statements, unconfirmed ones apart, and the names of secrets, never a value."""
+    memory = AgentMemory(memory_store, user_id)
+    shown: dict[str, Any] = {"tab": "about", "statements": [], "unconfirmed": [], "secrets": [], "error": ""}
+    try:
+        known = await memory.user_memory(with_superseded=with_earlier, limit=_STATEMENTS)
+        shown["statements"] = [_statement(item, _basis(item, user_id)) for item in known]
+        claims = await memory.unconfirmed()
+        shown["unconfirmed"] = [
+            _statement(item, " · ".join(filter(None, [item.caveat, item.agent_id]))) for item in claims
+        ]
+        shown["secrets"] = [{"name": one.name, "has_value": one.has_value} for one in await memory.secrets.names()]
+    except MemoryContextError as error:
+        shown["error"] = f"What is known of you cannot be read now: {one_line(str(error), 300)}"
+    return shown | {"with_earlier": with_earlier}
+
+
+async def change_statement(
+    memory_store: MemoryStore, user_id: str, does: str, *, key: str = "", statement: str = "", type: str = ""
+) -> str:
+    """Add, edit, confirm or forget a statement for the logged-in user; return "" or a sentence that says why not."""
+    memory = AgentMemory(memory_store, user_id)
+    try:
+        if does == "add":
+            await memory.add(statement, type="user_preference" if type == "user_preference" else "user_fact")
+        elif does == "edit":
+            await memory.edit(key, statement)
+        elif does == "confirm":
+            await memory.confirm(key)
+        elif does != "forget":
+            return f"Not done: {does!r} is none of add, edit, confirm and forget."
+        elif not await forget(memory_store, user_id, key):
+            raise await memory.not_found(key)
+    except (MemoryContextError, ValueError) as error:
+        return f"Not done: {one_line(str(error), 300)}."
+    return ""
+
+
 async def notes_panel(memory_store: MemoryStore, user_id: str, agents: Iterable[str]) -> dict[str, Any]:
     """Return the long-term notes of these agents, and of all others that have some about the user."""
     shown: dict[str, Any] = {"tab": "notes", "notes": [], "error": ""}
@@ -163,6 +213,26 @@ def _listed(item: MemoryItem, thread_id: str) -> dict[str, Any]:
         "created": item.created_at.isoformat(timespec="seconds"),
         "is_here": item.session_id == thread_id,
     }
+
+
+def _statement(item: MemoryItem, basis: str) -> dict[str, Any]:
+    is_said = item.origin == "user_words"  # what a model or file gave as a quote is nobody's word, also once confirmed
+    return {
+        "key": item.key,
+        "text": item.content,
+        "type": item.type.removeprefix("user_"),
+        "since": (item.valid_from or item.created_at).isoformat(timespec="seconds"),
+        "until": item.valid_until.isoformat(timespec="seconds") if item.valid_until else "",
+        "quote": str(item.metadata.get("quote") or "") if is_said else "",
+        "basis": basis,
+    }
+
+
+def _basis(item: MemoryItem, user_id: str) -> str:
+    if item.origin == "user_edit":
+        by = str(item.metadata.get("confirmed_by") or user_id)
+        return f"entered or confirmed by {'you' if by == user_id else by}"
+    return {"user_words": "you said it", "application": "stored by the application"}.get(item.origin, item.origin)
 
 
 def _around(passage: str, query: str) -> str:

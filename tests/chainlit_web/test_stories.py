@@ -1,13 +1,16 @@
 """Whole stories in a browser: what is stored opens and is forgotten, a chat lasts, people keep apart, agents change."""
 
+import base64
 import json
 import re
 from collections.abc import Awaitable, Callable
+from datetime import datetime, timezone
 
 import pytest
 from playwright.async_api import expect
 
 from memory_context import AgentMemory, MemoryStore
+from memory_context.store import NewItem
 
 from ..model_service import model_service
 from .conftest import ChainlitServer, Person
@@ -206,3 +209,65 @@ async def test_notes_are_read_and_edited_in_the_panel(
         await page.get_by_role("button", name="Save", exact=True).first.click()
         await expect(page.get_by_text("The agent changed its notes meanwhile")).to_be_visible()
         assert await notes.read() == "# Work\nOrders is at db1.\n\n# Home"
+
+
+async def test_what_is_known_of_the_user_is_added_edited_confirmed_and_forgotten_in_the_panel(
+    come: Come, chainlit_server: ChainlitServer, chainlit_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a model says of the user is apart, and is data; of secrets there are names."""
+    monkeypatch.setenv("MEMORY_CONTEXT_SECRET_KEY", base64.b64encode(bytes(32)).decode())
+    markup = "<img src=x onerror='throw 1'> owns a boat."
+    async with MemoryStore(chainlit_database_url) as store:
+        await AgentMemory(store, "grace", "coder", "old").store(markup, type="user_fact", origin="agent")
+        quote = {"quote": "we moved to Lisbon, by the way"}
+        said = NewItem(
+            "Lives in Lisbon.", "", 4, "user_fact", "s", origin="user_words", metadata=quote, key="user_fact_lisbon"
+        )
+        await store.insert_statement("grace", said, datetime.now(timezone.utc))
+        await AgentMemory(store, "grace").secrets.set("DB_PASSWORD", "tiger-in-the-tank")
+    grace = await come()
+    page, panel = grace.page, grace.page.locator(".mc-panel")
+    known, claims = page.locator(".mc-known li"), page.locator(".mc-claims li")
+    await grace.log_in("grace", "grace")
+    await grace.say("Hello.", 1)
+    await grace.show("about")
+    await expect(page.locator(".mc-secrets")).to_have_text("DB_PASSWORD")
+    await expect(panel).not_to_contain_text("tiger")
+    await expect(claims.locator(".mc-item-words")).to_have_text(markup)
+    await expect(claims).to_contain_text("kept by a model, not confirmed by the user · coder")
+
+    await expect(known.filter(has_text="Lisbon").locator("q")).to_have_text("we moved to Lisbon, by the way")
+
+    statement = page.get_by_label("A statement about you")
+    await statement.fill("x" * 301)
+    await page.get_by_role("button", name="Add", exact=True).click()
+    await expect(page.locator(".mc-problem")).to_contain_text("at most 300 are allowed")
+    await statement.fill("I prefer tea.")
+    await page.get_by_label("What it is").select_option("Preference")
+    await page.get_by_role("button", name="Add", exact=True).click()
+    tea = known.filter(has_text="tea")
+    await expect(tea).to_contain_text("preference · entered or confirmed by you · since")
+    await expect(statement).to_have_value("")
+
+    await tea.get_by_role("button", name="Edit").click()
+    await page.get_by_label("Edit the statement").fill("I prefer green tea.")
+    await page.get_by_role("button", name="Save", exact=True).click()
+    await expect(tea.locator(".mc-item-words")).to_have_text("I prefer green tea.")
+    await page.get_by_role("button", name="Earlier ones too").click()
+    await expect(page.locator(".mc-earlier .mc-item-words")).to_have_text("I prefer tea.")
+    await page.get_by_role("button", name="Earlier ones too").click()
+    await expect(tea).to_have_count(1)
+
+    await claims.get_by_role("button", name="Confirm").click()
+    await expect(claims).to_have_count(0)
+    await expect(known.filter(has_text="owns a boat")).to_contain_text("entered or confirmed by you")
+    await tea.get_by_role("button", name="Forget").click()
+    await tea.get_by_role("button", name="Keep").click()
+    await tea.get_by_role("button", name="Forget").click()
+    await tea.get_by_role("button", name="Forget it").click()
+    await expect(tea).to_have_count(0)
+    async with MemoryStore(chainlit_database_url) as store:
+        memory = AgentMemory(store, "grace")
+        assert markup in [one.content for one in await memory.user_memory()]
+        assert "I prefer green tea." not in [one.content for one in await memory.user_memory()]
+        assert await memory.unconfirmed() == []

@@ -1,5 +1,5 @@
-// The side panel: what is stored, one item of it, what the model saw, who answers. `panels.py` says what is in `props`.
-// Looking asks by a window message and changes nothing; forgetting and changing the agent are actions of the user.
+// The side panel: what is stored, one item of it, what is known of the user, what the model saw, who answers. `panels.py` says what is in `props`.
+// Looking asks by a window message and changes nothing; whatever changes something is an action of the user.
 
 import { useState } from 'react';
 
@@ -10,10 +10,33 @@ const time = (text) =>
     year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', timeZoneName: 'short'
   });
 
+const day = (text) => new Date(text).toLocaleDateString(undefined, { year: 'numeric', month: 'short', day: 'numeric' });
+
+function useChange(name) {
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState('');
+  const change = async (payload) => {
+    setBusy(true);
+    setProblem('');
+    try {
+      const { response } = await callAction({ name, payload });
+      setProblem(response?.error || '');
+      return !response?.error;
+    } catch (error) {
+      setProblem(`The server did not answer: ${error?.message || error}`);
+      return false;
+    } finally {
+      setBusy(false);
+    }
+  };
+  return { busy, problem, change };
+}
+
 function Tabs({ tab }) {
   // on wide screens the links of the header are these tabs
   const tabs = [
     ['stored', 'Stored'],
+    ['about', 'About you'],
     ['notes', 'Notes'],
     ['view', 'What the model saw'],
     ['agent', 'Agent']
@@ -57,6 +80,28 @@ function Search({ label, hint, words, begun, onSearch }) {
   );
 }
 
+function Note() {
+  return props.note ? (
+    <p className="mc-quiet" role="status">
+      {props.note}
+    </p>
+  ) : null;
+}
+
+function Forget({ words, onForget, onKeep }) {
+  return (
+    <span className="mc-confirm" role="alertdialog" aria-label="Forget this?">
+      {words}
+      <button type="button" className="mc-button mc-danger" onClick={onForget}>
+        Forget it
+      </button>
+      <button type="button" className="mc-button mc-plain" onClick={onKeep}>
+        Keep
+      </button>
+    </span>
+  );
+}
+
 function Stored() {
   const query = props.query || '';
   const [asking, setAsking] = useState('');
@@ -92,11 +137,7 @@ function Stored() {
         ) : null}
       </div>
       {problem ? <p className="mc-problem">{problem}</p> : null}
-      {props.note ? (
-        <p className="mc-quiet" role="status">
-          {props.note}
-        </p>
-      ) : null}
+      <Note />
       {!items.length ? (
         <p className="mc-empty">
           {query
@@ -119,15 +160,11 @@ function Stored() {
               {item.passage ? <span className="mc-passage">{item.passage}</span> : null}
             </button>
             {asking === item.key ? (
-              <span className="mc-confirm" role="alertdialog" aria-label="Forget this?">
-                Erase this content for good, in every chat that holds it?
-                <button type="button" className="mc-button mc-danger" onClick={() => forget(item.key)}>
-                  Forget it
-                </button>
-                <button type="button" className="mc-button mc-plain" onClick={() => setAsking('')}>
-                  Keep
-                </button>
-              </span>
+              <Forget
+                words="Erase this content for good, in every chat that holds it?"
+                onForget={() => forget(item.key)}
+                onKeep={() => setAsking('')}
+              />
             ) : (
               <button
                 type="button"
@@ -395,6 +432,136 @@ function Agent() {
   );
 }
 
+function About() {
+  const [words, setWords] = useState('');
+  const [type, setType] = useState('user_fact');
+  const { busy, problem, change } = useChange('Change statement');
+  const { statements = [], unconfirmed = [], secrets = [], with_earlier } = props;
+  const add = async (event) => {
+    event.preventDefault();
+    if (await change({ does: 'add', statement: words, type, with_earlier })) setWords('');
+  };
+  return (
+    <>
+      <p className="mc-quiet">
+        Preferences and facts that agents are told when a chat begins. You may change or forget any of them.
+      </p>
+      <form className="mc-search" onSubmit={add}>
+        <input
+          aria-label="A statement about you"
+          placeholder="I prefer short answers"
+          value={words}
+          onChange={(event) => setWords(event.target.value)}
+        />
+        <select aria-label="What it is" value={type} onChange={(event) => setType(event.target.value)}>
+          <option value="user_fact">Fact</option>
+          <option value="user_preference">Preference</option>
+        </select>
+        <button type="submit" className="mc-button" disabled={busy || !words.trim()}>
+          Add
+        </button>
+      </form>
+      {problem ? <p className="mc-problem">{problem}</p> : null}
+      {problem ? null : <Note />}
+      {!statements.length && !props.error ? (
+        <p className="mc-empty">Nothing is known of you yet. What you say of yourself in a chat is noted here.</p>
+      ) : null}
+      <ul className="mc-items mc-known">
+        {statements.map((one) => (
+          <Statement key={one.key} one={one} />
+        ))}
+      </ul>
+      <div className="mc-scopes">
+        <button
+          type="button"
+          aria-pressed={Boolean(with_earlier)}
+          onClick={() => ask({ show: 'about', with_earlier: !with_earlier })}
+        >
+          Earlier ones too
+        </button>
+      </div>
+      {unconfirmed.length ? (
+        <section>
+          <h4 className="mc-label">Not confirmed by you</h4>
+          <p className="mc-quiet">A model, a tool or a file says this of you. It counts as yours once you confirm it.</p>
+          <ul className="mc-items mc-claims">
+            {unconfirmed.map((one) => (
+              <Statement key={one.key} one={one} isClaim />
+            ))}
+          </ul>
+        </section>
+      ) : null}
+      {secrets.length ? (
+        <section>
+          <h4 className="mc-label">Your secrets</h4>
+          <p className="mc-quiet">Agents are told these names; no model and no page sees a value.</p>
+          <p className="mc-secrets">
+            {secrets.map((one) => (
+              <code key={one.name}>{one.has_value ? one.name : `${one.name} (not set here)`}</code>
+            ))}
+          </p>
+        </section>
+      ) : null}
+    </>
+  );
+}
+
+function Statement({ one, isClaim }) {
+  const { key, text, type, since, until, quote, basis } = one;
+  const [doing, setDoing] = useState('');
+  const [edited, setEdited] = useState(text);
+  const { busy, problem, change } = useChange('Change statement');
+  const send = async (does, more) => {
+    if (await change({ does, key, with_earlier: props.with_earlier, ...more })) setDoing('');
+  };
+  const button = (words, does) => (
+    <button type="button" className="mc-link" aria-label={`${words}: ${text}`} disabled={busy} onClick={does}>
+      {words}
+    </button>
+  );
+  return (
+    <li className={until ? 'mc-earlier' : undefined}>
+      <div className="mc-item">
+        <span className="mc-item-words">{text}</span>
+        {quote && quote !== text ? <q className="mc-quiet">{quote}</q> : null}
+        <span className="mc-quiet">
+          {isClaim ? <b className="mc-warning">{basis}</b> : `${type} · ${basis}`} · {until ? 'from' : 'since'}{' '}
+          <span title={time(since)}>{day(since)}</span>
+          {until ? ` until ${day(until)}` : ''}
+        </span>
+      </div>
+      {doing ? null : (
+        <span className="mc-actions">
+          {isClaim ? button('Confirm', () => send('confirm')) : null}
+          {until ? null : button('Edit', () => setDoing('edit'))}
+          {button('Forget', () => setDoing('forget'))}
+        </span>
+      )}
+      {doing === 'edit' ? (
+        <form
+          className="mc-search mc-whole"
+          onSubmit={(event) => {
+            event.preventDefault();
+            send('edit', { statement: edited });
+          }}
+        >
+          <input aria-label="Edit the statement" autoFocus value={edited} onChange={(event) => setEdited(event.target.value)} />
+          <button type="submit" className="mc-button" disabled={busy || !edited.trim() || edited === text}>
+            Save
+          </button>
+          <button type="button" className="mc-button mc-plain" onClick={() => setDoing('')}>
+            Cancel
+          </button>
+        </form>
+      ) : null}
+      {doing === 'forget' ? (
+        <Forget words="Erase this for good?" onForget={() => send('forget')} onKeep={() => setDoing('')} />
+      ) : null}
+      {problem ? <p className="mc-problem mc-whole">{problem}</p> : null}
+    </li>
+  );
+}
+
 function Notes() {
   const notes = props.notes || [];
   return (
@@ -402,11 +569,7 @@ function Notes() {
       <p className="mc-quiet">
         What each agent keeps about you for all chats. It writes here itself; you may change or delete anything.
       </p>
-      {props.note ? (
-        <p className="mc-quiet" role="status">
-          {props.note}
-        </p>
-      ) : null}
+      <Note />
       {!notes.length && !props.error ? <p className="mc-empty">No agent has notes yet. Ask one to note something.</p> : null}
       {notes.map((one) => (
         <AgentNotes key={`${one.agent} ${one.version}`} {...one} />
@@ -417,14 +580,8 @@ function Notes() {
 
 function AgentNotes({ agent, text, version }) {
   const [edited, setEdited] = useState(text);
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState('');
-  const save = async () => {
-    setBusy(true);
-    const { response } = await callAction({ name: 'Save notes', payload: { agent, text: edited, version } });
-    setBusy(false);
-    setProblem(response?.error || '');
-  };
+  const { busy, problem, change } = useChange('Save notes');
+  const save = () => change({ agent, text: edited, version });
   return (
     <>
       <label htmlFor={`mc-notes-${agent}`}>
@@ -448,7 +605,7 @@ function AgentNotes({ agent, text, version }) {
 }
 
 export default function Memory() {
-  const Shown = { stored: Stored, item: Item, notes: Notes, view: View, agent: Agent }[props.tab] || Stored;
+  const Shown = { stored: Stored, item: Item, about: About, notes: Notes, view: View, agent: Agent }[props.tab] || Stored;
   return (
     <div className="mc-panel" data-asked={props.asked}>
       <Tabs tab={props.tab} />
