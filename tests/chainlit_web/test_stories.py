@@ -93,6 +93,93 @@ async def test_a_large_result_opens_by_its_reference_lasts_and_is_forgotten(
     await expect(page.locator(".mc-problem")).to_contain_text("was forgotten on")
 
 
+async def test_notes_are_read_and_edited_in_the_panel(
+    come: Come, chainlit_server: ChainlitServer, chainlit_database_url: str
+) -> None:
+    """Those that the agent writes; what it changed meanwhile is never overwritten."""
+    ada = await come()
+    page = ada.page
+    await ada.log_in("ada", "ada")
+    await ada.say("Hello.", 1)
+    await ada.show("notes")
+    field = page.locator(".mc-notes").first
+    await expect(field).to_have_value("")
+    agent = str(await field.get_attribute("id")).removeprefix("mc-notes-")
+    await field.fill("# Work\nOrders is at db1.")
+    await page.get_by_role("button", name="Save", exact=True).first.click()
+    await expect(page.get_by_text("Saved.")).to_be_visible()
+    async with MemoryStore(chainlit_database_url) as store:
+        notes = AgentMemory(store, "ada", agent).notes
+        assert await notes.read() == "# Work\nOrders is at db1."
+        await notes.append("# Home")
+        await field.fill("lost")
+        await page.get_by_role("button", name="Save", exact=True).first.click()
+        await expect(page.get_by_text("The agent changed its notes meanwhile")).to_be_visible()
+        assert await notes.read() == "# Work\nOrders is at db1.\n\n# Home"
+
+
+async def test_what_is_known_of_the_user_is_added_edited_confirmed_and_forgotten_in_the_panel(
+    come: Come, chainlit_server: ChainlitServer, chainlit_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a model says of the user is apart, and is data; of secrets there are names."""
+    monkeypatch.setenv("MEMORY_CONTEXT_SECRET_KEY", base64.b64encode(bytes(32)).decode())
+    markup = "<img src=x onerror='throw 1'> owns a boat."
+    async with MemoryStore(chainlit_database_url) as store:
+        await AgentMemory(store, "ada", "coder", "old").store(markup, type="user_fact", origin="agent")
+        quote = {"quote": "we moved to Lisbon, by the way"}
+        said = NewItem(
+            "Lives in Lisbon.", "", 4, "user_fact", "s", origin="user_words", metadata=quote, key="user_fact_lisbon"
+        )
+        await store.insert_statement("ada", said, datetime.now(timezone.utc))
+        await AgentMemory(store, "ada").secrets.set("DB_PASSWORD", "tiger-in-the-tank")
+    ada = await come()
+    page, panel = ada.page, ada.page.locator(".mc-panel")
+    known, claims = page.locator(".mc-known li"), page.locator(".mc-claims li")
+    await ada.log_in("ada", "ada")
+    await ada.say("Hello.", 1)
+    await ada.show("about")
+    await expect(page.locator(".mc-secrets")).to_have_text("DB_PASSWORD")
+    await expect(panel).not_to_contain_text("tiger")
+    await expect(claims.locator(".mc-item-words")).to_have_text(markup)
+    await expect(claims).to_contain_text("kept by a model, not confirmed by the user · coder")
+
+    await expect(known.filter(has_text="Lisbon").locator("q")).to_have_text("we moved to Lisbon, by the way")
+
+    statement = page.get_by_label("A statement about you")
+    await statement.fill("x" * 301)
+    await page.get_by_role("button", name="Add", exact=True).click()
+    await expect(page.locator(".mc-problem")).to_contain_text("at most 300 are allowed")
+    await statement.fill("I prefer tea.")
+    await page.get_by_label("What it is").select_option("Preference")
+    await page.get_by_role("button", name="Add", exact=True).click()
+    tea = known.filter(has_text="tea")
+    await expect(tea).to_contain_text("preference · entered or confirmed by you · since")
+    await expect(statement).to_have_value("")
+
+    await tea.get_by_role("button", name="Edit").click()
+    await page.get_by_label("Edit the statement").fill("I prefer green tea.")
+    await page.get_by_role("button", name="Save", exact=True).click()
+    await expect(tea.locator(".mc-item-words")).to_have_text("I prefer green tea.")
+    await page.get_by_role("button", name="Earlier ones too").click()
+    await expect(page.locator(".mc-earlier .mc-item-words")).to_have_text("I prefer tea.")
+    await page.get_by_role("button", name="Earlier ones too").click()
+    await expect(tea).to_have_count(1)
+
+    await claims.get_by_role("button", name="Confirm").click()
+    await expect(claims).to_have_count(0)
+    await expect(known.filter(has_text="owns a boat")).to_contain_text("entered or confirmed by you")
+    await tea.get_by_role("button", name="Forget").click()
+    await tea.get_by_role("button", name="Keep").click()
+    await tea.get_by_role("button", name="Forget").click()
+    await tea.get_by_role("button", name="Forget it").click()
+    await expect(tea).to_have_count(0)
+    async with MemoryStore(chainlit_database_url) as store:
+        memory = AgentMemory(store, "ada")
+        assert markup in [one.content for one in await memory.user_memory()]
+        assert "I prefer green tea." not in [one.content for one in await memory.user_memory()]
+        assert await memory.unconfirmed() == []
+
+
 async def test_people_see_nothing_of_each_other_and_only_operators_change_who_answers(
     come: Come, chainlit_server: ChainlitServer
 ) -> None:
@@ -183,91 +270,4 @@ async def test_people_see_nothing_of_each_other_and_only_operators_change_who_an
         meter = page.locator(".mc-meter").last
         await expect(meter).to_contain_text("In 4 turns")
         await expect(meter).to_contain_text(re.compile(r"Light model, in none of these figures: \d+ calls? \("))
-        await chainlit_server.stop()
-
-
-async def test_notes_are_read_and_edited_in_the_panel(
-    come: Come, chainlit_server: ChainlitServer, chainlit_database_url: str
-) -> None:
-    """Those that the agent writes; what it changed meanwhile is never overwritten."""
-    ada = await come()
-    page = ada.page
-    await ada.log_in("ada", "ada")
-    await ada.say("Hello.", 1)
-    await ada.show("notes")
-    field = page.locator(".mc-notes").first
-    await expect(field).to_have_value("")
-    agent = str(await field.get_attribute("id")).removeprefix("mc-notes-")
-    await field.fill("# Work\nOrders is at db1.")
-    await page.get_by_role("button", name="Save", exact=True).first.click()
-    await expect(page.get_by_text("Saved.")).to_be_visible()
-    async with MemoryStore(chainlit_database_url) as store:
-        notes = AgentMemory(store, "ada", agent).notes
-        assert await notes.read() == "# Work\nOrders is at db1."
-        await notes.append("# Home")
-        await field.fill("lost")
-        await page.get_by_role("button", name="Save", exact=True).first.click()
-        await expect(page.get_by_text("The agent changed its notes meanwhile")).to_be_visible()
-        assert await notes.read() == "# Work\nOrders is at db1.\n\n# Home"
-
-
-async def test_what_is_known_of_the_user_is_added_edited_confirmed_and_forgotten_in_the_panel(
-    come: Come, chainlit_server: ChainlitServer, chainlit_database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What a model says of the user is apart, and is data; of secrets there are names."""
-    monkeypatch.setenv("MEMORY_CONTEXT_SECRET_KEY", base64.b64encode(bytes(32)).decode())
-    markup = "<img src=x onerror='throw 1'> owns a boat."
-    async with MemoryStore(chainlit_database_url) as store:
-        await AgentMemory(store, "grace", "coder", "old").store(markup, type="user_fact", origin="agent")
-        quote = {"quote": "we moved to Lisbon, by the way"}
-        said = NewItem(
-            "Lives in Lisbon.", "", 4, "user_fact", "s", origin="user_words", metadata=quote, key="user_fact_lisbon"
-        )
-        await store.insert_statement("grace", said, datetime.now(timezone.utc))
-        await AgentMemory(store, "grace").secrets.set("DB_PASSWORD", "tiger-in-the-tank")
-    grace = await come()
-    page, panel = grace.page, grace.page.locator(".mc-panel")
-    known, claims = page.locator(".mc-known li"), page.locator(".mc-claims li")
-    await grace.log_in("grace", "grace")
-    await grace.say("Hello.", 1)
-    await grace.show("about")
-    await expect(page.locator(".mc-secrets")).to_have_text("DB_PASSWORD")
-    await expect(panel).not_to_contain_text("tiger")
-    await expect(claims.locator(".mc-item-words")).to_have_text(markup)
-    await expect(claims).to_contain_text("kept by a model, not confirmed by the user · coder")
-
-    await expect(known.filter(has_text="Lisbon").locator("q")).to_have_text("we moved to Lisbon, by the way")
-
-    statement = page.get_by_label("A statement about you")
-    await statement.fill("x" * 301)
-    await page.get_by_role("button", name="Add", exact=True).click()
-    await expect(page.locator(".mc-problem")).to_contain_text("at most 300 are allowed")
-    await statement.fill("I prefer tea.")
-    await page.get_by_label("What it is").select_option("Preference")
-    await page.get_by_role("button", name="Add", exact=True).click()
-    tea = known.filter(has_text="tea")
-    await expect(tea).to_contain_text("preference · entered or confirmed by you · since")
-    await expect(statement).to_have_value("")
-
-    await tea.get_by_role("button", name="Edit").click()
-    await page.get_by_label("Edit the statement").fill("I prefer green tea.")
-    await page.get_by_role("button", name="Save", exact=True).click()
-    await expect(tea.locator(".mc-item-words")).to_have_text("I prefer green tea.")
-    await page.get_by_role("button", name="Earlier ones too").click()
-    await expect(page.locator(".mc-earlier .mc-item-words")).to_have_text("I prefer tea.")
-    await page.get_by_role("button", name="Earlier ones too").click()
-    await expect(tea).to_have_count(1)
-
-    await claims.get_by_role("button", name="Confirm").click()
-    await expect(claims).to_have_count(0)
-    await expect(known.filter(has_text="owns a boat")).to_contain_text("entered or confirmed by you")
-    await tea.get_by_role("button", name="Forget").click()
-    await tea.get_by_role("button", name="Keep").click()
-    await tea.get_by_role("button", name="Forget").click()
-    await tea.get_by_role("button", name="Forget it").click()
-    await expect(tea).to_have_count(0)
-    async with MemoryStore(chainlit_database_url) as store:
-        memory = AgentMemory(store, "grace")
-        assert markup in [one.content for one in await memory.user_memory()]
-        assert "I prefer green tea." not in [one.content for one in await memory.user_memory()]
-        assert await memory.unconfirmed() == []
+        await chainlit_server.stop()  # its model's service ends: this is the last story of the module
