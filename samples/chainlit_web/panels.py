@@ -31,6 +31,11 @@ _PAGE_CHARACTERS = 30_000
 _LISTED = 60
 _PASSAGE_CHARACTERS = 400
 _STATEMENTS = 1000
+_BASES = {
+    "user_words": "you said it",
+    "user_edit": "entered or confirmed by {by}",
+    "application": "stored by the application",
+}
 
 
 async def stored_panel(
@@ -120,7 +125,7 @@ async def about_panel(memory_store: MemoryStore, user_id: str, *, with_earlier: 
         ]
         shown["secrets"] = [{"name": one.name, "has_value": one.has_value} for one in await memory.secrets.names()]
     except MemoryContextError as error:
-        shown["error"] = f"What is known of you cannot be read now: {one_line(str(error), 300)}"
+        shown["error"] = f"What is known of you cannot be read now: {_sentence(error)}"
     return shown | {"with_earlier": with_earlier}
 
 
@@ -141,7 +146,7 @@ async def change_statement(
         elif not await forget(memory_store, user_id, key):
             raise await memory.not_found(key)
     except (MemoryContextError, ValueError) as error:
-        return f"Not done: {one_line(str(error), 300)}."
+        return f"Not done: {_sentence(error)}"
     return ""
 
 
@@ -216,23 +221,25 @@ def _listed(item: MemoryItem, thread_id: str) -> dict[str, Any]:
 
 
 def _statement(item: MemoryItem, basis: str) -> dict[str, Any]:
-    is_said = item.origin == "user_words"  # what a model or file gave as a quote is nobody's word, also once confirmed
     return {
         "key": item.key,
         "text": item.content,
         "type": item.type.removeprefix("user_"),
         "since": (item.valid_from or item.created_at).isoformat(timespec="seconds"),
         "until": item.valid_until.isoformat(timespec="seconds") if item.valid_until else "",
-        "quote": str(item.metadata.get("quote") or "") if is_said else "",
+        "quote": str(item.metadata.get("quote") or "") if item.origin in _BASES else "",  # else nobody's word
         "basis": basis,
     }
 
 
 def _basis(item: MemoryItem, user_id: str) -> str:
-    if item.origin == "user_edit":
-        by = str(item.metadata.get("confirmed_by") or user_id)
-        return f"entered or confirmed by {'you' if by == user_id else by}"
-    return {"user_words": "you said it", "application": "stored by the application"}.get(item.origin, item.origin)
+    by = str(item.metadata.get("confirmed_by") or user_id)
+    return _BASES[item.origin].format(by="you" if by == user_id else by)
+
+
+def _sentence(error: Exception) -> str:
+    text = one_line(str(error), 300)
+    return text if text.endswith(("?", ".")) else f"{text}."
 
 
 def _around(passage: str, query: str) -> str:

@@ -78,23 +78,20 @@ async def test_forgetting_takes_every_item_of_the_content_and_says_how_many(stor
     assert [item["key"] for item in (await stored_panel(store, "ada", "one", "all"))["items"]] == [kept]
 
 
-async def test_statements_of_others_are_not_shown_or_changed_and_confirming_makes_no_quote_the_users(
-    store: MemoryStore,
-) -> None:
+async def test_statements_of_other_users_are_not_shown_or_changed(store: MemoryStore) -> None:
     hers = await AgentMemory(store, "grace").add("I live in Kiel.")
     claim = await AgentMemory(store, "ada", "coder", "one").store(
-        "The user owns a boat.", type="user_fact", origin="agent", metadata={"quote": "I own a boat"}
+        "The user owns a boat.", type="user_fact", origin="agent"
     )
     (unconfirmed,) = (await about_panel(store, "ada"))["unconfirmed"]
     assert unconfirmed["basis"] == "kept by a model, not confirmed by the user · coder"
     for does in ("edit", "confirm", "forget"):
-        assert await change_statement(store, "ada", does, key=hers.key, statement="x") == (
-            f"Not done: no item {hers.key!r} in this memory."
-        )
+        told = await change_statement(store, "ada", does, key=hers.key, statement="x")
+        assert told.startswith(f"Not done: no item {hers.key!r} in this memory")
     assert "300 are allowed" in await change_statement(store, "ada", "edit", key=claim.key, statement="x" * 400)
     assert await change_statement(store, "ada", "confirm", key=claim.key) == ""
     shown = await about_panel(store, "ada")
-    assert [(one["text"], one["quote"]) for one in shown["statements"]] == [("The user owns a boat.", "")]
+    assert [one["text"] for one in shown["statements"]] == ["The user owns a boat."]
     assert shown["unconfirmed"] == []
     assert len((await about_panel(store, "grace"))["statements"]) == 1
 
