@@ -87,6 +87,7 @@ from .store import (
     StoredPassage,
     StoreLimits,
     Traces,
+    UserMemory,
     Whereabouts,
 )
 from .store.limits import TransactionKind, Waits
@@ -232,6 +233,7 @@ __all__ = [
     "TransformError",
     "TransformName",
     "TransformUnit",
+    "UserMemory",
     "UserMemoryPolicy",
     "ViewReport",
     "Waits",

@@ -7,7 +7,14 @@ from memory_context import MemoryStore
 from tests.embeddings.fakes import FakeEmbedder
 
 CALLS = 1000
-WITHOUT_TEXTS = {"AgentMemory.not_found", "user_stats.kinds", "user_stats.transcripts", "web chat", "CLI explain"}
+WITHOUT_TEXTS = {
+    "AgentMemory.audit",
+    "AgentMemory.not_found",
+    "user_stats.kinds",
+    "user_stats.transcripts",
+    "web chat",
+    "CLI explain",
+}
 
 
 def test_forged_calls_of_another_user_bring_nothing_back(database_url: str) -> None:

@@ -89,7 +89,7 @@ SELECT
     (created_at AT TIME ZONE 'UTC')::date AS stored_on, count(*) AS items, sum(content_bytes)::bigint AS content_bytes,
     sum(token_count)::bigint AS tokens
 FROM memory_context.agent_memories
-WHERE user_id = %(user_id)s AND is_active
+WHERE user_id = %(user_id)s AND is_active AND memory_type <> 'conversation'
 GROUP BY stored_on
 ORDER BY stored_on DESC
 LIMIT %(limit)s;
@@ -115,6 +115,7 @@ SELECT
 FROM memory_context.agent_memories
 WHERE user_id = %(user_id)s
     AND {in_session(session_id)}
+    AND memory_type <> 'conversation'
     AND is_active;
 
 -- name: select_transcripts :many

@@ -57,6 +57,7 @@ def test_help_names_every_command_once_in_a_group_with_examples(run: Run):
 
 
 def test_examples_name_options_that_exist():
+    from typer.core import TyperGroup
     from typer.main import get_command
 
     group = get_command(app)
@@ -65,7 +66,10 @@ def test_examples_name_options_that_exist():
         for line in lines:
             name, *words = shlex.split(re.split(r" [|&>] | && ", line)[-1 if "| memory-context" in line else 0])
             name, *words = words if name == "memory-context" else (name, *words)
-            known = {option for one in group.commands[name].params for option in one.opts}
+            command = group.commands[name]
+            if isinstance(command, TyperGroup):
+                command = command.commands[words[0]]
+            known = {option for one in command.params for option in one.opts}
             assert {word for word in words if word.startswith("-")} <= known, line
 
 
