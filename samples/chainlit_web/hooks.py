@@ -53,6 +53,7 @@ async def begin_to_serve() -> None:
     config.project.allow_origins.extend(f"http://{name}:{config.run.port}" for name in names)
     _own_hosts.extend(origin.rpartition("://")[2] for origin in config.project.allow_origins)
     await store.open()
+    store.consolidate_daily()
 
 
 @cl.on_app_shutdown
