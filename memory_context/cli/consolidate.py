@@ -1,12 +1,14 @@
 """`consolidate`: merging and summarising memories."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .console import USAGE_ERROR, Failure, print_json, progress_bar, say
-from .lookup import JsonOption, UrlOption, UserOption, find_user, run
+from .lookup import JsonOption, UrlOption, UserOption, find_user, parse_duration, run
 
 if TYPE_CHECKING:
     from ..light_model import ChatCompletionClient
@@ -28,6 +30,13 @@ def consolidate(
     budget_tokens: Annotated[
         int, typer.Option(min=0, help="The most that the model reads and writes, a user.")
     ] = 20_000,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TYPE=AGE",
+            help="How long unused items of a type stay: web_content=90d; repeatable.",
+        ),
+    ] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Undo the last run that was not undone.")] = False,
     run_id: Annotated[int | None, typer.Option("--run", min=1, help="Undo this run instead.")] = None,
     url: UrlOption = None,
@@ -42,12 +51,14 @@ def consolidate(
     if everybody and (user is not None or is_undo):
         raise Failure("--all goes with neither --user nor --undo", USAGE_ERROR)
     client = None if model is None else _client(model)
+    retention = _retention(keep or ())
 
     async def work(store: "MemoryStore") -> None:
         if is_undo:
             await _undo(store, await find_user(store, user), run_id, as_json)
             return
-        reports = await _reports(store, user, everybody, client, budget_tokens)
+        options = {"model_client": client, "budget_tokens": budget_tokens, "retention": retention}
+        reports = await _reports(store, user, everybody, options)
         if as_json:
             print_json({name: None if one is None else asdict(one) for name, one in reports.items()})
             return
@@ -61,18 +72,28 @@ def consolidate(
 
 
 async def _reports(
-    store: "MemoryStore", user: str | None, everybody: bool, model: "ChatCompletionClient | None", budget_tokens: int
+    store: "MemoryStore", user: str | None, everybody: bool, options: dict[str, Any]
 ) -> "dict[str, ConsolidationReport | None]":
     if not everybody:
         name = await find_user(store, user)
-        return {name: await store.consolidate(name, model_client=model, budget_tokens=budget_tokens)}
+        return {name: await store.consolidate(name, **options)}
     users = [one async for one in store.every_user()]
     reports: dict[str, ConsolidationReport | None] = {}
     with progress_bar("consolidating users", len(users)) as show:
         for done, name in enumerate(users, 1):
-            reports[name] = await store.consolidate(name, model_client=model, budget_tokens=budget_tokens)
+            reports[name] = await store.consolidate(name, **options)
             show(done)
     return reports
+
+
+def _retention(keep: Sequence[str]) -> dict[str, timedelta]:
+    retention: dict[str, timedelta] = {}
+    for one in keep:
+        memory_type, equals, age = one.partition("=")
+        if not equals or not memory_type:
+            raise Failure(f"--keep {one!r}: give TYPE=AGE, such as web_content=90d", USAGE_ERROR)
+        retention[memory_type] = parse_duration(age)
+    return retention
 
 
 async def _undo(store: "MemoryStore", user: str, run_id: int | None, as_json: bool) -> None:

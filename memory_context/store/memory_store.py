@@ -1,7 +1,7 @@
 """The facade of the store."""
 
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar
 from weakref import WeakSet
@@ -234,7 +234,12 @@ class MemoryStore(ItemStore, StatementStore):
     # --- consolidation
 
     async def consolidate(
-        self, user_id: str, *, model_client: _ModelClient | None = None, budget_tokens: int = 20_000
+        self,
+        user_id: str,
+        *,
+        model_client: _ModelClient | None = None,
+        budget_tokens: int = 20_000,
+        retention: Mapping[str, timedelta] | None = None,
     ) -> ConsolidationReport | None:
         """Merge statements that say the same, write articles of what recurs, summarise old sessions.
 
@@ -244,13 +249,19 @@ class MemoryStore(ItemStore, StatementStore):
         Args:
             model_client: Judges near-duplicates and summarises; None for rules.
             budget_tokens: The most that it may read and write.
+            retention: How long unused items of a type stay, such as `{"web_content": timedelta(days=90)}`.
 
         Returns:
             What was done; None if another process is at it.
+
+        Raises:
+            ValueError: A type of `retention` may not be pruned.
         """
         await self.jobs.flush([CONVERSATION_JOB])
         model = None if model_client is None else LightModel(model_client, timeout_seconds=_MODEL_SECONDS)
-        consolidation = Consolidation(self._database, user_id, self._store_of(user_id), model, budget_tokens)
+        consolidation = Consolidation(
+            self._database, user_id, self._store_of(user_id), model, budget_tokens, retention or {}
+        )
         return await consolidation.run()
 
     def _store_of(self, user_id: str) -> Callable[[Sequence[NewItem]], Awaitable[list[str]]]:

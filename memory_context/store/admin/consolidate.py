@@ -26,6 +26,7 @@ from ..jobs import Claim, JobKind
 from ..pool import Statement
 from ..sql import load_queries
 from .articles import Article, Said, recurring_articles
+from .prune import prune_items
 
 __all__ = ["JOB", "Consolidation", "ConsolidationReport", "is_consolidation_due", "undo_consolidation"]
 
@@ -83,6 +84,7 @@ class ConsolidationReport:
         merged: Statements that another one stands for now.
         articles: Written or renewed.
         summaries: Sessions that got one.
+        pruned: Items past the retention of their type; these cannot be undone.
         model_tokens: Counted here, whatever the client reports.
         is_cut: The budget ended before the work.
         lines: One sentence for each change.
@@ -92,15 +94,18 @@ class ConsolidationReport:
     merged: int = 0
     articles: int = 0
     summaries: int = 0
+    pruned: int = 0
     model_calls: int = 0
     model_tokens: int = 0
     is_cut: bool = False
     lines: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        forgotten = f"{self.pruned} items past their retention forgotten"
         if self.run_id is None:
-            return "nothing to consolidate"
+            return forgotten if self.pruned else "nothing to consolidate"
         did = f"{self.merged} statements merged, {self.articles} articles, {self.summaries} summaries of sessions"
+        did += f", {forgotten}" if self.pruned else ""
         return "\n".join([f"run {self.run_id}: {did}", *(f"- {line}" for line in self.lines)])
 
 
@@ -112,6 +117,7 @@ class Consolidation:
         store: Stores articles.
         model: Judges near-duplicates and summarises; None for rules alone.
         budget_tokens: The most that the model may spend.
+        retention: How long unused items of a type stay.
     """
 
     database: Database
@@ -119,6 +125,7 @@ class Consolidation:
     store: Store
     model: LightModel | None = None
     budget_tokens: int = 20_000
+    retention: Mapping[str, timedelta] = field(default_factory=dict[str, timedelta])
     report: ConsolidationReport = field(default_factory=ConsolidationReport)
     _changes: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     _lines: list[str] = field(default_factory=list[str])
@@ -146,11 +153,16 @@ class Consolidation:
             await claim.keep(60)
             await step()
         run_id = await self._record() if self._changes else None
+        pruned = [
+            await prune_items(self.database, self.user_id, memory_type, age)
+            for memory_type, age in self.retention.items()
+        ]
         self.report = ConsolidationReport(
             run_id,
             merged=sum(len(one["keys"]) for one in self._changes if one["kind"] == "merged"),
             articles=sum(one["kind"] == "article" for one in self._changes),
             summaries=sum(one["kind"] == "summary" for one in self._changes),
+            pruned=sum(pruned),
             model_calls=self._calls,
             model_tokens=self._tokens,
             is_cut=self._is_cut,

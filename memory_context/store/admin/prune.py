@@ -17,7 +17,7 @@ from ..items import CONVERSATION_TYPE, SECRET_TYPE, TRUSTED_ORIGINS, USER_TYPES
 from ..pool import Statement
 from ..sql import load_queries
 
-__all__ = ["KEPT_TYPES", "PRUNED_TYPES", "PruneProgress", "PruneReport", "prune"]
+__all__ = ["KEPT_TYPES", "PRUNED_TYPES", "PruneProgress", "PruneReport", "prune", "prune_items"]
 
 _QUERIES = load_queries("prune")
 _ITEMS = load_queries("agent_memories")
@@ -94,6 +94,13 @@ async def prune(
     pruning.tell()
     events = pruning.rows.pop("event", 0)
     return PruneReport(pruning.items, events, pruning.sessions, pruning.content_bytes, +pruning.rows)
+
+
+async def prune_items(database: Database, user_id: str, memory_type: str, age: timedelta) -> int:
+    """Forget the items of one user and type that were not used for so long; return how many."""
+    pruning = _Pruning(database, _cutoff(age), _checked_types([memory_type]), (), None)
+    await pruning.items_of(user_id)
+    return pruning.items
 
 
 class _Pruning:
