@@ -7,6 +7,7 @@ from memory_context.messages import texts_of
 from memory_context.policy import ArchivePolicy
 
 SESSION = "one-session"
+KNOWN_OF_USER = "Known of this user before this conversation."
 
 
 def context_of(
@@ -30,8 +31,8 @@ def words(messages: list[LLMMessage]) -> list[str]:
 
 
 async def said_in(context: MemoryContext) -> list[str]:
-    """Return what a view of the session says."""
-    return words(await context.get_messages())
+    """Return what a view of the session says, beside what is known of the user from others."""
+    return [text for text in words(await context.get_messages()) if not text.startswith(KNOWN_OF_USER)]
 
 
 def turns(*texts: str) -> list[str]:
