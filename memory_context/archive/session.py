@@ -39,7 +39,7 @@ MISSING_HISTORY = (
     "[Earlier messages of this conversation could not be read yet. They may exist: do not answer as if nothing had "
     "been said before.]"
 )
-"""The view shows this while the history is unread, so that the model does not assume there is none."""
+"""Shown in the view while the history is unread; without it the model would assume a new conversation."""
 
 
 class Session:

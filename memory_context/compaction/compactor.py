@@ -32,7 +32,7 @@ class Result:
         is_error: Framework's flag; None if unknown.
         token_count: 0 if unknown.
         duration_seconds: From call message to result; None without a call.
-        readings: What built-in compactors found out, so that one object is analysed once.
+        readings: Analyses of built-in compactors, cached with the result.
     """
 
     content: str = field(repr=False)

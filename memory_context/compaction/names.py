@@ -138,7 +138,7 @@ class Names:
 
     @cached_property
     def _found(self) -> list["_Name"]:
-        """Known names first; a name that occurs only as a field is none."""
+        """Return known names first; names that occur only as a field are left out."""
         found: dict[str, _Name] = {}
         for text in self._worth:
             if "\n" not in text and (shape := _shape(text)) is not None:

@@ -1,4 +1,4 @@
-"""What users say about themselves becomes user memory, in the background, from their own words only."""
+"""Learns statements about users in the background, from their own words only."""
 
 import lazy_loader
 

@@ -50,7 +50,7 @@ REMEMBER_THAT = re.compile(
     re.IGNORECASE,
 )
 IT = re.compile(rf"{REMEMBER} (?:it|this|that|das|cela|ça|eso|esto|isso)\b[.!,]?", re.IGNORECASE)
-"""What was said just before is to be remembered."""
+"""Requests to remember the sentence before."""
 
 _I = r"(?:i|we|ich|wir)"
 _DEGREE = r"(?:strongly |really |generally |usually |normally |much |always |personally |also )*"
@@ -227,7 +227,7 @@ LASTING_FRAMES = _pattern(
     r"(?:an? |einen? |eine |un[ea]? )?(?:\w+ )?(?:story|e-?mail|mail|letter|poem|song|novel|post|tweet|brief|gedicht|"
     r"lettre|carta|lettera|text|sentence|message)\b",
 )
-"""What follows in the message is not so, or another's."""
+"""Phrases after which the message states nothing about the user: hypotheses, and texts to be translated or written."""
 
 FRAMES = _pattern(
     LASTING_FRAMES.pattern,

@@ -1,6 +1,5 @@
 """Archived messages are items: found by search until their session goes, derived, private where their session is."""
 
-import asyncio
 import json
 import re
 from datetime import datetime, timedelta, timezone
@@ -127,7 +126,6 @@ async def test_listings_counts_and_pruning_leave_messages_alone(store: MemorySto
     context = context_of(store, None)
     await say(context, "Look at the Orders database.")
     await archived(context)
-    await asyncio.sleep(0.01)
     memory = AgentMemory(store, "alice")
     assert await memory.query() == []
     assert len(await memory.query(MemoryCriteria(types=("conversation",)))) == 2
