@@ -18,7 +18,7 @@ from ..access import BodyLimits
 from ..errors import ItemNotFoundError, SecretError
 from ..memory import AgentMemory, MemoryItem
 from ..references import KEY_PATTERN, MemoryRef
-from ..store import USER_TYPES, MemoryStore
+from ..store import TRUSTED_ORIGINS, USER_TYPES, MemoryStore
 from .problems import ALWAYS, OF_BODY, ProblemError, problem_responses
 from .schemas import Wire, json_response, read_body, request_body
 
@@ -58,7 +58,7 @@ class StatementEntry(Wire):
     @classmethod
     def of(cls, item: MemoryItem) -> "StatementEntry":
         words = {name: str(item.metadata.get(name) or "") for name in ("quote", "quoted_session", "confirmed_by")}
-        is_claim = bool(item.caveat)  # what an unconfirmed item says of its source is nobody's word
+        is_claim = item.origin not in TRUSTED_ORIGINS  # its metadata is the claim of whoever stored it
         return cls(
             key=item.key,
             statement=item.content,

@@ -25,7 +25,8 @@ async def test_user_lists_adds_edits_confirms_and_forgets_statements(client: Cli
     assert {one["statement"] for one in page["statements"]} == {"I live in Lisbon.", "I like tea."}
     assert page["unconfirmed"] == []
     page = (await client.get(MEMORY, params={"superseded": True})).json()
-    assert [one["superseded_by"] for one in page["statements"] if one["key"] == key] == [edited]
+    (former,) = [one for one in page["statements"] if one["key"] == key]
+    assert (former["superseded_by"], former["confirmed_by"]) == (edited, "alice")
     assert (await client.delete(f"{MEMORY}/{edited}")).status_code == 204
     page = (await client.get(MEMORY)).json()
     assert [one["statement"] for one in page["statements"]] == ["I like tea."]
