@@ -9,19 +9,20 @@ from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import UserMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
-from memory_context import MemoryContext, MemoryStore
+from memory_context import ContextPolicy, MemoryContext, MemoryStore, UserMemoryPolicy
 from memory_context.live import SessionCache, SessionKey
 
 from .fakes import States, key_of, soon
 
 KEY = key_of("s")
+ALONE = ContextPolicy(user_memory=UserMemoryPolicy(enabled=False))  # views name no other session, whenever it ended
 
 
 class Conversation(MemoryContext):
     """A context as the cache keeps it."""
 
-    def __init__(self, *identity: str, memory_store: MemoryStore) -> None:
-        super().__init__(*identity, memory_store=memory_store)
+    def __init__(self, *identity: str, memory_store: MemoryStore, policy: ContextPolicy) -> None:
+        super().__init__(*identity, memory_store=memory_store, policy=policy)
         self.is_closed = asyncio.Event()
 
     @property
@@ -45,7 +46,7 @@ async def open_cache(database_url: str) -> AsyncIterator[Open]:
         store = MemoryStore(database_url)
 
         def make(key: SessionKey) -> Conversation:
-            return Conversation(*key, memory_store=store)
+            return Conversation(*key, memory_store=store, policy=ALONE)
 
         cache = SessionCache(make, claims=store.advisory_claims(), **others)  # type: ignore[arg-type]
         opened.append((cache, store))
