@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from memory_context.errors import LightModelError
-from memory_context.light_model import ANSWER_LIMIT_CHARACTERS, LightModel, model
+from memory_context.light_model import ANSWER_LIMIT_CHARACTERS, Completion, LightModel, model
 
 from .context.steps import a_turn_of_the_loop
 from .support.openai_stub import ChatStub, running
@@ -127,6 +127,49 @@ async def test_light_model_asks_for_the_strictest_output_of_the_client(model_inf
     assert kwargs["json_output"] is expected
     assert kwargs["extra_create_args"] == {"max_tokens": 50}
     assert isinstance(kwargs["cancellation_token"], CancellationToken)
+
+
+async def test_completion_is_plain_text_with_its_own_token_limit():
+    """No JSON mode whatever the client can do; the limit of the call wins over the guard's."""
+    client = Client(answering("<think>hm</think>\n- a line\n")._behave, info(structured_output=True))
+    light = LightModel(client, answer_limit_tokens=50)
+    assert await light.complete(PROMPT, 400) == Completion("- a line", False, 7, 3)
+    assert await light.complete(PROMPT) == Completion("- a line", False, 7, 3)
+    assert [kwargs["json_output"] for kwargs in client.kwargs] == [None, None]
+    assert [kwargs["extra_create_args"] for kwargs in client.kwargs] == [{"max_tokens": 400}, {"max_tokens": 50}]
+    assert (light.usage.calls, light.usage.prompt_tokens, light.usage.failures) == (2, 14, 0)
+
+
+@pytest.mark.parametrize("content", ["", "  \n", "<think>all of it</think>", "<think>cut in mid", None])
+async def test_completion_without_text_is_a_failure(content: Any):
+    """Counted and refused like an answer that holds no object."""
+    light = LightModel(answering(content) if content is not None else raising(RuntimeError("private")))
+    with pytest.raises(LightModelError):
+        await light.complete(PROMPT)
+    assert (light.usage.calls, light.usage.failures) == (1, 1)
+
+
+async def test_completions_and_questions_share_one_breaker(clock: Clock):
+    """Three failures of either kind, then neither is asked."""
+    light = LightModel(raising(RuntimeError()), failures_allowed=3)
+    for ask_somehow in (light.complete(PROMPT), light.ask(PROMPT, Answer), light.complete(PROMPT)):
+        with pytest.raises(LightModelError, match="raised"):
+            await ask_somehow
+    with pytest.raises(LightModelError, match="not asked"):
+        await light.complete(PROMPT)
+    assert light.usage.calls == 3
+
+
+async def test_completion_at_its_token_limit_says_so():
+    """Its beginning is of use to a reader of lines."""
+
+    async def create(**kwargs: Any) -> CreateResult:
+        usage = RequestUsage(prompt_tokens=0, completion_tokens=0)
+        return CreateResult(finish_reason="length", content="- a line\n- an", usage=usage, cached=False)
+
+    light = LightModel(Client(create))
+    assert await light.complete(PROMPT) == Completion("- a line\n- an", is_cut=True)
+    assert light.usage.unreported_calls == 1
 
 
 async def test_autogens_replay_client_is_asked_and_its_usage_counted():

@@ -11,6 +11,7 @@ from .summary_prompt import (
     check_summary_prompt,
     cut_at_sentence,
     first_sentence,
+    mark_for,
     mended,
     summary_prompt,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "cut_at_sentence",
     "excerpt",
     "first_sentence",
+    "mark_for",
     "mended",
     "mentioned_names",
     "render_passages",

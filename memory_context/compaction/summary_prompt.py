@@ -22,6 +22,7 @@ __all__ = [
     "check_summary_prompt",
     "cut_at_sentence",
     "first_sentence",
+    "mark_for",
     "mended",
     "summary_prompt",
 ]
@@ -115,7 +116,7 @@ def summary_prompt(
         "said": _ends(hint.said, _SAID_TOKENS, hint.counter),
         "content": _clean(_shown_content(result, hint, content_limit_tokens)),
     }
-    mark = _mark_for("\0".join(shown.values()))
+    mark = mark_for("\0".join(shown.values()))
     values = {name: f"<{mark}>\n{text or _NONE}\n</{mark}>" for name, text in shown.items()}
     values |= {
         "source": _NOT_IN_NAME.sub("_", result.source[:60]) or "tool",
@@ -224,7 +225,7 @@ def _ends(text: str, limit_tokens: int, counter: TokenCounter) -> str:
     return (head + _CUT + cut_to_tokens(_clean(text[-reach:]), half, counter, side="end")).strip()
 
 
-def _mark_for(text: str) -> str:
+def mark_for(text: str) -> str:
     """Return a hash of a text that does not occur in it."""
     data = to_utf8(text)
     digest = hashlib.sha256(data)

@@ -1,10 +1,11 @@
-from .answers import ANSWER_LIMIT_CHARACTERS
+from .answers import ANSWER_LIMIT_CHARACTERS, Completion
 from .model import ChatCompletionClient, LightModel, LightModelGuards
 from .usage import LightModelBill, LightModelUsage
 
 __all__ = [
     "ANSWER_LIMIT_CHARACTERS",
     "ChatCompletionClient",
+    "Completion",
     "LightModel",
     "LightModelBill",
     "LightModelGuards",

@@ -1,6 +1,7 @@
 """The response format and the parser of light model answers."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
@@ -8,14 +9,36 @@ from pydantic import BaseModel
 from ..errors import LightModelError
 from ..text import json_objects
 
-__all__ = ["ANSWER_LIMIT_CHARACTERS", "content_at_limit", "response_format", "validated"]
+__all__ = [
+    "ANSWER_LIMIT_CHARACTERS",
+    "Completion",
+    "content_at_limit",
+    "response_format",
+    "validated",
+    "without_thoughts",
+]
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
 ANSWER_LIMIT_CHARACTERS = 100_000
 """Longer answers are refused unread."""
 
-_THOUGHT_END = "</think>"
+_THOUGHT, _THOUGHT_END = "<think>", "</think>"
+
+
+@dataclass(frozen=True)
+class Completion:
+    """An answer as text, with the tokens that its call took.
+
+    Attributes:
+        is_cut: It ends at the token limit.
+        prompt_tokens: As the client reports them; 0 if unknown, like `completion_tokens`.
+    """
+
+    text: str
+    is_cut: bool = False
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
 
 
 def response_format(answer_type: type[BaseModel]) -> dict[str, Any]:
@@ -46,19 +69,27 @@ def content_at_limit(error: BaseException) -> str | None:
     return content if isinstance(content, str) and getattr(first, "finish_reason", None) == "length" else None
 
 
-def validated(text: str, answer_type: type[AnswerT], *, is_cut: bool) -> AnswerT:
-    """Return the one answer in a text, or raise LightModelError; `is_cut` reads incomplete objects."""
-    if len(text) > ANSWER_LIMIT_CHARACTERS:
-        raise LightModelError(f"the answer has {len(text):,} characters")
-    text = text.rpartition(_THOUGHT_END)[2]  # of a reasoning model
+def without_thoughts(answer: Completion) -> Completion:
+    """Return an answer without what a reasoning model thought before; raise LightModelError if nothing is left."""
+    text = answer.text.rpartition(_THOUGHT_END)[2].strip()
+    if not text or text.startswith(_THOUGHT):
+        raise LightModelError("the answer is empty")
+    return replace(answer, text=text)
+
+
+def validated(answer: Completion, answer_type: type[AnswerT]) -> AnswerT:
+    """Return the one object in an answer, or raise LightModelError; of a cut answer, incomplete objects are read."""
+    if len(answer.text) > ANSWER_LIMIT_CHARACTERS:
+        raise LightModelError(f"the answer has {len(answer.text):,} characters")
+    text = answer.text.rpartition(_THOUGHT_END)[2]
     answers: list[AnswerT] = []
-    for value in json_objects(text, is_cut=is_cut):
+    for value in json_objects(text, is_cut=answer.is_cut):
         try:
-            answer = answer_type.model_validate(value)
+            one = answer_type.model_validate(value)
         except Exception:  # validators may raise anything
             continue
-        if answer not in answers:
-            answers.append(answer)
+        if one not in answers:
+            answers.append(one)
     if len(answers) != 1:
         raise LightModelError(f"the answer holds {len(answers)} objects of the form asked for")
     return answers[0]

@@ -7,7 +7,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, TypeVar, cast
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, Literal, TypeVar, cast
 from weakref import WeakMethod, WeakValueDictionary
 
 from autogen_core import CancellationToken
@@ -17,7 +19,7 @@ from pydantic import BaseModel
 from ..errors import LightModelError
 from ..policy import ContextPolicy
 from ..runtime import Background, Breaker, attempt
-from .answers import content_at_limit, response_format, validated
+from .answers import Completion, content_at_limit, response_format, validated, without_thoughts
 from .usage import NO_USAGE, LightModelBill, LightModelUsage
 
 __all__ = ["BACKGROUND_ATTEMPTS", "ChatCompletionClient", "LightModel", "LightModelGuards"]
@@ -25,6 +27,7 @@ __all__ = ["BACKGROUND_ATTEMPTS", "ChatCompletionClient", "LightModel", "LightMo
 _logger = logging.getLogger("memory_context")
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
+ReadT = TypeVar("ReadT")
 
 BACKGROUND_ATTEMPTS = 5
 """Attempts of a background question that decisions cancel."""
@@ -32,6 +35,16 @@ BACKGROUND_ATTEMPTS = 5
 _CAP_ARGUMENTS = ("max_tokens", "max_completion_tokens", "extra_create_args")
 _OPENAI_CLIENTS = "autogen_ext.models.openai"
 _JSON_OVERHEAD_TOKENS = 100
+
+
+@dataclass(frozen=True)
+class _Question(Generic[ReadT]):
+    """Messages and the reader of the answer, which raises LightModelError; without `answer_type` it is plain text."""
+
+    messages: Sequence[LLMMessage]
+    limit_tokens: int
+    answer_type: type[BaseModel] | None
+    read: Callable[[Completion], ReadT]
 
 
 class LightModel:
@@ -93,12 +106,31 @@ class LightModel:
         Raises:
             LightModelError: No usable answer in time, an open breaker, or decisions crowded out this question.
         """
+        read = partial(validated, answer_type=answer_type)
+        return await self._ask(_Question(messages, self._answer_limit_tokens, answer_type, read))
+
+    async def complete(self, messages: Sequence[LLMMessage], limit_tokens: int | None = None) -> Completion:
+        """Return the answer as text, without the thoughts of a reasoning model; raises as `ask`, also if it is empty.
+
+        Args:
+            limit_tokens: Sent as `max_tokens`; None for the guard's own limit.
+        """
+        limit_tokens = self._answer_limit_tokens if limit_tokens is None else limit_tokens
+        return await self._ask(_Question(messages, limit_tokens, None, without_thoughts))
+
+    async def ask_about(self, instructions: str, texts: Mapping[str, str], answer_type: type[AnswerT]) -> AnswerT:
+        """Ask about texts between marks of their names, which no text can close; raises as `ask`."""
+        marked = [f"<{name}>\n{text.replace('</', '< /')}\n</{name}>" for name, text in texts.items()]
+        messages = [SystemMessage(content=instructions), UserMessage(content="\n".join(marked), source="user")]
+        return await self.ask(messages, answer_type)
+
+    async def _ask(self, question: "_Question[ReadT]") -> ReadT:
         if not self.is_available:
             raise LightModelError(f"not asked: the light model failed less than {self._retry_seconds:g} s ago")
         if self._breaker.is_on_trial:
             self._has_warned = False
         try:
-            answer = await (self._ask_behind if self._is_background else self._ask_first)(messages, answer_type)
+            answer = await (self._ask_behind if self._is_background else self._ask_first)(question)
         except _CrowdedOutError:
             raise
         except LightModelError as error:
@@ -111,24 +143,18 @@ class LightModel:
         self._has_warned = False
         return answer
 
-    async def ask_about(self, instructions: str, texts: Mapping[str, str], answer_type: type[AnswerT]) -> AnswerT:
-        """Ask about texts between marks of their names, which no text can close; raises as `ask`."""
-        marked = [f"<{name}>\n{text.replace('</', '< /')}\n</{name}>" for name, text in texts.items()]
-        messages = [SystemMessage(content=instructions), UserMessage(content="\n".join(marked), source="user")]
-        return await self.ask(messages, answer_type)
-
-    async def _ask_first(self, messages: Sequence[LLMMessage], answer_type: type[AnswerT]) -> AnswerT:
+    async def _ask_first(self, question: "_Question[ReadT]") -> ReadT:
         with self._queue_here().decision():
-            return await self._call(messages, answer_type)
+            return await self._call(question)
 
-    async def _ask_behind(self, messages: Sequence[LLMMessage], answer_type: type[AnswerT]) -> AnswerT:
+    async def _ask_behind(self, question: "_Question[ReadT]") -> ReadT:
         """Ask alone; repeat if a decision cancels it."""
         queue = self._queue_here()
         for _ in range(BACKGROUND_ATTEMPTS):
             async with queue.background:
                 while not queue.is_idle.is_set():
                     await queue.is_idle.wait()
-                call = queue.call.start(lambda: self._call(messages, answer_type))
+                call = queue.call.start(lambda: self._call(question))
                 try:
                     await asyncio.wait((call,))
                 finally:
@@ -145,11 +171,11 @@ class LightModel:
             _queues[key] = self._queue
         return self._queue
 
-    async def _call(self, messages: Sequence[LLMMessage], answer_type: type[AnswerT]) -> AnswerT:
+    async def _call(self, question: "_Question[ReadT]") -> ReadT:
         token = CancellationToken()
         task = None
         try:
-            task = await attempt(self._create(messages, answer_type, token), self._timeout_seconds)
+            task = await attempt(self._create(question, token), self._timeout_seconds)
         finally:
             if task is None:
                 _cancel(token)
@@ -162,28 +188,26 @@ class LightModel:
         else:
             result = cast(object, task.result())
             content, is_cut = getattr(result, "content", None), getattr(result, "finish_reason", None) == "length"
-        self._count(result)
+        used = self._count(result)
         if error is not None and content is None:
             raise LightModelError(f"the client raised {type(error).__name__}") from error
         if not isinstance(content, str):
             raise LightModelError(f"the answer is no text but {type(content).__name__}")
         try:
-            return validated(content, answer_type, is_cut=is_cut)
+            return question.read(Completion(content, is_cut, used.prompt_tokens, used.completion_tokens))
         except LightModelError as unusable:
             if not is_cut:
                 raise
-            raise LightModelError(f"the answer reached its limit of {self._answer_limit_tokens} tokens") from unusable
+            raise LightModelError(f"the answer reached its limit of {question.limit_tokens} tokens") from unusable
 
-    async def _create(
-        self, messages: Sequence[LLMMessage], answer_type: type[BaseModel], token: CancellationToken
-    ) -> CreateResult:
+    async def _create(self, question: "_Question[Any]", token: CancellationToken) -> CreateResult:
         """Call with the token cap; retry without if the client refuses it."""
-        json_output = self._json_output(answer_type)
+        messages, json_output = question.messages, self._json_output(question.answer_type)
         arguments: dict[str, Any] = {}
         if isinstance(json_output, type) and _is_openai(self._client):
             json_output, arguments = None, {"response_format": response_format(json_output)}
         if self._takes_cap:
-            cap = {"max_tokens": self._answer_limit_tokens, **arguments}
+            cap = {"max_tokens": question.limit_tokens, **arguments}
             self._usage += LightModelUsage(calls=1, unreported_calls=1)
             try:
                 return await self._client.create(
@@ -198,18 +222,23 @@ class LightModel:
         self._takes_cap = False  # only now: the error may have had another cause
         return result
 
-    def _json_output(self, answer_type: type[BaseModel]) -> type[BaseModel] | Literal[True] | None:
+    def _json_output(self, answer_type: type[BaseModel] | None) -> type[BaseModel] | Literal[True] | None:
         info = self._client.model_info
+        if answer_type is None:
+            return None
         if info.get("structured_output"):
             return answer_type
         return True if info.get("json_output") else None
 
-    def _count(self, result: object) -> None:
-        """Some clients report zeros for unknown counts."""
+    def _count(self, result: object) -> LightModelUsage:
+        """Add the tokens of a call; some clients report zeros for unknown counts."""
         usage = cast(object, getattr(result, "usage", None))
         prompt, completion = getattr(usage, "prompt_tokens", 0), getattr(usage, "completion_tokens", 0)
-        if isinstance(prompt, int) and isinstance(completion, int) and prompt + completion > 0:
-            self._usage += LightModelUsage(prompt_tokens=prompt, completion_tokens=completion, unreported_calls=-1)
+        if not (isinstance(prompt, int) and isinstance(completion, int) and prompt + completion > 0):
+            return NO_USAGE
+        used = LightModelUsage(prompt_tokens=prompt, completion_tokens=completion, unreported_calls=-1)
+        self._usage += used
+        return used
 
     def _fail(self, error: LightModelError) -> None:
         self._usage += LightModelUsage(failures=1)
