@@ -16,13 +16,12 @@ from typing_extensions import Self
 from .errors import MemoryContextError
 from .expansion import RetrievedText, render_retrieved
 from .memory import AgentMemory, MemoryCriteria, MemoryType, SearchHit
-from .messages import source_of, texts_of
+from .messages import MEMORY_SOURCE, source_of, texts_of
 from .outages import outages_of
 from .references import one_line
 from .runtime import Breaker
 from .store import USER_TYPES, CallerOrigin, MemoryStore, at_most, refuse_secret
 from .tokens import default_token_counter
-from .view import MEMORY_SOURCE
 
 __all__ = ["PostgresMemory", "PostgresMemoryConfig", "ShowsMemories"]
 

@@ -18,11 +18,13 @@ from pydantic import BaseModel, TypeAdapter
 from .utf8 import escape_json, unescape_json
 
 __all__ = [
+    "MEMORY_SOURCE",
     "Address",
     "Pairing",
     "PartKind",
     "calls_of",
     "copy_message",
+    "heading_of",
     "images_of",
     "interrupted_result",
     "long_strings",
@@ -38,6 +40,9 @@ __all__ = [
 ]
 
 PartKind = Literal["result", "text", "thought", "arguments", "image"]
+
+MEMORY_SOURCE = "memory"
+"""Source of the messages that the context itself adds."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -90,6 +95,16 @@ def overhead_texts(message: LLMMessage) -> dict[Address, tuple[str, ...]]:
     if isinstance(message, UserMessage):  # clients may send the source
         return {address: (message.source,) for address, _ in texts_of(message)[:1]}
     return {Address("arguments", i): (call.name, call.id) for i, call in enumerate(calls_of(message))}
+
+
+def heading_of(message: LLMMessage, address: Address) -> str:
+    """Return what a text is, such as `called run_shell with` or `result of run_shell, an error`."""
+    if address.kind == "result":
+        result = results_of(message)[address.index]
+        return f"result of {result.name}, an error" if result.is_error else f"result of {result.name}"
+    if address.kind == "arguments":
+        return f"called {calls_of(message)[address.index].name} with"
+    return "thought" if address.kind == "thought" else "answered" if isinstance(message, AssistantMessage) else "said"
 
 
 def with_texts(message: LLMMessage, texts: Mapping[Address, str]) -> LLMMessage:

@@ -5,14 +5,15 @@ Both come from one analysis of the result, which `CompactorInput` keeps until th
 
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ..compaction import Compacted, Compactors, Hint, Result, render_passages
+from ..credentials import masked_in_place, without_padding
 from ..policy import ContextPolicy
 from ..references import QUOTATION, MemoryRef, shorten
 from ..runtime import in_thread_if_large
-from ..tokens import TokenCounter
+from ..tokens import TokenCounter, cut_to_tokens
 from ..transcript import CompactedTextChosen, Entry, FirstViewChosen, Part, PartId, StoredPart, Transcript
 from .compactor_input import CompactorInput
 from .summaries import Summariser
@@ -74,6 +75,33 @@ class TextChooser:
         """Choose an excerpt of each long result that no answer has seen, and the line that names a whole one."""
         if fresh := [*self._fresh()]:
             await self._decide(fresh, self._first_view_choice, self._first_view, self._lacks_first_view)
+
+    async def excerpts(self, texts: Mapping[PartId, str]) -> dict[PartId, str]:
+        """Return an excerpt of each text, also of one stored long ago or never, with credentials masked."""
+        work = {part_id: self._excerpt_input(part_id, text) for part_id, text in texts.items()}
+
+        def choose_all() -> dict[PartId, str]:
+            return {part_id: self._excerpt(part_id, *given) for part_id, given in work.items()}
+
+        size = math.inf if self._compactors.may_wait else sum(map(len, texts.values()))
+        return await in_thread_if_large(size, choose_all) if work else {}
+
+    def _excerpt_input(self, part_id: PartId, text: str) -> tuple[Result, Hint, MemoryRef | None]:
+        entry = self._transcript[part_id[0]]
+        part = entry.part(part_id[1])
+        return *self._inputs.for_excerpt(entry, part, text), part.stored.refs[
+            0
+        ] if part.stored and part.stored.refs else None
+
+    def _excerpt(self, part_id: PartId, result: Result, hint: Hint, ref: MemoryRef | None) -> str:
+        content = masked_in_place(result.content) if hint.masks_credentials else result.content
+        try:
+            kept = self._compactors.compact(result, hint)
+            text = self._excerpt_text(content, result.token_count, kept, ref, part_id[0] + 1)
+        except Exception as error:  # an application's compactor
+            _logger.warning("no excerpt of message %d: %s", part_id[0] + 1, str(error) or repr(error))
+            text = f"{cut_to_tokens(content, hint.excerpt_limit_tokens, self._counter)}…"
+        return without_padding(text)
 
     def is_held(self, part: PartId) -> bool:
         """Return whether a part still waits for facts or summary."""
@@ -173,27 +201,31 @@ class TextChooser:
         named = replace(choice.stored, headline=headline).below_headline(content)
         return FirstViewChosen(*choice.part, self._counter.count(named), headline=headline)
 
-    def _excerpt_text(self, content: str, tokens: int, kept: Compacted, ref: MemoryRef) -> str:
+    def _excerpt_text(
+        self, content: str, tokens: int, kept: Compacted, ref: MemoryRef | None, message_number: int = 0
+    ) -> str:
         head = compacted_text(kept, ref)
         if not kept.excerpt:
             return head
-        passages = render_passages(content, kept.excerpt, _elision_of(ref), kept.labels)
+        passages = render_passages(content, kept.excerpt, _elision_of(ref, message_number), kept.labels)
         return f"{head}\nExcerpt, {self._counter.count(passages):,} of its {tokens:,} tokens:\n{passages}"
 
 
-def compacted_text(kept: Compacted, ref: MemoryRef) -> str:
+def compacted_text(kept: Compacted, ref: MemoryRef | None) -> str:
     """Return status, placeholder and facts of a result; facts are quoted, as they may be anybody's words."""
-    head = f"{shorten(kept.status, _STATUS_LIMIT)} {ref.render()}".strip()
+    head = f"{shorten(kept.status, _STATUS_LIMIT)} {ref.render() if ref else ''}".strip()
     lines = [f"> {line}" for line in kept.facts.splitlines() if line.strip()]
     return "\n".join([head, QUOTATION, *lines]) if lines else head
 
 
-def _elision_of(ref: MemoryRef) -> Callable[[str, bool], str]:
+def _elision_of(ref: MemoryRef | None, message_number: int) -> Callable[[str, bool], str]:
     """Return the text of gaps; the first one names the call that reads it."""
 
     def elision(what: str, is_first: bool) -> str:
         if not is_first:
             return f"[… {what} …]"
+        if ref is None:
+            return f"[… {what} left out: read_history(first_message={message_number}) …]"
         unit, _, rest = what.partition(" ")
         start, _, end = rest.partition(" ")[0].partition("-")
         name = "char" if unit == "characters" else "line"

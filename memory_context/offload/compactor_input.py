@@ -51,9 +51,13 @@ class CompactorInput:
             names_key: A line above a whole first view counts towards its limit.
         """
         result = self._result(entry, part, text)
-        limit = self._excerpt_limit(result, names_key)
-        facts_limit = min(self._policy.compaction.facts_limit_tokens, int(limit * _FACTS_SHARE_OF_EXCERPT))
-        return result, self._hint(entry, facts_limit, limit and max(limit - facts_limit - _EXCERPT_OVERHEAD_TOKENS, 1))
+        return result, self._excerpt_hint(entry, self._excerpt_limit(result, names_key))
+
+    def for_excerpt(self, entry: Entry, part: Part, text: str) -> tuple[Result, Hint]:
+        """Return the input of an excerpt, also of a text that a first view may show whole; it is not kept."""
+        result = self._new_result(entry, part, text)
+        limit = self._excerpt_limit(result, names_key=False) or self._policy.excerpt_limit_tokens
+        return result, self._excerpt_hint(entry, limit)
 
     def for_facts(self, entry: Entry, part: Part, text: str) -> tuple[Result, Hint]:
         """Return the input of the facts that stay for good."""
@@ -71,6 +75,10 @@ class CompactorInput:
         """Drop what was found out about these results."""
         for part in parts:
             self._results.pop(part, None)
+
+    def _excerpt_hint(self, entry: Entry, limit: int) -> Hint:
+        facts_limit = min(self._policy.compaction.facts_limit_tokens, int(limit * _FACTS_SHARE_OF_EXCERPT))
+        return self._hint(entry, facts_limit, limit and max(limit - facts_limit - _EXCERPT_OVERHEAD_TOKENS, 1))
 
     def _hint(self, entry: Entry, facts_limit: int, excerpt_limit: int = 0) -> Hint:
         position, is_read = entry.position, facts_limit or excerpt_limit

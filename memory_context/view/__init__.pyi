@@ -3,11 +3,10 @@ from .explain import SegmentChange, ViewReport, report, stable_tokens
 from .history import HistoryPage, folded_text, history_text, read_history
 from .masking import Masker
 from .render import Renderer, current_task, render
-from .sections import MEMORY_SOURCE, SECTIONS, Place, Price, Section, Slot
+from .sections import SECTIONS, Place, Price, Section, Slot
 from .view import PartState, Segment, View, ViewMessage
 
 __all__ = [
-    "MEMORY_SOURCE",
     "SECTIONS",
     "Budget",
     "HistoryPage",

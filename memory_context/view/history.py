@@ -4,10 +4,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from autogen_core.models import AssistantMessage
-
 from ..credentials import masked
-from ..messages import calls_of, results_of, source_of, texts_of
+from ..messages import heading_of, source_of, texts_of
 from ..policy import ContextPolicy
 from ..references import MemoryRef, one_line
 from ..tokens import TokenCounter, cut_to_tokens
@@ -53,23 +51,14 @@ def folded_text(transcript: Transcript, session_tag: str, key: str) -> str | Non
 
 def history_text(entry: Entry) -> str:
     """Return one message as text, with stored parts as placeholders."""
-    number = entry.position + 1
-    calls, results = calls_of(entry.message), results_of(entry.message)
+    who = f"({entry.position + 1}) {source_of(entry.message) or 'system'}"
+    known = {part.address: part.stored for part in entry.measured}
     lines: list[str] = []
     for address, text in texts_of(entry.message):
-        if address.kind == "result":
-            result = results[address.index]
-            outcome = ", an error" if result.is_error else ""
-            lines.append(f"({number}) result of {result.name}{outcome}:")
-        elif address.kind == "arguments":
-            lines.append(f"({number}) {source_of(entry.message)} called {calls[address.index].name} with:")
-        elif address.kind == "thought":
-            lines.append(f"({number}) {source_of(entry.message)} thought:")
-        else:
-            role = "said" if not isinstance(entry.message, AssistantMessage) else "answered"
-            lines.append(f"({number}) {source_of(entry.message) or 'system'} {role}:")
-        stored = next((part.stored for part in entry.measured if part.address == address), None)
-        lines.append(stored.compacted if stored else text)
+        heading = heading_of(entry.message, address)
+        stored = known.get(address)
+        head = f"({entry.position + 1})" if address.kind == "result" else who
+        lines += [f"{head} {heading}:", stored.compacted if stored else text]
     return "\n".join(lines)
 
 

@@ -13,6 +13,7 @@ from autogen_core.models import (
 )
 
 from ..messages import (
+    MEMORY_SOURCE,
     Address,
     calls_of,
     interrupted_result,
@@ -24,7 +25,7 @@ from ..policy import ContextPolicy
 from ..tokens import TokenCounter
 from ..transcript import Entry, HistoryFolded, Part, Transcript
 from ..transcript.entries import MESSAGE_OVERHEAD_TOKENS
-from .sections import MEMORY_SOURCE, PLACES, first_folded, history_slots, sections_beside
+from .sections import PLACES, first_folded, history_slots, sections_beside
 from .view import TAIL_PLACE, MessageList, PartState, Segment, View, ViewMessage
 
 __all__ = ["Renderer", "current_task", "render", "text_in_view", "unmasked_in_view"]

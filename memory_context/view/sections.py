@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 from autogen_core import Image
 from autogen_core.models import UserMessage
 
+from ..messages import MEMORY_SOURCE
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter
 from ..transcript import (
@@ -24,7 +25,6 @@ from ..transcript import (
 from .view import TAIL_PLACE, PartState, Segment, ViewMessage
 
 __all__ = [
-    "MEMORY_SOURCE",
     "SECTIONS",
     "Place",
     "Price",
@@ -36,8 +36,6 @@ __all__ = [
 ]
 
 _SLOT_OVERHEAD_TOKENS = MESSAGE_OVERHEAD_TOKENS + 4  # a message and its source
-MEMORY_SOURCE = "memory"
-"""Source of the messages that the context itself adds to a view."""
 
 Place = Literal["head", "observations", "history", "tail"]
 Price = Literal["fixed", "planned", "volatile"]

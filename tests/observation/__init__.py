@@ -1,0 +1,1 @@
+"""Observations: what is read, written, kept and found of them."""
