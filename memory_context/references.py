@@ -19,6 +19,8 @@ __all__ = [
     "MemoryRef",
     "ToolAnswer",
     "ToolAnswerRegistry",
+    "defused",
+    "fenced",
     "memory_key_for",
     "one_line",
     "shorten",
@@ -30,6 +32,7 @@ QUOTATION = "Quoted from it:"
 """Between a placeholder and the kept lines of the content."""
 
 _PLACEHOLDER = re.compile(rf"\[MemoryRef: ({KEY_PATTERN.pattern}) - ([^\]\r\n]*) - (\d+) tokens\]")
+_FORGERY = re.compile(r"\[(?=\s*MemoryRef\b)|<(?=/?\s*memory-)", re.IGNORECASE)
 _NOT_IN_LINE = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _NOT_IN_KEY = re.compile(r"[^A-Za-z0-9_.-]+")
 
@@ -83,6 +86,17 @@ def shorten(text: str, limit: int) -> str:
     # an early cut bounds the cost
     line = _NOT_IN_LINE.sub(" ", text[: limit * 8]).strip()
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def defused(text: str) -> str:
+    """Return text of others so that it can imitate no placeholder and no mark of `fenced`."""
+    return _FORGERY.sub("(", text)
+
+
+def fenced(body: str) -> str:
+    """Return a defused text between marks that carry its hash."""
+    mark = f"memory-{hashlib.sha256(to_utf8(body)).hexdigest()[:8]}"
+    return f"<{mark}>\n{body}\n</{mark}>"
 
 
 def memory_key_for(source: str, identity: tuple[str, ...], content: str, suffix_length: int = 6) -> str:

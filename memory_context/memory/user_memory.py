@@ -4,19 +4,16 @@ A stored text cannot forge an instruction, fence or placeholder: it is one line,
 fence carries a hash of everything inside.
 """
 
-import hashlib
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 from typing import NamedTuple
 
 from ..credentials import masked
-from ..references import shorten
+from ..references import defused, fenced, shorten
 from ..store import MemoryItem, UserMemory
 from ..tokens import TokenCounter
 from ..transcript import UserMemoryChanged, UserMemoryLoaded
-from ..utf8 import to_utf8
 
 __all__ = ["UserMemoryText"]
 
@@ -30,7 +27,6 @@ _HEADINGS = (_PREFERENCES, _FACTS, _ENDED, _SECRETS, _SESSIONS, _NOTES, _NEW_NOT
 _MORE = "(More is stored: search for it, or read all notes.)"
 _OVERHEAD_TOKENS = 40  # marks, line ends, the hint at more
 _STATEMENT_CHARACTERS, _TITLE_CHARACTERS, _NOTE_CHARACTERS = 300, 120, 1000
-_FORGERY = re.compile(r"\[(?=\s*MemoryRef\b)|<(?=/?\s*memory-)", re.IGNORECASE)
 
 
 class _Line(NamedTuple):
@@ -114,7 +110,7 @@ class UserMemoryText:
         return [_Line(_SECRETS, f"- {self._line(one.name, _TITLE_CHARACTERS)}") for one in new]
 
     def _line(self, text: str, limit: int) -> str:
-        return _FORGERY.sub("(", shorten(self._masked(text), limit))
+        return defused(shorten(self._masked(text), limit))
 
     def _rendered(self, lead: str, groups: Sequence[_Group]) -> tuple[str, int, tuple[str, ...]]:
         """Return text, tokens and keys of the lines that have room."""
@@ -184,9 +180,7 @@ def _under_headings(lines: Sequence[_Line]) -> Iterator[str]:
 
 
 def _fenced(lead: str, lines: Sequence[str]) -> str:
-    body = "\n".join(lines)
-    mark = f"memory-{hashlib.sha256(to_utf8(body)).hexdigest()[:8]}"
-    return f"{lead}\n<{mark}>\n{body}\n</{mark}>"
+    return "\n".join([lead, fenced("\n".join(lines))])
 
 
 def _lines_by_key(loaded: UserMemoryLoaded) -> dict[str, str]:

@@ -166,7 +166,7 @@ class KnownNames:
             self._names[position - transcript.first] = mentioned_names(text)
             lengths.put(position - transcript.first, len(text))
         self._read = len(transcript.touched)
-        start, fold = transcript.state.start - transcript.first, transcript.state.fold
+        start, fold = transcript.state.history_start - transcript.first, transcript.state.fold
         count = len(self._names)
         first = max(start, lengths.count_within(lengths.before(count) - _KNOWN_CHARACTERS - 1, count))
         folded = mentioned_names(fold.text) if fold is not None and first == start else ()

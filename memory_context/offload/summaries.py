@@ -175,7 +175,7 @@ class Summariser:
         ready, self._ready = self._ready, []
         is_shown = False
         for place, summary in ready:
-            if place[0] < state.start or state.is_folded(place[0]):
+            if place[0] < state.start or state.is_away(place[0]):
                 continue  # no view shows it any more
             if state.retained.get(place) == "age":
                 continue  # its room went to newer ones
@@ -205,7 +205,7 @@ class Summariser:
         """Return whether no view has shown the part's placeholder."""
         position, address = place
         state = self._transcript.state
-        if position < state.start or state.is_folded(position) or place in state.compacted:
+        if position < state.start or state.is_away(position) or place in state.compacted:
             return False
         part = self._transcript[position].part(address)
         return part.stored is not None and not 0 < part.stored.excerpt_tokens < part.tokens

@@ -110,7 +110,7 @@ def find_previous_answers(
 
 def _will_stand(transcript: Transcript, policy: ContextPolicy, entry: Entry, address: Address) -> bool:
     """Return whether the next view surely shows a look-up whole."""
-    if transcript.state.is_folded(entry.position):
+    if transcript.state.is_away(entry.position):
         return False
     part = entry.part(address) if entry.parts is not None else None
     if part is None:

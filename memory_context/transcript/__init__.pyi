@@ -9,6 +9,19 @@ from .codec import (
 )
 from .decisions import Arithmetic, AuditLine, Decided, Decision, OpenedItem
 from .entries import MESSAGE_OVERHEAD_TOKENS, Entry, Part, PartId, StoredPart
+from .observations import (
+    Edit,
+    ObservationBuffered,
+    ObservationChunk,
+    ObservationLine,
+    ObservationLog,
+    ObservationRecord,
+    ObservationsActivated,
+    ObservationsRestored,
+    Priority,
+    Reflected,
+    reflected_chunks,
+)
 from .part_decisions import (
     CompactedTextChosen,
     CredentialsMasked,
@@ -41,6 +54,7 @@ __all__ = [
     "CredentialsMasked",
     "Decided",
     "Decision",
+    "Edit",
     "Entry",
     "ExpansionShown",
     "ExpansionWithdrawn",
@@ -48,6 +62,13 @@ __all__ = [
     "HistoryFolded",
     "LightModelBilled",
     "MessageRedelivered",
+    "ObservationBuffered",
+    "ObservationChunk",
+    "ObservationLine",
+    "ObservationLog",
+    "ObservationRecord",
+    "ObservationsActivated",
+    "ObservationsRestored",
     "Offered",
     "OpenedItem",
     "Part",
@@ -55,6 +76,8 @@ __all__ = [
     "PartOffloaded",
     "PartShortened",
     "PartsCompacted",
+    "Priority",
+    "Reflected",
     "RepeatFound",
     "RunningSums",
     "StoredPart",
@@ -69,6 +92,7 @@ __all__ = [
     "joined_events",
     "last_clear",
     "load_transcript",
+    "reflected_chunks",
     "save_events",
     "save_transcript",
 ]

@@ -41,7 +41,7 @@ class PartOffloaded(EntryDecision):
         part.stored = self.stored
         entry.touch()
         state.has_items |= bool(self.stored.refs)
-        if self.position < state.start or state.is_folded(self.position):
+        if self.position < state.start or state.is_away(self.position):
             entry.drop_stored([part])
         elif part.is_result and self.position < state.consumed:
             part.stored = self.stored.without_first_view()  # stored after the answer

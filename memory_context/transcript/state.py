@@ -11,6 +11,7 @@ from autogen_core.models import UserMessage
 from ..light_model import LightModelBill
 from .decisions import Decision
 from .entries import Entry, Part, PartId
+from .observations import ObservationLog
 from .part_decisions import ChosenBy, CredentialsMasked, PartShortened
 from .view_decisions import ExpansionShown, HistoryFolded, LightModelBilled, Offered
 
@@ -60,6 +61,7 @@ class TranscriptState:
     spoken: dict[str, int] = field(default_factory=dict[str, int])
     first_spoken: int | None = None
     has_items: bool = False
+    observation: ObservationLog = field(default_factory=ObservationLog)
     slots: dict[tuple[str, Hashable], Decision] = field(default_factory=dict[tuple[str, Hashable], Decision])
     _logged_at: dict[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
 
@@ -81,12 +83,30 @@ class TranscriptState:
     def is_folded(self, position: int) -> bool:
         return self.fold is not None and position < self.fold.upto and position not in self.fold.kept
 
+    def is_away(self, position: int) -> bool:
+        """Return whether a fold or the observation log stands for the entry."""
+        return self.observation.is_left(position) or self.is_folded(position)
+
     def is_hidden(self, position: int) -> bool:
-        return position in self.redelivered or self.is_folded(position)
+        return position in self.redelivered or self.is_away(position)
+
+    @property
+    def frame(self) -> tuple[list[int], int]:
+        """Earlier positions that stay in the view, and the position from which all do."""
+        fold, log = self.fold, self.observation
+        begin = max(self.history_start, fold.upto if fold else 0)
+        kept = {*log.kept, *(fold.kept if fold else ())}
+        return sorted(one for one in kept if self.start <= one < begin and not self.is_away(one)), begin
+
+    @property
+    def history_start(self) -> int:
+        """First position that the observation log does not stand for."""
+        return max(self.start, self.observation.left)
 
     @classmethod
     def at(cls, position: int) -> "TranscriptState":
-        return cls(start=position, shown=position, consumed=position, answered_from=position, answered=position)
+        log = ObservationLog.at(position)
+        return cls(position, position, position, position, position, observation=log)
 
     def cleared(self, position: int) -> "TranscriptState":
         state = TranscriptState.at(position)
@@ -126,12 +146,19 @@ class TranscriptState:
         return self._logged_at.pop(place)
 
     def fold_behind(self, fold: HistoryFolded) -> list[int]:
-        """Return the newly hidden positions."""
+        """Return the newly hidden positions; a fold that the observation log stands for has no effect."""
+        if fold.upto <= self.observation.left:
+            return []
         before, self.fold = self.fold, fold
-        candidates = [*before.kept, *range(before.upto, fold.upto)] if before else range(self.start, fold.upto)
-        self.answered_whole = {part for part in self.answered_whole if not self.is_folded(part[0])}
-        self.facts = {part: tokens for part, tokens in self.facts.items() if not self.is_folded(part[0])}
-        return [position for position in candidates if self.is_folded(position)]
+        kept = before.kept if before else self.observation.kept
+        first = max(before.upto if before else self.start, self.observation.left)
+        self.forget_away()
+        return [position for position in (*kept, *range(first, fold.upto)) if self.is_folded(position)]
+
+    def forget_away(self) -> None:
+        """Drop what is remembered of parts that left the view."""
+        self.answered_whole = {part for part in self.answered_whole if not self.is_away(part[0])}
+        self.facts = {part: tokens for part, tokens in self.facts.items() if not self.is_away(part[0])}
 
 
 class RunningSums:

@@ -66,12 +66,9 @@ class Transcript:
         return self._entries[max(start - self._first, 0) : None if end is None else max(end - self._first, 0)]
 
     def shown(self, end: int | None = None) -> Iterator[Entry]:
-        start, end, fold = self.state.start, self.end if end is None else end, self.state.fold
-        kept: list[int] = []
-        if fold is not None:
-            kept = [position for position in sorted(fold.kept) if start <= position < min(fold.upto, end)]
-            start = max(start, fold.upto)
-        for position in chain(kept, range(start, end)):
+        end = self.end if end is None else end
+        kept, begin = self.state.frame
+        for position in chain((one for one in kept if one < end), range(begin, end)):
             if position not in self.state.redelivered:
                 yield self[position]
 
@@ -161,6 +158,19 @@ class Transcript:
                 self.touched.append(place[0])
                 self._replace_logged(number)
 
+    def leave_view(self, positions: Iterable[int]) -> None:
+        """Drop what views no longer need of the positions that the observation log stands for now."""
+        state = self.state
+        if state.fold is not None and state.fold.upto <= state.observation.left:
+            state.fold = None
+        self.pairing.forget_open_calls(before=state.observation.left)  # a later result would be hidden too
+        for position in positions:
+            if state.is_away(position):
+                self[position].drop_stored(self[position].measured)
+        self.touched += state.observation.kept  # a fold may have hidden them
+        state.forget_away()
+        self.withdraw([place for place in state.expanded if state.is_away(place[0])])
+
     def begin_at(self, position: int) -> None:
         """Start the view here; earlier messages stay without stored texts."""
         self.withdraw([*self.state.expanded])
@@ -231,7 +241,7 @@ class Transcript:
             state.answered_whole |= {
                 (entry.position, part.address)
                 for entry in seen
-                if not state.is_folded(entry.position)
+                if not state.is_away(entry.position)
                 for part in entry.measured
                 if part.is_result and part.stored and (entry.position, part.address) not in state.compacted
             }

@@ -103,7 +103,7 @@ class HistoryFolded(Decision):
         for position in state.fold_behind(self):
             transcript[position].drop_stored(transcript[position].measured)
         transcript.touched += self.kept  # the previous fold may have hidden them
-        transcript.withdraw([place for place in state.expanded if state.is_folded(place[0])])
+        transcript.withdraw([place for place in state.expanded if state.is_away(place[0])])
 
     @property
     def rewrites_prefix(self) -> bool:
@@ -116,7 +116,7 @@ class HistoryFolded(Decision):
         return (self.ref.key,)
 
     def audit(self, transcript: "Transcript") -> list[AuditLine]:
-        start, kept = transcript.state.start, tuple[int, ...]()
+        start, kept = transcript.state.history_start, tuple[int, ...]()
         for _, before in transcript.decisions(HistoryFolded)[:-1][-1:]:
             start, kept = max(before.upto, start), before.kept
         positions = [p for p in (*kept, *range(start, self.upto)) if p >= transcript.state.start and p not in self.kept]
@@ -127,7 +127,7 @@ class HistoryFolded(Decision):
         return {"folds": 1}
 
     def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
-        count = self.upto - transcript.state.start - len(self.kept)
+        count = self.upto - transcript.state.history_start - len(self.kept)
         return Decided("folded", "budget", count, self.arithmetic)
 
 
@@ -153,7 +153,7 @@ class ExpansionShown(EntryDecision):
         return self.position, f"{self.origin} {self.owner}".strip()
 
     def apply(self, transcript: "Transcript") -> None:
-        if self.position >= transcript.state.start and not transcript.state.is_folded(self.position):
+        if self.position >= transcript.state.start and not transcript.state.is_away(self.position):
             transcript.state.expand(self, len(transcript.log))
             transcript.touched.append(self.position)
 

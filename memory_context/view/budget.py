@@ -198,7 +198,7 @@ class Budget:
 
     def _fold_all_but_the_task(self, transcript: Transcript, view: View) -> list[Decision]:
         task = current_task(transcript, self._policy)
-        if task is None or transcript.end - transcript.state.start < 2:
+        if task is None or all(one == task for one in range(transcript.state.history_start, transcript.end)):
             return []
         return [self._folded(transcript, transcript.end, (task,))]
 
@@ -221,13 +221,16 @@ class Budget:
         size = view.tokens + text_limit
         if state.fold is not None:
             size -= state.fold.tokens
-        upto = state.fold.upto if state.fold else state.start
+        upto = state.fold.upto if state.fold else state.history_start
         for step_end in self._step_ends(transcript, upto, end):
             if size <= target:
                 break
             size -= sum(tokens.get(position, 0) for position in range(upto, step_end) if position not in kept)
             upto = step_end
-        before = (*state.fold.kept, *range(state.fold.upto, upto)) if state.fold else range(state.start, upto)
+        earlier, begin = (
+            (state.fold.kept, state.fold.upto) if state.fold else (state.observation.kept, state.history_start)
+        )
+        before = (*earlier, *range(begin, upto))
         if all(position in kept for position in before):
             return []
         stays = tuple(p for p in kept if p < upto)
@@ -245,7 +248,7 @@ class Budget:
     def _folded(
         self, transcript: Transcript, upto: int, kept: tuple[int, ...], text_limit: int | None = None
     ) -> HistoryFolded:
-        start = transcript.state.start
+        start = transcript.state.history_start
         first = next(p for p in range(start, upto) if p not in kept)
         last = next(p for p in range(upto - 1, start - 1, -1) if p not in kept)
         among = [p for p in kept if start <= p < upto]

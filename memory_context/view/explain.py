@@ -174,6 +174,8 @@ def _reason(
         return _CHANGES[SECTIONS[sample.kind].price] if was and now else "added" if now else "removed"
     if sample.position < state.start:
         return "cleared"
+    if state.observation.is_left(sample.position):
+        return "observed"
     if sample.kind == "fold" or state.is_folded(sample.position):
         return "folded"
     if now is None and sample.position in state.redelivered:

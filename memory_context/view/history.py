@@ -112,7 +112,7 @@ class FoldedLines:
 
     def text(self, ref: MemoryRef, upto: int, kept: Collection[int], limit_tokens: int, counter: TokenCounter) -> str:
         """Return reference, newest lines that fit, and number of older ones."""
-        first = next(position for position in count(self.transcript.state.start) if position not in kept)
+        first = next(position for position in count(self.transcript.state.history_start) if position not in kept)
         head = (
             f"{ref.render()}\nFolded to keep the context small; nothing is lost. "
             f"read_history(first_message={first + 1}) pages it, "
@@ -136,7 +136,7 @@ class FoldedLines:
         for position in dict.fromkeys(transcript.touched[self._read :]):
             counts.put(position - transcript.first, len(_gist(transcript[position], self._policy)))
         self._read = len(transcript.touched)
-        start = transcript.state.start
+        start = transcript.state.history_start
         behind = counts.before(upto - transcript.first) - counts.before(start - transcript.first)
         among = [position for position in kept if start <= position < upto]
         return behind - sum(len(_gist(transcript[position], self._policy)) for position in among)
@@ -145,7 +145,7 @@ class FoldedLines:
         transcript, position = self.transcript, upto
         while True:
             position = transcript.first + self._counts.last_before(position - transcript.first)
-            if position < transcript.state.start:
+            if position < transcript.state.history_start:
                 return
             if position not in kept:
                 yield from reversed(_gist(transcript[position], self._policy))

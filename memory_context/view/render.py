@@ -92,7 +92,7 @@ class Renderer:
         self._transcript = transcript
         self._read = 0  # index into `touched`
         self._end = 0  # entries before it are rendered
-        self._frame: tuple[int, HistoryFolded | None] = (0, None)
+        self._frame: tuple[int, HistoryFolded | None, int, tuple[int, ...]] = (0, None, 0, ())
         self._said_by_system: set[str] = set()
         self._messages = MessageList()
 
@@ -101,13 +101,14 @@ class Renderer:
             self._begin(transcript)
         touched = self._touched(transcript)
         state = transcript.state
-        is_same_frame = state.start == self._frame[0] and state.fold is self._frame[1]
+        frame = state.start, state.fold, state.observation.left, state.observation.kept
+        is_same_frame = frame == self._frame
         if is_same_frame and not any(_is_system(transcript[one]) for one in touched):
             for position in sorted(touched):
                 self._replace(transcript, position)
             self._extend(transcript)
         else:
-            self._frame = (state.start, state.fold)
+            self._frame = frame
             self._assemble(transcript, touched)
         self._end = transcript.end
         for place, messages in sections_beside(transcript, self._policy, self._counter).items():
@@ -124,7 +125,7 @@ class Renderer:
         return touched
 
     def _replace(self, transcript: Transcript, position: int) -> None:
-        if position < self._frame[0] or transcript.state.is_folded(position):
+        if position < self._frame[0] or transcript.state.is_away(position):
             return
         self._messages.replace(*self._messages.places(position), list(self._block(transcript, position)))
 
@@ -143,7 +144,7 @@ class Renderer:
         self._said_by_system = set()
         messages: list[ViewMessage] = []
         for position in _places(transcript):
-            is_kept = position in kept and position not in touched and not transcript.state.is_folded(position)
+            is_kept = position in kept and position not in touched and not transcript.state.is_away(position)
             if is_kept and not _is_system(transcript[position]):
                 messages += kept[position]
             else:
@@ -154,7 +155,7 @@ class Renderer:
     def _block(self, transcript: Transcript, position: int) -> Iterator[ViewMessage]:
         if position in transcript.state.redelivered:
             return
-        if not transcript.state.is_folded(position):
+        if not transcript.state.is_away(position):
             yield from self._entry(transcript, transcript[position])
         yield from history_slots(transcript, self._policy, self._counter, position)
 
@@ -254,12 +255,12 @@ class Renderer:
 
 
 def _places(transcript: Transcript) -> Iterator[int]:
-    start, fold = transcript.state.start, transcript.state.fold
-    if fold is not None:
-        stops = {*fold.kept, first_folded(transcript, fold)}
-        yield from sorted(position for position in stops if start <= position < fold.upto)
-        start = max(start, fold.upto)
-    yield from range(start, transcript.end)
+    kept, begin = transcript.state.frame
+    fold = transcript.state.fold
+    if fold is not None and (place := first_folded(transcript, fold)) < begin:
+        kept = sorted({*kept, place})
+    yield from kept
+    yield from range(begin, transcript.end)
 
 
 def _is_system(entry: Entry) -> bool:

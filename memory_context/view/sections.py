@@ -35,6 +35,7 @@ __all__ = [
     "sections_beside",
 ]
 
+_HINTS_LIMIT_TOKENS = 600
 _SLOT_OVERHEAD_TOKENS = MESSAGE_OVERHEAD_TOKENS + 4  # a message and its source
 
 Place = Literal["head", "observations", "history", "tail"]
@@ -143,6 +144,41 @@ class _UserMemory:
         return [slot for slot in slots if slot.content]
 
 
+@dataclass(frozen=True)
+class _Observations:
+    """The observation log: one message for each chunk, so that only the newest is new to a prompt cache."""
+
+    name: str = "observations"
+    place: Place = "observations"
+    price: Price = "planned"
+
+    def limit_tokens(self, policy: ContextPolicy) -> int:
+        return sys.maxsize
+
+    def slots(self, transcript: Transcript, policy: ContextPolicy, position: int | None) -> Sequence[Slot]:
+        log = transcript.state.observation
+        if not log.chunks:
+            return ()
+        lead = Slot("lead", log.lead, log.lead_tokens)
+        return [lead, *(Slot(f"{one.first + 1}-{one.last}", one.text, one.tokens) for one in log.chunks)]
+
+
+@dataclass(frozen=True)
+class _ObservationHints:
+    """Hints of the newest chunk that has any."""
+
+    name: str = "observation_hints"
+    place: Place = "tail"
+    price: Price = "volatile"
+
+    def limit_tokens(self, policy: ContextPolicy) -> int:
+        return _HINTS_LIMIT_TOKENS
+
+    def slots(self, transcript: Transcript, policy: ContextPolicy, position: int | None) -> Sequence[Slot]:
+        chunk = transcript.state.observation.hints
+        return () if chunk is None else (Slot("", chunk.hints, chunk.hints_tokens),)
+
+
 def _slot_of(shown: UserMemoryLoaded | UserMemoryChanged, why: str) -> Slot:
     return Slot(why, shown.text, shown.tokens, keys=shown.keys, why=f"of the user, {why}")
 
@@ -151,7 +187,9 @@ _OWN: tuple[Section, ...] = (
     _Fold("fold"),
     _Expansions("expansion"),
     _UserMemory("user_memory", "head", "fixed"),
+    _Observations(),
     _UserMemory("user_memory_news", "tail", "volatile"),
+    _ObservationHints(),
 )
 SECTIONS: dict[str, Section] = {one.name: one for one in _OWN}
 """All sections by name, in order within their place."""
@@ -161,7 +199,7 @@ _STATES: dict[str, PartState] = {"fold": "folded", "expansion": "expanded"}
 
 def first_folded(transcript: Transcript, fold: HistoryFolded) -> int:
     """Return the position of a fold's placeholder."""
-    return next(position for position in count(transcript.state.start) if position not in fold.kept)
+    return next(position for position in count(transcript.state.history_start) if position not in fold.kept)
 
 
 def history_slots(

@@ -1,0 +1,429 @@
+"""Observations of old messages: the log as a part of the transcript's state, and the decisions that change it.
+
+    start <= left <= logged <= observed <= end        each an end of a chunk, or where the view begins
+
+Messages before `left` are out of the view, before `logged` their observations stand in the log, before `observed` a
+chunk covers them. A decision that does not fit is ignored, so a range is never observed twice or left out.
+"""
+
+from collections.abc import Container, Hashable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timezone
+from functools import cached_property
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..references import defused, fenced
+from .decisions import Arithmetic, AuditLine, Decided, Decision, audit_line, keys_of
+
+if TYPE_CHECKING:
+    from .transcript import Transcript
+
+__all__ = [
+    "Edit",
+    "ObservationBuffered",
+    "ObservationChunk",
+    "ObservationLine",
+    "ObservationLog",
+    "ObservationRecord",
+    "ObservationsActivated",
+    "ObservationsRestored",
+    "Priority",
+    "Reflected",
+    "reflected_chunks",
+]
+
+Priority = Literal["user", "project", "minor", "done"]
+LineKind = Literal["observed", "fact", "digest"]
+Range = tuple[int, int]
+
+_MARKS: dict[Priority, str] = {"user": "!! ", "project": "! ", "minor": "", "done": "x "}
+_RANKS: tuple[Priority, ...] = ("user", "project", "minor", "done")
+
+
+@dataclass(frozen=True)
+class ObservationLine:
+    """One observation.
+
+    Attributes:
+        text: One line, sub-bullets on lines of their own; without bullet, time and priority.
+        ranges: Messages it rests on, from the first to before the last position; sorted, disjoint.
+        at: When that was said. Content only, never a cursor.
+        kind: `fact` repeats what an observer or reflector left out; `digest` was made without a model.
+        id: Ascending in the session; 0 until recorded.
+    """
+
+    text: str
+    ranges: tuple[Range, ...]
+    at: datetime
+    priority: Priority = "project"
+    kind: LineKind = "observed"
+    id: int = 0
+
+
+@dataclass(frozen=True)
+class ObservationRecord:
+    """What an observation or reflection read and cost.
+
+    Attributes:
+        input_tokens: Tokens of the observed messages, or of the log before a reflection.
+        prompt_tokens: As the light model's client reports them; 0 if unknown or without a model.
+        facts_added: Lines of facts that the model had left out.
+        slices: Calls for parts of a range that does not fit the light model's window.
+        reason: Why a model's answer was not used; else empty.
+    """
+
+    input_tokens: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    calls: int = 0
+    facts_added: int = 0
+    slices: int = 1
+    is_sync: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class ObservationChunk:
+    """The observations of the messages from `first` to before `last`.
+
+    Attributes:
+        tokens: Of `text`.
+        current_task: Hint for the agent; empty if there is none. `hints_tokens` counts `hints`.
+        suggested_response: Hint for the agent's next message.
+    """
+
+    first: int
+    last: int
+    lines: tuple[ObservationLine, ...]
+    tokens: int = 0
+    made_by: Literal["model", "digest"] = "model"
+    current_task: str = ""
+    suggested_response: str = ""
+    hints_tokens: int = 0
+    record: ObservationRecord | None = None
+
+    @cached_property
+    def text(self) -> str:
+        """The chunk as a view shows it: dated lines as data, message numbers from 1."""
+        lines = [f"Messages {self.first + 1}-{self.last}:"]
+        for day, group in groupby(self.lines, lambda line: line.at.astimezone(timezone.utc).date()):
+            lines.append(f"Date: {day:%Y-%m-%d}")
+            lines += map(_line_text, group)
+        return fenced("\n".join(lines))
+
+    @property
+    def hints(self) -> str:
+        """The hints for the end of a view; "" without any."""
+        hints = (("Current task", self.current_task), ("Suggested response", self.suggested_response))
+        lines = [f"{name}: {defused(text)}" for name, text in hints if text]
+        return fenced("\n".join(lines)) if lines else ""
+
+    def moved(self, offset: int) -> "ObservationChunk":
+        lines = tuple(
+            replace(line, ranges=tuple((first + offset, last + offset) for first, last in line.ranges))
+            for line in self.lines
+        )
+        return replace(self, first=self.first + offset, last=self.last + offset, lines=lines)
+
+
+def _line_text(line: ObservationLine) -> str:
+    first, *others = defused(line.text).split("\n")
+    at = line.at.astimezone(timezone.utc)
+    sources = ", ".join(str(a + 1) if b == a + 1 else f"{a + 1}-{b}" for a, b in line.ranges)
+    return "\n".join([f"- {at:%H:%M} {_MARKS[line.priority]}{first} ({sources})", *(f"  {one}" for one in others)])
+
+
+@dataclass
+class ObservationLog:
+    """Positions and chunks of one session.
+
+    Attributes:
+        kept: Positions before `left` that views still show: instructions and the task.
+        chunks: Those of the log, without gaps up to `logged`; `buffered`: finished ones from there to `observed`.
+        lead: Text before the log. `lead_tokens` counts it.
+        generation: Number of reflections.
+    """
+
+    left: int = 0
+    logged: int = 0
+    observed: int = 0
+    kept: tuple[int, ...] = ()
+    chunks: list[ObservationChunk] = field(default_factory=list[ObservationChunk])
+    buffered: list[ObservationChunk] = field(default_factory=list[ObservationChunk])
+    lead: str = ""
+    lead_tokens: int = 0
+    generation: int = 0
+    lines_made: int = 0
+
+    @classmethod
+    def at(cls, position: int) -> "ObservationLog":
+        return cls(position, position, position)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the chunks in the log."""
+        return sum(chunk.tokens for chunk in self.chunks)
+
+    @property
+    def lines(self) -> list[ObservationLine]:
+        return [line for chunk in self.chunks for line in chunk.lines]
+
+    @property
+    def hints(self) -> ObservationChunk | None:
+        """The newest chunk of the log with hints."""
+        return next((one for one in reversed(self.chunks) if one.current_task or one.suggested_response), None)
+
+    def is_left(self, position: int) -> bool:
+        return position < self.left and position not in self.kept
+
+    def buffer(self, chunk: ObservationChunk) -> None:
+        if chunk.first == self.observed < chunk.last:
+            self.buffered.append(self._numbered(chunk))
+            self.observed = chunk.last
+
+    def activate(self, logged: int, left: int, kept: tuple[int, ...]) -> bool:
+        """Move the positions; return False, and change nothing, if one would move back or not to a chunk's end."""
+        joining = [chunk for chunk in self.buffered if chunk.last <= logged]
+        ends = {self.left, *(chunk.last for chunk in (*self.chunks, *joining))}
+        is_to_an_end = logged == (joining[-1].last if joining else self.logged)
+        if not (is_to_an_end and self.left <= left <= logged and left in ends):
+            return False
+        self.chunks += joining
+        self.buffered = self.buffered[len(joining) :]
+        self.logged, self.left, self.kept = logged, left, kept
+        return True
+
+    def _numbered(self, chunk: ObservationChunk) -> ObservationChunk:
+        first = self.lines_made + 1
+        self.lines_made += len(chunk.lines)
+        return replace(chunk, lines=tuple(replace(line, id=number) for number, line in enumerate(chunk.lines, first)))
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change of a reflection.
+
+    Attributes:
+        operation: `merge` makes one line of several, `reword` one of one, `drop` removes them.
+        ids: Lines it concerns; unless the log has all of them, the edit is ignored.
+        priority: None keeps the highest of the lines; no edit raises a line to `user`.
+    """
+
+    operation: Literal["merge", "reword", "drop"]
+    ids: tuple[int, ...]
+    text: str = ""
+    priority: Priority | None = None
+    kind: LineKind = "observed"
+
+
+def reflected_chunks(chunks: Sequence[ObservationChunk], edits: Iterable[Edit], next_id: int) -> list[ObservationChunk]:
+    """Return the chunks after the edits; those without a change are the same objects, changed ones have no `tokens`.
+
+    A result keeps the ranges of its lines and stands where the newest of them stood. A chunk left without lines joins
+    its neighbour. Without any line left, nothing changes.
+    """
+    line_of = {line.id: line for chunk in chunks for line in chunk.lines}
+    results: dict[int, ObservationLine | None] = {}
+    for edit in edits:
+        if not edit.ids or any(one not in line_of or one in results for one in edit.ids):
+            continue
+        results.update(dict.fromkeys(edit.ids))
+        if edit.operation != "drop" and edit.text.strip():
+            results[max(edit.ids)] = _merged([line_of[one] for one in edit.ids], edit, next_id)
+            next_id += 1
+    if not results or all(one in results and results[one] is None for one in line_of):
+        return [*chunks]
+    return _joined([_with_lines(chunk, results) for chunk in chunks])
+
+
+def _merged(lines: Sequence[ObservationLine], edit: Edit, number: int) -> ObservationLine:
+    newest = max(lines, key=lambda line: line.id)
+    highest = _RANKS[min(_RANKS.index(line.priority) for line in lines)]
+    priority = edit.priority or highest
+    if priority == "user" and highest != "user":
+        priority = highest
+    ranges = _union(one for line in lines for one in line.ranges)
+    return ObservationLine(edit.text.strip(), ranges, newest.at, priority, edit.kind, number)
+
+
+def _union(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    union: list[Range] = []
+    for first, last in sorted(ranges):
+        if union and first <= union[-1][1]:
+            union[-1] = union[-1][0], max(last, union[-1][1])
+        else:
+            union.append((first, last))
+    return tuple(union)
+
+
+def _with_lines(chunk: ObservationChunk, results: dict[int, ObservationLine | None]) -> ObservationChunk:
+    if not any(line.id in results for line in chunk.lines):
+        return chunk
+    lines = (results.get(line.id, line) for line in chunk.lines)
+    return replace(chunk, lines=tuple(line for line in lines if line is not None), tokens=0)
+
+
+def _joined(chunks: Sequence[ObservationChunk]) -> list[ObservationChunk]:
+    joined: list[ObservationChunk] = []
+    first: int | None = None
+    for chunk in chunks:
+        if chunk.lines:
+            joined.append(chunk if first is None else replace(chunk, first=first, tokens=0))
+            first = None
+        elif joined:
+            joined[-1] = replace(joined[-1], last=chunk.last, tokens=0)
+        else:
+            first = chunk.first if first is None else first
+    return joined
+
+
+class _LogDecision(Decision):
+    """A decision about the log of the whole session."""
+
+    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+        return {**asdict(self, dict_factory=_json_object), "kind": self.kind}  # pyright: ignore[reportArgumentType]
+
+
+@dataclass(frozen=True)
+class ObservationBuffered(_LogDecision):
+    """A chunk is finished; it stands in no view yet."""
+
+    kind = "observed"
+    chunk: ObservationChunk
+
+    def apply(self, transcript: "Transcript") -> None:
+        if self.chunk.last <= transcript.end:
+            transcript.state.observation.buffer(self.chunk)
+
+    def moved(self, offset: int) -> Decision:
+        return replace(self, chunk=self.chunk.moved(offset))
+
+
+@dataclass(frozen=True)
+class ObservationsActivated(_LogDecision):
+    """Chunks up to position `upto` join the log; messages before `left` leave the view, except `kept`.
+
+    Attributes:
+        lead: Text before the log from now on; `lead_tokens` counts it.
+    """
+
+    kind = "activated"
+    upto: int
+    left: int
+    kept: tuple[int, ...] = ()
+    reason: Literal["ratio", "budget", "cold", "model_changed", "observe_now"] = "ratio"
+    lead: str = ""
+    lead_tokens: int = 0
+    arithmetic: Arithmetic | None = None
+
+    @property
+    def rewrites_prefix(self) -> bool:
+        return True
+
+    def apply(self, transcript: "Transcript") -> None:
+        state = transcript.state
+        before = [position for position in range(state.start, self.left) if not state.is_away(position)]
+        if not state.observation.activate(self.upto, self.left, self.kept):
+            return
+        state.observation.lead, state.observation.lead_tokens = self.lead, self.lead_tokens
+        transcript.leave_view(before)
+
+    def moved(self, offset: int) -> Decision:
+        kept = tuple(position + offset for position in self.kept)
+        return replace(self, upto=self.upto + offset, left=self.left + offset, kept=kept)
+
+    def changes_from(self, transcript: "Transcript") -> int:
+        return transcript.state.start
+
+    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+        activated = transcript.decisions(ObservationsActivated)[:-1]
+        first = max([transcript.state.start, *(one.left for _, one in activated[-1:])])
+        keys = keys_of(transcript.entries(first, self.left))
+        return audit_line("folded", keys, f"observed: messages {first + 1}-{self.left}") if self.left > first else []
+
+    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+        left_before = max((one.left for one in earlier if isinstance(one, ObservationsActivated)), default=0)
+        return Decided("observed", self.reason, self.left - max(left_before, transcript.state.start), self.arithmetic)
+
+
+@dataclass(frozen=True)
+class Reflected(_LogDecision):
+    """The log was condensed.
+
+    Attributes:
+        tokens: Of each chunk afterwards; if their number differs, the edits were made for another log and are ignored.
+        level: Compression level, 0 to 4.
+    """
+
+    kind = "reflected"
+    generation: int
+    edits: tuple[Edit, ...]
+    tokens: tuple[int, ...]
+    level: int = 0
+    record: ObservationRecord | None = None
+
+    @property
+    def rewrites_prefix(self) -> bool:
+        return True
+
+    def apply(self, transcript: "Transcript") -> None:
+        log = transcript.state.observation
+        chunks = reflected_chunks(log.chunks, self.edits, log.lines_made + 1)
+        if self.generation != log.generation + 1 or len(chunks) != len(self.tokens):
+            return
+        log.chunks = [
+            chunk if chunk.tokens == tokens else replace(chunk, tokens=tokens)
+            for chunk, tokens in zip(chunks, self.tokens, strict=True)
+        ]
+        log.lines_made += len(self.edits)
+        log.generation = self.generation
+
+    def moved(self, offset: int) -> Decision:
+        return self
+
+    def changes_from(self, transcript: "Transcript") -> int:
+        return transcript.state.start
+
+    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+        return Decided("reflected", f"level {self.level}", len(self.edits))
+
+
+@dataclass(frozen=True)
+class ObservationsRestored(_LogDecision):
+    """The application replaced the log by one that it saved."""
+
+    kind = "observations_restored"
+    log: ObservationLog
+
+    @property
+    def rewrites_prefix(self) -> bool:
+        return True
+
+    def apply(self, transcript: "Transcript") -> None:
+        """Take the log over as far as this transcript's messages reach; `left` never moves back."""
+        state, saved = transcript.state, self.log
+        restored = ObservationLog.at(state.start)
+        for chunk in (one for one in saved.chunks + saved.buffered if one.last <= transcript.end):
+            restored.buffer(chunk)
+        ends = [state.start, *(chunk.last for chunk in restored.buffered)]
+        logged = max(end for end in ends if end <= max(saved.logged, state.start))
+        left = max(end for end in ends if end <= min(max(saved.left, state.start), logged))
+        if left < state.observation.left:
+            return
+        before = [position for position in range(state.start, left) if not state.is_away(position)]
+        kept = tuple(position for position in saved.kept if state.start <= position < left)
+        restored.activate(logged, left, kept)
+        restored.lead, restored.lead_tokens, restored.generation = saved.lead, saved.lead_tokens, saved.generation
+        state.observation = restored
+        transcript.leave_view(before)
+
+    def changes_from(self, transcript: "Transcript") -> int:
+        return transcript.state.start
+
+    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+        return Decided("observations", "restored", len(self.log.chunks))
+
+
+def _json_object(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in pairs}
