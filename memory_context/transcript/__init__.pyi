@@ -9,17 +9,14 @@ from .codec import (
 )
 from .decisions import Arithmetic, AuditLine, Decided, Decision, OpenedItem
 from .entries import MESSAGE_OVERHEAD_TOKENS, Entry, Part, PartId, StoredPart
+from .observation_decisions import ObservationBuffered, ObservationsActivated, ObservationsRestored, Reflected
 from .observations import (
     Edit,
-    ObservationBuffered,
     ObservationChunk,
     ObservationLine,
     ObservationLog,
     ObservationRecord,
-    ObservationsActivated,
-    ObservationsRestored,
     Priority,
-    Reflected,
     reflected_chunks,
 )
 from .part_decisions import (

@@ -1,35 +1,27 @@
-"""Observations of old messages: the log as a part of the transcript's state, and the decisions that change it.
+"""Observations of old messages: the log as a part of the transcript's state.
 
     start <= left <= logged <= observed <= end        each an end of a chunk, or where the view begins
 
 Messages before `left` are out of the view, before `logged` their observations stand in the log, before `observed` a
-chunk covers them. A decision that does not fit is ignored, so a range is never observed twice or left out.
+chunk covers them. What does not fit is ignored, so a range is never observed twice or left out.
 """
 
-from collections.abc import Container, Hashable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from ..references import defused, fenced
-from .decisions import Arithmetic, AuditLine, Decided, Decision, audit_line, keys_of
-
-if TYPE_CHECKING:
-    from .transcript import Transcript
 
 __all__ = [
     "Edit",
-    "ObservationBuffered",
     "ObservationChunk",
     "ObservationLine",
     "ObservationLog",
     "ObservationRecord",
-    "ObservationsActivated",
-    "ObservationsRestored",
     "Priority",
-    "Reflected",
     "reflected_chunks",
 ]
 
@@ -276,154 +268,3 @@ def _joined(chunks: Sequence[ObservationChunk]) -> list[ObservationChunk]:
         else:
             first = chunk.first if first is None else first
     return joined
-
-
-class _LogDecision(Decision):
-    """A decision about the log of the whole session."""
-
-    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
-        return {**asdict(self, dict_factory=_json_object), "kind": self.kind}  # pyright: ignore[reportArgumentType]
-
-
-@dataclass(frozen=True)
-class ObservationBuffered(_LogDecision):
-    """A chunk is finished; it stands in no view yet."""
-
-    kind = "observed"
-    chunk: ObservationChunk
-
-    def apply(self, transcript: "Transcript") -> None:
-        if self.chunk.last <= transcript.end:
-            transcript.state.observation.buffer(self.chunk)
-
-    def moved(self, offset: int) -> Decision:
-        return replace(self, chunk=self.chunk.moved(offset))
-
-
-@dataclass(frozen=True)
-class ObservationsActivated(_LogDecision):
-    """Chunks up to position `upto` join the log; messages before `left` leave the view, except `kept`.
-
-    Attributes:
-        lead: Text before the log from now on; `lead_tokens` counts it.
-    """
-
-    kind = "activated"
-    upto: int
-    left: int
-    kept: tuple[int, ...] = ()
-    reason: Literal["ratio", "budget", "cold", "model_changed", "observe_now"] = "ratio"
-    lead: str = ""
-    lead_tokens: int = 0
-    arithmetic: Arithmetic | None = None
-
-    @property
-    def rewrites_prefix(self) -> bool:
-        return True
-
-    def apply(self, transcript: "Transcript") -> None:
-        state = transcript.state
-        before = [position for position in range(state.start, self.left) if not state.is_away(position)]
-        if not state.observation.activate(self.upto, self.left, self.kept):
-            return
-        state.observation.lead, state.observation.lead_tokens = self.lead, self.lead_tokens
-        transcript.leave_view(before)
-
-    def moved(self, offset: int) -> Decision:
-        kept = tuple(position + offset for position in self.kept)
-        return replace(self, upto=self.upto + offset, left=self.left + offset, kept=kept)
-
-    def changes_from(self, transcript: "Transcript") -> int:
-        return transcript.state.start
-
-    def audit(self, transcript: "Transcript") -> list[AuditLine]:
-        activated = transcript.decisions(ObservationsActivated)[:-1]
-        first = max([transcript.state.start, *(one.left for _, one in activated[-1:])])
-        keys = keys_of(transcript.entries(first, self.left))
-        return audit_line("folded", keys, f"observed: messages {first + 1}-{self.left}") if self.left > first else []
-
-    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
-        left_before = max((one.left for one in earlier if isinstance(one, ObservationsActivated)), default=0)
-        return Decided("observed", self.reason, self.left - max(left_before, transcript.state.start), self.arithmetic)
-
-
-@dataclass(frozen=True)
-class Reflected(_LogDecision):
-    """The log was condensed.
-
-    Attributes:
-        tokens: Of each chunk afterwards; if their number differs, the edits were made for another log and are ignored.
-        level: Compression level, 0 to 4.
-    """
-
-    kind = "reflected"
-    generation: int
-    edits: tuple[Edit, ...]
-    tokens: tuple[int, ...]
-    level: int = 0
-    record: ObservationRecord | None = None
-
-    @property
-    def rewrites_prefix(self) -> bool:
-        return True
-
-    def apply(self, transcript: "Transcript") -> None:
-        log = transcript.state.observation
-        chunks = reflected_chunks(log.chunks, self.edits, log.lines_made + 1)
-        if self.generation != log.generation + 1 or len(chunks) != len(self.tokens):
-            return
-        log.chunks = [
-            chunk if chunk.tokens == tokens else replace(chunk, tokens=tokens)
-            for chunk, tokens in zip(chunks, self.tokens, strict=True)
-        ]
-        log.lines_made += len(self.edits)
-        log.generation = self.generation
-
-    def moved(self, offset: int) -> Decision:
-        return self
-
-    def changes_from(self, transcript: "Transcript") -> int:
-        return transcript.state.start
-
-    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
-        return Decided("reflected", f"level {self.level}", len(self.edits))
-
-
-@dataclass(frozen=True)
-class ObservationsRestored(_LogDecision):
-    """The application replaced the log by one that it saved."""
-
-    kind = "observations_restored"
-    log: ObservationLog
-
-    @property
-    def rewrites_prefix(self) -> bool:
-        return True
-
-    def apply(self, transcript: "Transcript") -> None:
-        """Take the log over as far as this transcript's messages reach; `left` never moves back."""
-        state, saved = transcript.state, self.log
-        restored = ObservationLog.at(state.start)
-        for chunk in (one for one in saved.chunks + saved.buffered if one.last <= transcript.end):
-            restored.buffer(chunk)
-        ends = [state.start, *(chunk.last for chunk in restored.buffered)]
-        logged = max(end for end in ends if end <= max(saved.logged, state.start))
-        left = max(end for end in ends if end <= min(max(saved.left, state.start), logged))
-        if left < state.observation.left:
-            return
-        before = [position for position in range(state.start, left) if not state.is_away(position)]
-        kept = tuple(position for position in saved.kept if state.start <= position < left)
-        restored.activate(logged, left, kept)
-        restored.lead, restored.lead_tokens, restored.generation = saved.lead, saved.lead_tokens, saved.generation
-        state.observation = restored
-        transcript.leave_view(before)
-
-    def changes_from(self, transcript: "Transcript") -> int:
-        return transcript.state.start
-
-    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
-        return Decided("observations", "restored", len(self.log.chunks))
-
-
-def _json_object(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in pairs}
