@@ -19,6 +19,10 @@ __all__ = [
     "LearningPolicy",
     "MaskInView",
     "NamedFirstViews",
+    "ObservationMode",
+    "ObservationPolicy",
+    "ObservationScope",
+    "RecallConfig",
     "RecallPolicy",
     "SecretsPolicy",
     "UserMemoryPolicy",
@@ -28,6 +32,8 @@ FirstView = Literal["full", "excerpt", "placeholder"]
 NamedFirstViews = Literal["auto", "always", "never"]
 CompactionMode = Literal["plugin", "model", "auto"]
 MaskInView = Literal["after_use", "always", "never"]
+ObservationMode = Literal["auto", "digest", "off"]
+ObservationScope = Literal["session", "user"]
 
 _LEAST_VIEW_TOKENS = 1000
 
@@ -107,6 +113,7 @@ class CachePolicy(BaseModel):
     Attributes:
         least_prefix_tokens: A shorter common prefix, `reserved_tokens` included, is not cached.
         expected_calls: Model calls still to come; None estimates as many as so far, at least six.
+        ttl_seconds: An entry that no call has read for so long is gone.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -115,6 +122,7 @@ class CachePolicy(BaseModel):
     write_price_ratio: float = Field(default=1.25, gt=0)
     least_prefix_tokens: int = Field(default=1024, ge=0)
     expected_calls: int | None = Field(default=None, ge=1)
+    ttl_seconds: float = Field(default=300.0, gt=0)
 
 
 class ArchivePolicy(BaseModel):
@@ -164,6 +172,63 @@ class SecretsPolicy(BaseModel):
     mask_in_view: MaskInView = "after_use"
 
 
+class RecallConfig(BaseModel):
+    """How an agent reads the messages behind an observation.
+
+    Attributes:
+        scope: `session`: this session's messages; `user`: also those of the user's other sessions.
+        limit_tokens: The most that one answer takes.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    scope: ObservationScope = "session"
+    limit_tokens: int = Field(default=2000, ge=200)
+
+
+class ObservationPolicy(BaseModel):
+    """Observations: dated lines that replace old messages, prepared in the background.
+
+    Attributes:
+        mode: `auto`: on with a light model; `digest`: deterministic lines, no model is asked; `off`.
+        activation_ratio: Share of the window at which finished observations replace messages.
+        buffer_target_cycles: Observer calls between two activations.
+        buffer_token_cap: The most unobserved tokens before a call; at most 0.6 of the light model's window.
+        buffer_min_tokens: The least.
+        previous_observer_tokens: The most of the log that an observer reads.
+        reflection_ratio: Share of the window at which the log is condensed; at most half of the light model's window.
+        reflection_buffer_activation: Share of that size from which this is prepared in the background.
+        retention_tokens: Newest messages that stay; None: one fifth of the window. The newest step and the task always
+            stay.
+        light_window_tokens: Context window of the light model; None asks its client, else 32,000.
+        sync_timeout_seconds: The longest that a step waits for observations; then the oldest steps fold.
+        timeout_seconds: The longest of one call in the background.
+        scope: `session`: the log of this session; `user`: beside it the logs of the user's other sessions.
+        observer_instruction: Added to the observer's prompt.
+        reflector_instruction: Added to the reflector's prompt.
+        recall: Reading the messages behind observations; None: the view does not offer it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    mode: ObservationMode = "auto"
+    activation_ratio: float = Field(default=0.9, gt=0.3, le=1)
+    buffer_target_cycles: int = Field(default=4, ge=1)
+    buffer_token_cap: int = Field(default=30_000, ge=1)
+    buffer_min_tokens: int = Field(default=5_000, ge=1)
+    previous_observer_tokens: int = Field(default=2_000, ge=0)
+    reflection_ratio: float = Field(default=0.2, gt=0, le=0.5)
+    reflection_buffer_activation: float = Field(default=0.5, gt=0, le=1)
+    retention_tokens: int | None = Field(default=None, ge=0)
+    light_window_tokens: int | None = Field(default=None, ge=1000)
+    sync_timeout_seconds: float = Field(default=10.0, gt=0)
+    timeout_seconds: float = Field(default=60.0, gt=0)
+    scope: ObservationScope = "session"
+    observer_instruction: str = ""
+    reflector_instruction: str = ""
+    recall: RecallConfig | None = RecallConfig()
+
+
 class ContextPolicy(BaseModel):
     """When content leaves the view, its first view, and the size of the view.
 
@@ -178,6 +243,7 @@ class ContextPolicy(BaseModel):
         name_first_views: A line above whole results names their key; `auto`: if results are compacted and the
             agent has no memory tools.
         token_budget: The most tokens of `get_messages`; None is unlimited.
+        context_window_tokens: Context window of the agent's model; a smaller one limits the view as a budget does.
         reserved_tokens: Part of the budget for system prompt and tool schemas.
         fold_to_ratio: View after a fold; low, so that folds rarely break the cached prefix.
         user_sources: Sources whose `UserMessage` is the current task.
@@ -194,6 +260,7 @@ class ContextPolicy(BaseModel):
     document_first_view_limit_tokens: int = Field(default=12_000, ge=200)
     name_first_views: NamedFirstViews = "auto"
     token_budget: int | None = 100_000
+    context_window_tokens: int | None = None
     reserved_tokens: int = Field(default=0, ge=0)
     fold_to_ratio: float = Field(default=0.6, gt=0, lt=1)
     user_sources: tuple[str, ...] = ("user", "user_proxy")
@@ -208,21 +275,20 @@ class ContextPolicy(BaseModel):
     cache: CachePolicy = CachePolicy()
     archive: ArchivePolicy = ArchivePolicy()
     learning: LearningPolicy = LearningPolicy()
+    observation: ObservationPolicy = ObservationPolicy()
     secrets: SecretsPolicy = SecretsPolicy()
 
     @model_validator(mode="after")
     def _leaves_room_for_a_view(self) -> Self:
-        if self.token_budget is None:
-            return self
-        if self.token_budget < _LEAST_VIEW_TOKENS:
-            raise ValueError(
-                f"token_budget={self.token_budget!r} is too small: use at least {_LEAST_VIEW_TOKENS}, or None"
-            )
-        if self.token_budget - self.reserved_tokens < _LEAST_VIEW_TOKENS:
-            raise ValueError(
-                f"reserved_tokens={self.reserved_tokens!r} leaves less than {_LEAST_VIEW_TOKENS} of "
-                f"token_budget={self.token_budget!r}: raise the budget or reserve less"
-            )
+        for name in ("token_budget", "context_window_tokens"):
+            limit: int | None = getattr(self, name)
+            if limit is not None and limit < _LEAST_VIEW_TOKENS:
+                raise ValueError(f"{name}={limit!r} is too small: use at least {_LEAST_VIEW_TOKENS}, or None")
+            if limit is not None and limit - self.reserved_tokens < _LEAST_VIEW_TOKENS:
+                raise ValueError(
+                    f"reserved_tokens={self.reserved_tokens!r} leaves less than {_LEAST_VIEW_TOKENS} of "
+                    f"{name}={limit!r}: raise it or reserve less"
+                )
         return self
 
     def __hash__(self) -> int:  # the generated one refuses dicts
@@ -253,7 +319,9 @@ class ContextPolicy(BaseModel):
 
     @property
     def view_limit_tokens(self) -> int | None:
-        return None if self.token_budget is None else self.token_budget - self.reserved_tokens
+        """The window for the view: the smaller of budget and context window, without what is reserved."""
+        limits = [limit for limit in (self.token_budget, self.context_window_tokens) if limit is not None]
+        return min(limits) - self.reserved_tokens if limits else None
 
     @property
     def result_limit_tokens(self) -> int:
