@@ -8,8 +8,9 @@ import json
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 
@@ -17,11 +18,14 @@ __all__ = [
     "FAILED",
     "USAGE_ERROR",
     "Failure",
+    "Output",
     "age",
     "byte_size",
     "confirm",
     "counted",
     "harmless",
+    "listed",
+    "present",
     "print_fields",
     "print_json",
     "print_table",
@@ -32,6 +36,24 @@ __all__ = [
 
 FAILED, USAGE_ERROR = 1, 2
 _MIN_COLUMN_CELLS = 8
+
+_Row = TypeVar("_Row")
+
+
+@dataclass(frozen=True)
+class Output:
+    """The result of a command.
+
+    Attributes:
+        json: Returns what --json prints.
+        show: Prints it for a person.
+        notes: Lines for stderr, either way.
+    """
+
+    json: Callable[[], object]
+    show: Callable[[], None]
+    notes: Sequence[str] = ()
+    exit_code: int = 0
 
 
 class Failure(Exception):
@@ -105,6 +127,47 @@ def _in_one_line(value: object) -> str:
 
 
 # --- output
+
+
+def present(output: Output | None, as_json: bool) -> None:
+    """Print the result of a command; end with its exit code."""
+    if output is None:
+        return
+    print_json(output.json()) if as_json else output.show()
+    for note in output.notes:
+        say(note)
+    if output.exit_code:
+        raise typer.Exit(output.exit_code)
+
+
+def listed(
+    found: Sequence[_Row],
+    columns: Sequence[str],
+    row: Callable[[_Row], Sequence[object]],
+    *,
+    right: Sequence[str] = (),
+    cut: Sequence[str] = (),
+    empty: str = "",
+    limit: int | None = None,
+    more: str = "--limit shows more",
+    as_json: Callable[[Any], object] = asdict,
+) -> Output:
+    """Return a list as a table, or as JSON.
+
+    Args:
+        empty: Said in place of a table without rows.
+        limit: How many to print; `more` is said if more were found.
+    """
+    shown = found[:limit]
+
+    def show() -> None:
+        if shown or not empty:
+            print_table(columns, map(row, shown), right=right, cut=cut)
+        else:
+            say(empty)
+
+    notes = [f"there are more than {limit}: {more}"] if len(found) > len(shown) else []
+    return Output(lambda: [as_json(one) for one in shown], show, notes)
 
 
 def say(text: str) -> None:

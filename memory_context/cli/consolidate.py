@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import USAGE_ERROR, Failure, print_json, progress_bar, say
-from .lookup import JsonOption, UrlOption, UserOption, find_user, parse_duration, run
+from .command import Target, command
+from .console import USAGE_ERROR, Failure, Output, progress_bar, say
+from .lookup import parse_duration
 
 if TYPE_CHECKING:
     from ..light_model import ChatCompletionClient
-    from ..store import MemoryStore
     from ..store.admin import ConsolidationReport
 
 __all__ = ["consolidate"]
@@ -20,8 +20,9 @@ __all__ = ["consolidate"]
 _BUSY = "another process consolidates this user's memory just now"
 
 
-def consolidate(
-    user: UserOption = None,
+@command()
+async def consolidate(
+    target: Target,
     everybody: Annotated[bool, typer.Option("--all", help="All users.")] = False,
     model: Annotated[
         str | None,
@@ -39,47 +40,38 @@ def consolidate(
     ] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Undo the last run that was not undone.")] = False,
     run_id: Annotated[int | None, typer.Option("--run", min=1, help="Undo this run instead.")] = None,
-    url: UrlOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """Merge equal statements and write articles of what recurs.
 
     Statements are merged only if no number, name, date, path or negation differs. Articles quote three or more
     conversations, each line with its source. A run can be undone until it is pruned. `serve` does this once a day.
     """
     is_undo = undo or run_id is not None
-    if everybody and (user is not None or is_undo):
+    if everybody and (target.named_user is not None or is_undo):
         raise Failure("--all goes with neither --user nor --undo", USAGE_ERROR)
     client = None if model is None else _client(model)
     retention = _retention(keep or ())
 
-    async def work(store: "MemoryStore") -> None:
-        if is_undo:
-            await _undo(store, await find_user(store, user), run_id, as_json)
-            return
-        options = {"model_client": client, "budget_tokens": budget_tokens, "retention": retention}
-        reports = await _reports(store, user, everybody, options)
-        if as_json:
-            print_json({name: None if one is None else asdict(one) for name, one in reports.items()})
-            return
+    if is_undo:
+        return await _undo(target, run_id)
+    options = {"model_client": client, "budget_tokens": budget_tokens, "retention": retention}
+    reports = await _reports(target, everybody, options)
+
+    def show() -> None:
         for name, report in reports.items():
             text = _BUSY if report is None else str(report)
             typer.echo(f"{name}: {text}" if everybody else text)
             if report is not None and report.is_cut:
                 say(f"the budget of {budget_tokens:,} tokens ended before the work: give more with --budget-tokens")
 
-    run(work, url)
+    return Output(lambda: {name: None if one is None else asdict(one) for name, one in reports.items()}, show)
 
 
-async def _reports(
-    store: "MemoryStore", user: str | None, everybody: bool, options: dict[str, Any]
-) -> "dict[str, ConsolidationReport | None]":
-    if not everybody:
-        name = await find_user(store, user)
-        return {name: await store.consolidate(name, **options)}
-    users = [one async for one in store.every_user()]
+async def _reports(target: Target, everybody: bool, options: dict[str, Any]) -> "dict[str, ConsolidationReport | None]":
+    store = target.store
+    users = [one async for one in store.every_user()] if everybody else [await target.user()]
     reports: dict[str, ConsolidationReport | None] = {}
-    with progress_bar("consolidating users", len(users)) as show:
+    with progress_bar("consolidating users", len(users), hide=not everybody) as show:
         for done, name in enumerate(users, 1):
             reports[name] = await store.consolidate(name, **options)
             show(done)
@@ -96,15 +88,13 @@ def _retention(keep: Sequence[str]) -> dict[str, timedelta]:
     return retention
 
 
-async def _undo(store: "MemoryStore", user: str, run_id: int | None, as_json: bool) -> None:
-    undone = await store.undo_consolidation(user, run_id)
+async def _undo(target: Target, run_id: int | None) -> Output:
+    user = await target.user()
+    undone = await target.store.undo_consolidation(user, run_id)
     if undone is None:
         which = "no run" if run_id is None else f"no run {run_id}"
         raise Failure(f"{which} of {user!r} can be undone: it was undone or pruned already, or there was none")
-    if as_json:
-        print_json({"undone": undone})
-    else:
-        typer.echo(f"run {undone} is undone")
+    return Output(lambda: {"undone": undone}, lambda: typer.echo(f"run {undone} is undone"))
 
 
 def _client(name: str) -> "ChatCompletionClient":

@@ -10,20 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import harmless, print_json, print_table, say
-from .lookup import JsonOption, SessionArgument, TranscriptOption, UrlOption, UserOption, find_session, run
+from .command import Target, command
+from .console import Output, harmless, print_table, say
+from .lookup import SessionArgument, TranscriptOption, find_session
 
 if TYPE_CHECKING:
     from ..memory import AgentMemory
     from ..policy import ContextPolicy
-    from ..store import Archived, MemoryStore
+    from ..store import Archived
     from ..transcript import Transcript
     from ..view import Segment, View, ViewReport
 
 __all__ = ["explain"]
 
 
-def explain(
+@command()
+async def explain(
+    target: Target,
     session: SessionArgument,
     now: Annotated[
         bool, typer.Option("--now", help="What the model would see now, instead of what it was shown last.")
@@ -33,10 +36,7 @@ def explain(
         int | None, typer.Option(min=1000, help="The session's budget, which is not archived. [default: 100000]")
     ] = None,
     agent: TranscriptOption = None,
-    url: UrlOption = None,
-    user: UserOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """Explain what the model saw of a session, and why.
 
     Each segment of the view with its source, tokens and state, the changes since the view before, and the decisions
@@ -45,11 +45,8 @@ def explain(
     from ..policy import ContextPolicy
 
     policy = ContextPolicy() if token_budget is None else ContextPolicy(token_budget=token_budget)
-    explained = run(lambda store: _explain(store, user, session, agent, policy, is_now=now, with_texts=full), url)
-    if as_json:
-        print_json(explained.as_dict())
-    else:
-        _print(explained)
+    explained = await _explain(target, session, agent, policy, is_now=now, with_texts=full)
+    return Output(explained.as_dict, lambda: _print(explained))
 
 
 @dataclass(frozen=True)
@@ -73,20 +70,13 @@ class _Explanation:
 
 
 async def _explain(
-    store: "MemoryStore",
-    user: str | None,
-    session_id: str,
-    agent: str | None,
-    policy: "ContextPolicy",
-    *,
-    is_now: bool,
-    with_texts: bool,
+    target: Target, session_id: str, agent: str | None, policy: "ContextPolicy", *, is_now: bool, with_texts: bool
 ) -> _Explanation:
     from ..memory import AgentMemory
     from ..view import report
     from .replay import replay
 
-    named = await find_session(store, user, session_id)
+    store, named = target.store, await find_session(target, session_id)
     agent_id = named.agent(agent)
     archived = await named.archived(store, agent_id)
     memory = AgentMemory(store, named.user_id, agent_id, named.session_id)

@@ -4,17 +4,16 @@ Commands act for the user: they also list and forget items that one agent keeps 
 """
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import USAGE_ERROR, Failure, age, confirm, counted, print_json, print_table, progress_bar, say
-from .lookup import JsonOption, UrlOption, UserOption, YesOption, find_key, find_user, parse_since, run
+from .command import Target, YesOption, command
+from .console import USAGE_ERROR, Failure, Output, age, confirm, counted, listed, progress_bar, say
+from .lookup import find_key, parse_since
 
 if TYPE_CHECKING:
-    from ..references import MemoryRef
     from ..store import MemoryCriteria, MemoryItem, MemoryStore
     from ..store.admin.user_stats import Tombstone
 
@@ -72,7 +71,9 @@ def criteria_of(
 # --- list
 
 
-def list_items(
+@command()
+async def list_items(
+    target: Target,
     types: TypesOption = None,
     sources: SourcesOption = None,
     tags: TagsOption = None,
@@ -81,10 +82,7 @@ def list_items(
     since: Annotated[str | None, typer.Option(help="Only stored since: 12h, 7d, or a date like 2026-01-31.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many at most; the newest come first.")] = 50,
     forgotten: Annotated[bool, typer.Option("--forgotten", help="What was forgotten instead, and when.")] = False,
-    url: UrlOption = None,
-    user: UserOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """List what is stored, the newest first.
 
     Items private to a sub-agent are listed too, marked as private.
@@ -92,42 +90,39 @@ def list_items(
     criteria = criteria_of(types, sources, tags, session, agent, since, limit + 1)
     if forgotten and (types or sources or tags or agent or since):
         raise Failure("of forgotten items only --session and --limit choose: the rest was forgotten", USAGE_ERROR)
-
-    async def work(store: "MemoryStore") -> "list[MemoryItem] | list[Tombstone]":
-        name = await find_user(store, user)
-        if forgotten:
-            return await store.user_stats.forgotten(name, session_id=session, limit=limit + 1)
-        return await store.select_memories(name, criteria, scope=await store.user_stats.scope(name))
-
-    found = run(work, url)
-    shown = found[:limit]
-    if as_json:
-        print_json([item_json(one) for one in shown])
-    elif not shown:
-        say("nothing was forgotten" if forgotten else "nothing is stored that meets this")
+    user, user_stats = await target.user(), target.store.user_stats
+    found: list[MemoryItem] | list[Tombstone]
+    if forgotten:
+        found = await user_stats.forgotten(user, session_id=session, limit=limit + 1)
     else:
-        columns = ("key", "type", "source", "tokens", "age", "description")
-        print_table(columns, _rows(shown), right=("tokens", "age"), cut=("type", "source", "description"))
-    if len(found) > limit:
-        say(f"there are more than {limit}: --limit shows more, options such as --source and --since choose")
+        found = await target.store.select_memories(user, criteria, scope=await user_stats.scope(user))
+    return listed(
+        found,
+        ("key", "type", "source", "tokens", "age", "description"),
+        _row,
+        right=("tokens", "age"),
+        cut=("type", "source", "description"),
+        empty="nothing was forgotten" if forgotten else "nothing is stored that meets this",
+        limit=limit,
+        more="--limit shows more, options such as --source and --since choose",
+        as_json=item_json,
+    )
 
 
-def _rows(items: "Iterable[MemoryItem | Tombstone]") -> Iterable[tuple[object, ...]]:
+def _row(one: "MemoryItem | Tombstone") -> tuple[object, ...]:
     from ..store import MemoryItem
 
-    for one in items:
-        if isinstance(one, MemoryItem):
-            remarks = (
-                f"private to {one.agent_id or 'its session'}" if one.is_private else "",
-                one.caveat,
-                f"the same as {', '.join(one.other_keys)}" if one.other_keys else "",
-            )
-            remark = "; ".join(filter(None, remarks))
-            what = f"({remark}) {one.ref.description}" if remark else one.ref.description
-            yield one.key, one.type, one.source, f"{one.ref.token_count:,}", age(one.created_at), what
-        else:
-            what = f"forgotten {age(one.forgotten_at)} ago"
-            yield one.memory_key, one.memory_type, one.source, "-", age(one.created_at), what
+    if not isinstance(one, MemoryItem):
+        what = f"forgotten {age(one.forgotten_at)} ago"
+        return one.memory_key, one.memory_type, one.source, "-", age(one.created_at), what
+    remarks = (
+        f"private to {one.agent_id or 'its session'}" if one.is_private else "",
+        one.caveat,
+        f"the same as {', '.join(one.other_keys)}" if one.other_keys else "",
+    )
+    remark = "; ".join(filter(None, remarks))
+    what = f"({remark}) {one.ref.description}" if remark else one.ref.description
+    return one.key, one.type, one.source, f"{one.ref.token_count:,}", age(one.created_at), what
 
 
 def item_json(one: "MemoryItem | Tombstone") -> dict[str, Any]:
@@ -162,7 +157,9 @@ def item_json(one: "MemoryItem | Tombstone") -> dict[str, Any]:
 # --- store
 
 
-def store_file(
+@command()
+async def store_file(
+    target: Target,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file; - for what is piped in.")] = Path("-"),
     description: Annotated[
         str | None,
@@ -178,34 +175,23 @@ def store_file(
     ] = None,
     agent: Annotated[str, typer.Option("--agent", help="The agent that stores it. [default: none]")] = "",
     session: Annotated[str, typer.Option("--session", help="The session it is stored in. [default: none]")] = "",
-    url: UrlOption = None,
-    user: UserOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """Store a text, from a file or piped in, and print its key.
 
     Any text in UTF-8 is kept byte for byte. The same text of the same source, agent and session is the same item.
     """
     name = None if str(file) == "-" else file.name
-
-    async def work(store: "MemoryStore") -> "MemoryRef":
-        from ..memory import AgentMemory
-
-        memory = AgentMemory(store, await find_user(store, user), agent, session)
-        return await memory.store(
-            text_of(file),
-            description=description or name,
-            type=memory_type,  # checked there
-            source=source or name,
-            tags=tags or (),
-            related_to=related_to or (),
-        )
-
-    ref = run(work, url)
-    if as_json:
-        print_json({"key": ref.key, "description": ref.description, "token_count": ref.token_count})
-    else:
-        typer.echo(ref.key)
+    memory = await target.memory(agent, session)
+    ref = await memory.store(
+        text_of(file),
+        description=description or name,
+        type=memory_type,  # checked there
+        source=source or name,
+        tags=tags or (),
+        related_to=related_to or (),
+    )
+    stored = {"key": ref.key, "description": ref.description, "token_count": ref.token_count}
+    return Output(lambda: stored, lambda: typer.echo(ref.key))
 
 
 def text_of(file: Path) -> str:
@@ -228,7 +214,9 @@ def text_of(file: Path) -> str:
 # --- forget
 
 
-def forget(
+@command(has_json=False)
+async def forget(
+    target: Target,
     keys: Annotated[
         list[str] | None, typer.Argument(metavar="KEY", help="The items' keys; without --yes also their beginnings.")
     ] = None,
@@ -239,8 +227,6 @@ def forget(
     erase_user: Annotated[
         bool, typer.Option("--erase-user", help="The user with all there is: items, sessions, notes of what happened.")
     ] = False,
-    url: UrlOption = None,
-    user: UserOption = None,
     yes: YesOption = False,
 ) -> None:
     """Forget contents with all their items; the keys say when.
@@ -252,36 +238,35 @@ def forget(
         raise Failure(
             "say what to forget, in one way: keys; options such as --session; --all; or --erase-user", USAGE_ERROR
         )
+    store, user = target.store, await target.user()
     if erase_user:
-        run(lambda store: _erase(store, user, yes), url)
+        await _erase(store, user, yes)
     elif keys:
-        run(lambda store: _forget_keys(store, user, keys, yes), url)
+        await _forget_keys(store, user, keys, yes)
     else:
         criteria = criteria_of(types, session=session, agent=agent, limit=_NO_LIMIT)
-        run(lambda store: _forget_matching(store, user, criteria, yes), url)
+        await _forget_matching(store, user, criteria, yes)
 
 
-async def _forget_keys(store: "MemoryStore", user: str | None, keys: list[str], yes: bool) -> None:
+async def _forget_keys(store: "MemoryStore", user: str, keys: list[str], yes: bool) -> None:
     from ..memory import AgentMemory
 
-    name = await find_user(store, user)
     if not yes:  # scripts have to give whole keys
-        keys = [await find_key(store, name, key) for key in keys]
+        keys = [await find_key(store, user, key) for key in keys]
     for key in keys:  # all are checked before any is forgotten
-        found = await store.fetch_whereabouts(name, key)
+        found = await store.fetch_whereabouts(user, key)
         if found is None or not found.is_active:
-            raise await AgentMemory(store, name).not_found(key)
-    await _forget(store, name, list(dict.fromkeys(keys)), "", yes)
+            raise await AgentMemory(store, user).not_found(key)
+    await _forget(store, user, list(dict.fromkeys(keys)), "", yes)
 
 
-async def _forget_matching(store: "MemoryStore", user: str | None, criteria: "MemoryCriteria", yes: bool) -> None:
-    name = await find_user(store, user)
-    items = await store.select_memories(name, criteria, scope=await store.user_stats.scope(name))
+async def _forget_matching(store: "MemoryStore", user: str, criteria: "MemoryCriteria", yes: bool) -> None:
+    items = await store.select_memories(user, criteria, scope=await store.user_stats.scope(user))
     if not items:
         say("nothing is stored that meets this")
         return
     tokens = sum(item.ref.token_count for item in items)
-    await _forget(store, name, [item.key for item in items], f", {tokens:,} tokens", yes)
+    await _forget(store, user, [item.key for item in items], f", {tokens:,} tokens", yes)
 
 
 async def _forget(store: "MemoryStore", user: str, keys: list[str], extent: str, yes: bool) -> None:
@@ -300,12 +285,11 @@ async def _forget(store: "MemoryStore", user: str, keys: list[str], extent: str,
     say(f"{counted(gone, 'item')} forgotten")
 
 
-async def _erase(store: "MemoryStore", user: str | None, yes: bool) -> None:
-    name = await find_user(store, user)
-    kinds, extent = await store.user_stats.kinds(name), await store.user_stats.extent(name)
+async def _erase(store: "MemoryStore", user: str, yes: bool) -> None:
+    kinds, extent = await store.user_stats.kinds(user), await store.user_stats.extent(user)
     items = counted(sum(kind.items for kind in kinds), "item")
     sessions = counted(extent.sessions, "session")
-    confirm(f"Erase user {name!r} with {items} and {sessions}, {extent.messages:,} messages? Nothing stays.", yes)
+    confirm(f"Erase user {user!r} with {items} and {sessions}, {extent.messages:,} messages? Nothing stays.", yes)
     with progress_bar("erasing rows") as show:
-        erased = await store.erase_user(name, progress=show)
-    say(f"user {name!r} is erased, with {counted(erased, 'item')}")
+        erased = await store.erase_user(user, progress=show)
+    say(f"user {user!r} is erased, with {counted(erased, 'item')}")

@@ -1,176 +1,42 @@
-"""Common options, the store of a command, and lookup of users, sessions, items and times.
+"""Lookup of sessions, items and times. A unique prefix names a session or item; errors offer the nearest names."""
 
-The store is closed however a command ends. A unique prefix names a session or item; errors offer the nearest names.
-"""
-
-import asyncio
-import logging
-import os
 import re
-import signal
-import threading
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..identifiers import SessionKey
+from .command import Target
 from .console import USAGE_ERROR, Failure
 
 if TYPE_CHECKING:
-    from ..embeddings import Embedder
     from ..store import Archived, MemoryStore, SessionInfo
     from ..store.admin.user_stats import TranscriptInfo
 
 __all__ = [
-    "JsonOption",
     "NamedSession",
     "SessionArgument",
     "TranscriptOption",
-    "UrlOption",
-    "UserOption",
-    "YesOption",
     "find_key",
     "find_session",
-    "find_user",
-    "not_empty",
     "parse_duration",
     "parse_since",
-    "run",
-    "with_store",
 ]
 
-_KEEP_SECONDS = 300
 _COMPARED_SESSIONS = 1000
 _OFFERED_NAMES = 3
-_OFFERED_USERS = 10
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION = re.compile(rf"(\d{{1,6}})\s*([{''.join(_UNITS)}])")
 
-_Result = TypeVar("_Result")
-
-
-def not_empty(name: str | None) -> str | None:
-    """Refuse an empty name: an unset variable of a script must not choose another database or user."""
-    if name == "":
-        raise typer.BadParameter("it is empty")
-    return name
-
-
-UrlOption = Annotated[
-    str | None,
-    typer.Option(
-        "--url", callback=not_empty, help="The database. [default: MEMORY_CONTEXT_URL, else the embedded one]"
-    ),
-]
-UserOption = Annotated[
-    str | None,
-    typer.Option(
-        "--user",
-        callback=not_empty,
-        envvar="MEMORY_CONTEXT_USER",
-        help="Whose memory. [default: that of the only user]",
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or its beginning.")]
 TranscriptOption = Annotated[
     str | None, typer.Option("--agent", help="Whose transcript. [default: the only agent with one]")
 ]
 
 
-# --- the store
-
-
-def run(
-    work: Callable[["MemoryStore"], Awaitable[_Result]], url: str | None, embedder: "Embedder | None" = None
-) -> _Result:
-    """Run work with the store, which its first operation opens."""
-    _keep_server_warm()
-    with _ending_at_once():
-        return asyncio.run(with_store(work, url, embedder))
-
-
-def _keep_server_warm() -> None:
-    """Let the embedded server outlive this command, for the next one.
-
-    Not in CI, and not where this is process 1 or its child: a container or service ends with the command.
-    """
-    from ..store.location import KEEP_ENV
-
-    ends_with_us = os.environ.get("CI", "").lower() not in ("", "0", "false") or 1 in (os.getpid(), os.getppid())
-    os.environ.setdefault(KEEP_ENV, "0" if ends_with_us else str(_KEEP_SECONDS))
-
-
-@contextmanager
-def _ending_at_once() -> Generator[None, None, None]:
-    """Let the first Ctrl-C interrupt blocking work; asyncio's handler waits for an `await`."""
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # not ours to change
-        yield
-        return
-    signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-async def with_store(
-    work: Callable[["MemoryStore"], Awaitable[_Result]], url: str | None, embedder: "Embedder | None" = None
-) -> _Result:
-    """`run` inside an event loop."""
-    from ..store import MemoryStore
-
-    logger = logging.getLogger("memory_context")
-    if not logger.handlers:  # the error's one line is enough
-        logger.addHandler(logging.NullHandler())
-    store = MemoryStore(url, embedder) if url or embedder else MemoryStore.default()
-    try:
-        return await work(store)
-    finally:
-        await store.close()
-
-
-# --- users, sessions, items
-
-
-async def find_user(store: "MemoryStore", user: str | None) -> str:
-    """Return the named user, or the only one.
-
-    Raises:
-        Failure: None was named, and there is no user or there are several.
-    """
-    if user is not None:
-        return user
-    found, name = await store.user_stats.only_user()
-    if name is not None:
-        return name
-    if not found:
-        raise Failure(f"nothing is stored yet in {store.describe()}; give --user NAME for somebody else's view of it")
-    raise Failure(f"there are several users, give --user{await _some_users(store)}", USAGE_ERROR)
-
-
-async def _some_users(store: "MemoryStore") -> str:
-    """Return the first users to choose from, if the login may list them."""
-    from ..errors import StoreError
-
-    users: list[str] = []
-    with suppress(StoreError):
-        async for name in store.every_user():
-            users.append(name)
-            if len(users) > _OFFERED_USERS:
-                break
-    more = ", …" if len(users) > _OFFERED_USERS else ""
-    return f": {', '.join(map(repr, users[:_OFFERED_USERS]))}{more}" if users else ""
+# --- sessions, items
 
 
 @dataclass(frozen=True)
@@ -208,10 +74,8 @@ class NamedSession:
         return await store.conversations.read(SessionKey(self.user_id, agent, self.session_id))
 
 
-async def find_session(
-    store: "MemoryStore", user: str | None, session_id: str, *, by_beginning: bool = True
-) -> NamedSession:
-    """Return the session with an id or a unique prefix; the only user is the default.
+async def find_session(target: Target, session_id: str, *, by_beginning: bool = True) -> NamedSession:
+    """Return the session with an id or a unique prefix.
 
     Args:
         by_beginning: False to accept whole ids only, for scripts that delete.
@@ -219,7 +83,7 @@ async def find_session(
     Raises:
         Failure: None or several match; names the day of a deletion, or near ids.
     """
-    name = await find_user(store, user)
+    store, name = target.store, await target.user()
     info = await store.conversations.session(name, session_id)
     if info is None:
         deleted_at = await store.conversations.deleted_at(name, session_id)

@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .command import JsonOption, Target, UrlOption, YesOption, command, run
 from .console import (
     FAILED,
     USAGE_ERROR,
     Failure,
+    Output,
     byte_size,
     confirm,
     counted,
+    present,
     print_fields,
-    print_json,
     print_table,
     progress_bar,
     say,
 )
-from .lookup import JsonOption, UrlOption, YesOption, parse_duration, run
+from .lookup import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +46,9 @@ _MIGRATION_STATES = {
 # --- migrate
 
 
-def migrate(
+@command(user=None)
+async def migrate(
+    target: Target,
     only_status: Annotated[bool, typer.Option("--status", help="List the migrations; change nothing.")] = False,
     check: Annotated[
         bool, typer.Option("--check", help="As --status, with exit code 1 unless the schema is up to date.")
@@ -57,9 +61,7 @@ def migrate(
             show_default="all of it",
         ),
     ] = None,
-    url: UrlOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """Bring the schema of the database up to this version.
 
     The first use of a store does so too, if its login may. Where agents have an ordinary login, name the owner's
@@ -70,29 +72,25 @@ def migrate(
     """
     part = None if pre is None else "pre" if pre else "post"
     if only_status or check:
-        states = run(lambda store: _states(store, part), url)
-        if as_json:
-            print_json([asdict(one) for one in states])
-        else:
-            rows = [(one.name, _MIGRATION_STATES[one.state], one.applied_at) for one in states]
-            print_table(("migration", "state", "applied at (UTC)"), rows)
-            say(_verdict(states))
-        if check and any(one.state not in ("applied", "ahead") for one in states):
-            raise typer.Exit(FAILED)
-        return
+        return _listed_migrations(await _states(target.store, part), check)
+    admin = target.store.admin
+    applied = await admin.migrate(part)
+    await _adopt_clear_secrets(target.store)
+    if advice := await admin.vector_advice():
+        say(f"warning: {advice}")
+    told = "\n".join(f"applied {name}" for name in applied) or "up to date"
+    return Output(lambda: {"applied": applied}, lambda: typer.echo(told))
 
-    async def work(store: "MemoryStore") -> list[str]:
-        applied = await store.admin.migrate(part)
-        await _adopt_clear_secrets(store)
-        if advice := await store.admin.vector_advice():
-            say(f"warning: {advice}")
-        return applied
 
-    applied = run(work, url)
-    if as_json:
-        print_json({"applied": applied})
-    else:
-        typer.echo("\n".join(f"applied {name}" for name in applied) or "up to date")
+def _listed_migrations(states: "Sequence[MigrationState]", check: bool) -> Output:
+    def show() -> None:
+        rows = [(one.name, _MIGRATION_STATES[one.state], one.applied_at) for one in states]
+        print_table(("migration", "state", "applied at (UTC)"), rows)
+        say(_verdict(states))
+
+    is_done = all(one.state in ("applied", "ahead") for one in states)
+    exit_code = FAILED if check and not is_done else 0
+    return Output(lambda: [asdict(one) for one in states], show, exit_code=exit_code)
 
 
 async def _adopt_clear_secrets(store: "MemoryStore") -> None:
@@ -141,24 +139,23 @@ def _verdict(states: "Sequence[MigrationState]") -> str:
 # --- stop
 
 
-def stop(url: UrlOption = None) -> None:
+@command(user=None, has_json=False)
+async def stop(target: Target) -> None:
     """Stop the embedded server now, and wait until it has ended.
 
     It stops by itself some time after the last command (see MEMORY_CONTEXT_KEEP_SECONDS). A server that other processes
     use goes on.
     """
-
-    async def work(store: "MemoryStore") -> tuple[str, int | None]:
-        return store.describe(), await store.admin.stop()
-
-    where, pid = run(work, url)
+    where, pid = target.store.describe(), await target.store.admin.stop()
     say(f"{where}: " + ("no server runs" if pid is None else f"the server (process {pid}) has stopped"))
 
 
 # --- prune
 
 
-def prune(
+@command(user=None)
+async def prune(
+    target: Target,
     older_than: Annotated[str, typer.Option(help="How long not stored, used or archived in: such as 90d or 12w.")],
     types: Annotated[
         list[str] | None,
@@ -177,46 +174,36 @@ def prune(
         bool, typer.Option("--dry-run", help="Count what would go, items and conversations; change nothing.")
     ] = False,
     yes: YesOption = False,
-    url: UrlOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """Forget what nobody used for a while, of all users.
 
     Preferences, facts and secrets of people stay, as do items of sessions that are still active. A forgotten item
     leaves a tombstone with the day; its content is gone. Conversations go only with --conversations.
     """
-    age = parse_duration(older_than)
+    age, store = parse_duration(older_than), target.store
+    what = f"items of type {', '.join(types)}" if types else "items"
+    said = " and conversations" if conversations else ""
+    if not dry_run:
+        confirm(f"Forget {what}{said} of all users in {store.describe()} not used for {older_than}?", yes)
+    with progress_bar("pruning users") as show:
 
-    async def work(store: "MemoryStore") -> None:
-        what = f"items of type {', '.join(types)}" if types else "items"
-        said = " and conversations" if conversations else ""
-        if not dry_run:
-            confirm(f"Forget {what}{said} of all users in {store.describe()} not used for {older_than}?", yes)
-        with progress_bar("pruning users") as show:
+        def tell(progress: "PruneProgress") -> None:
+            show(progress.users_done, progress.users)
 
-            def tell(progress: "PruneProgress") -> None:
-                show(progress.users_done, progress.users)
-
-            report = await store.prune(
-                age, types=types or None, conversations=conversations, dry_run=dry_run, progress=tell
-            )
-        counts = asdict(report)
-        others = counts.pop("others")
-        if as_json:
-            print_json({**counts, **others})
-            return
-        forgotten, deleted = ("to forget", "to delete") if dry_run else ("forgotten", "deleted")
-        kept = ", kept without --conversations" if dry_run and report.sessions and not conversations else ""
-        print_fields(
-            [
-                (f"items {forgotten}", f"{report.items:,} ({byte_size(report.content_bytes)})"),
-                (f"events {deleted}", f"{report.events:,}"),
-                (f"sessions {deleted}", f"{report.sessions:,}{kept}"),
-                *((f"{kind}s {deleted}", f"{count:,}") for kind, count in others.items()),
-            ]
+        report = await store.prune(
+            age, types=types or None, conversations=conversations, dry_run=dry_run, progress=tell
         )
-
-    run(work, url)
+    counts = asdict(report)
+    others: dict[str, int] = counts.pop("others")
+    forgotten, deleted = ("to forget", "to delete") if dry_run else ("forgotten", "deleted")
+    kept = ", kept without --conversations" if dry_run and report.sessions and not conversations else ""
+    fields = [
+        (f"items {forgotten}", f"{report.items:,} ({byte_size(report.content_bytes)})"),
+        (f"events {deleted}", f"{report.events:,}"),
+        (f"sessions {deleted}", f"{report.sessions:,}{kept}"),
+        *((f"{kind}s {deleted}", f"{count:,}") for kind, count in others.items()),
+    ]
+    return Output(lambda: {**counts, **others}, lambda: print_fields(fields))
 
 
 # --- reindex
@@ -250,7 +237,7 @@ def reindex(
     """
     chosen = _embedder(embedder, model, dimensions)
 
-    async def work(store: "MemoryStore") -> None:
+    async def work(store: "MemoryStore") -> Output:
         await store.admin.migrate("pre")  # `open` would start the background indexer, which counts nothing here
         before = await store.admin.status()
         if embedder is None:
@@ -260,17 +247,17 @@ def reindex(
         with progress_bar("embedding passages") as show:
             embedded = 0 if chosen is None else await store.reindex(chosen, progress=show)
         failures = await _failures(store) if report.failed else []
-        if as_json:
-            counts = {"retried": retried, "indexed": indexed, "embedded": embedded}
-            print_json({**counts, **asdict(report), "failures": failures})
-        else:
+        counts = {"retried": retried, "indexed": indexed, "embedded": embedded}
+
+        def show_report() -> None:
             _print_reindexed(retried, indexed, None if chosen is None else embedded, report)
             for one in failures:
                 say("{memory_key!r} of {user!r}: {error!r}".format(**one))
-        if report.pending or report.failed:
-            raise typer.Exit(FAILED)
 
-    run(work, url, chosen)
+        exit_code = FAILED if report.pending or report.failed else 0
+        return Output(lambda: {**counts, **asdict(report), "failures": failures}, show_report, exit_code=exit_code)
+
+    present(run(work, url, chosen), as_json)
 
 
 def _embedder(name: EmbedderName | None, model: str | None, dimensions: int | None) -> "Embedder | None":

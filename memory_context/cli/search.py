@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import harmless, print_json, say
+from .command import Target, command
+from .console import Output, harmless, say
 from .items import AgentOption, SessionOption, SourcesOption, TagsOption, TypesOption, criteria_of, item_json
-from .lookup import JsonOption, UrlOption, UserOption, find_user, run
 
 if TYPE_CHECKING:
     from ..memory import SearchHit
-    from ..store import MemoryStore
 
 __all__ = ["search"]
 
 _WORDS = re.compile(r"\w+")
 
 
-def search(
+@command()
+async def search(
+    target: Target,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Words, a question, an identifier, a line of a log.")],
     limit: Annotated[int, typer.Option(min=1, help="How many items at most.")] = 5,
     lines: Annotated[int, typer.Option(min=1, help="How many lines of each passage at most.")] = 6,
@@ -31,31 +32,25 @@ def search(
     tags: TagsOption = None,
     session: SessionOption = None,
     agent: AgentOption = None,
-    url: UrlOption = None,
-    user: UserOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """Search everything stored, by words and by meaning.
 
     Items private to a sub-agent are searched too. A search here does not count as a use of the items.
     """
+    from ..store import search_items
+
     criteria = criteria_of(types, sources, tags, session, agent)
+    store, user = target.store, await target.user()
+    hits = await search_items(store, user, query, limit, criteria, await store.user_stats.scope(user))
 
-    async def work(store: "MemoryStore") -> "list[SearchHit]":
-        from ..store import search_items
-
-        name = await find_user(store, user)
-        return await search_items(store, name, query, limit, criteria, await store.user_stats.scope(name))
-
-    hits = run(work, url)
-    if as_json:
-        print_json([_as_dict(hit) for hit in hits])
-    elif not hits:
-        say("nothing is found; memory-context list shows what there is")
-    else:
+    def show() -> None:
         _print_hits(query, hits, lines)
-        if not any(hit.is_relevant for hit in hits):
+        if not hits:
+            say("nothing is found; memory-context list shows what there is")
+        elif not any(hit.is_relevant for hit in hits):
             say("nothing here has much to do with the query: these are only the nearest")
+
+    return Output(lambda: [_as_dict(hit) for hit in hits], show)
 
 
 def _as_dict(hit: "SearchHit") -> dict[str, Any]:

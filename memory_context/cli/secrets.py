@@ -1,120 +1,95 @@
 """`secrets set|list|delete|rotate`: names of a user's secrets; a value goes in and is never printed."""
 
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .console import USAGE_ERROR, Failure, age, confirm, counted, print_json, print_table, say
-from .lookup import JsonOption, UrlOption, UserOption, YesOption, find_user, run
+from .command import Target, YesOption, command, group
+from .console import FAILED, USAGE_ERROR, Failure, Output, age, confirm, counted, listed, say
 
 if TYPE_CHECKING:
     from ..memory import SecretTraces
-    from ..store import MemoryStore, SecretName
-    from ..vault import Rotation
 
-__all__ = ["delete_secret", "list_secrets", "rotate_secrets", "secrets_app", "set_secret"]
+__all__ = ["secrets_app"]
 
-secrets_app = typer.Typer(
-    help="Values that no model sees: their names, and how to set them.", no_args_is_help=True, rich_markup_mode=None
-)
+secrets_app = group("Values that no model sees: their names, and how to set them.")
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name, such as API_TOKEN.")]
 
 
 @secrets_app.command("set")
-def set_secret(
+@command(has_json=False)
+async def set_secret(
+    target: Target,
     name: NameArgument,
     erase: Annotated[
         bool, typer.Option("--erase", help="Erase the value from what was stored before, without asking.")
     ] = False,
-    url: UrlOption = None,
-    user: UserOption = None,
 ) -> None:
     """Keep a value under a name; it is asked for, or read from stdin.
 
     Then it is looked for in what was stored before: where it stands, it can be erased.
     """
     value = _value(name)
-
-    async def work(store: "MemoryStore") -> "tuple[SecretTraces, SecretTraces | None]":
-        from ..memory import AgentMemory
-
-        memory = AgentMemory(store, await find_user(store, user))
-        await memory.secrets.set(name, value)
-        say(f"{name} is set: {{{{secret:{name}}}}} stands for it")
-        found = await memory.find_traces(name)
-        if not found:
-            return found, None
-        say(f"the value stands in clear in {_in_words(found)}")
-        if not erase:
-            if not sys.stdin.isatty():
-                say("erase it there with --erase")
-                return found, None
-            confirm("Erase it there?", False)
-        return found, await memory.erase_traces(name)
-
-    _, left = run(work, url)
-    if left is not None:
-        say(f"it still stands in {_in_words(left)}" if left else "it was erased there")
-        if left:
-            raise typer.Exit(1)
+    memory = await target.memory()
+    await memory.secrets.set(name, value)
+    say(f"{name} is set: {{{{secret:{name}}}}} stands for it")
+    found = await memory.find_traces(name)
+    if not found:
+        return
+    say(f"the value stands in clear in {_in_words(found)}")
+    if not erase:
+        if not sys.stdin.isatty():
+            say("erase it there with --erase")
+            return
+        confirm("Erase it there?", False)
+    left = await memory.erase_traces(name)
+    say(f"it still stands in {_in_words(left)}" if left else "it was erased there")
+    if left:
+        raise typer.Exit(FAILED)
 
 
 @secrets_app.command("list")
-def list_secrets(url: UrlOption = None, user: UserOption = None, as_json: JsonOption = False) -> None:
+@command()
+async def list_secrets(target: Target) -> Output:
     """List the names of a user's secrets."""
+    from ..vault import secrets_of
 
-    async def work(store: "MemoryStore") -> "list[SecretName]":
-        from ..vault import secrets_of
-
-        return await secrets_of(store, await find_user(store, user)).names()
-
-    found = run(work, url)
-    if as_json:
-        print_json([asdict(one) for one in found])
-    elif not found:
-        say("there are no secrets: memory-context secrets set NAME")
-    else:
-        rows = [(one.name, "yes" if one.has_value else "no: set it", age(one.updated_at)) for one in found]
-        print_table(("name", "has a value", "age"), rows, right=("age",))
+    return listed(
+        await secrets_of(target.store, await target.user()).names(),
+        ("name", "has a value", "age"),
+        lambda one: (one.name, "yes" if one.has_value else "no: set it", age(one.updated_at)),
+        right=("age",),
+        empty="there are no secrets: memory-context secrets set NAME",
+    )
 
 
 @secrets_app.command("delete")
-def delete_secret(name: NameArgument, url: UrlOption = None, user: UserOption = None, yes: YesOption = False) -> None:
+@command(has_json=False)
+async def delete_secret(target: Target, name: NameArgument, yes: YesOption = False) -> None:
     """Delete a name and its value."""
+    from ..vault import secrets_of
 
-    async def work(store: "MemoryStore") -> bool:
-        from ..vault import secrets_of
-
-        secrets = secrets_of(store, await find_user(store, user))
-        if name not in {one.name for one in await secrets.names()}:
-            raise Failure(f"there is no secret {name!r}: memory-context secrets list shows the names")
-        confirm(f"Delete {name}? Tools that use it stop working.", yes)
-        return await secrets.delete(name)
-
-    run(work, url)
+    secrets = secrets_of(target.store, await target.user())
+    if name not in {one.name for one in await secrets.names()}:
+        raise Failure(f"there is no secret {name!r}: memory-context secrets list shows the names")
+    confirm(f"Delete {name}? Tools that use it stop working.", yes)
+    await secrets.delete(name)
     say(f"{name} is deleted")
 
 
 @secrets_app.command("rotate")
-def rotate_secrets(
-    url: UrlOption = None,
-    user: Annotated[str | None, typer.Option("--user", help="Whose. [default: of all users]")] = None,
-) -> None:
+@command(user=Annotated[str | None, typer.Option("--user", help="Whose. [default: of all users]")], has_json=False)
+async def rotate_secrets(target: Target) -> None:
     """Encrypt all values with the first key of MEMORY_CONTEXT_SECRET_KEY; agents go on meanwhile."""
+    from ..vault import secrets_of
 
-    async def work(store: "MemoryStore") -> "dict[str, Rotation]":
-        from ..vault import secrets_of
-
-        users = [user] if user is not None else [one async for one in store.every_user()]
-        return {one: await secrets_of(store, one).rotate() for one in users}
-
-    done = run(work, url)
+    named = target.named_user
+    users = [named] if named is not None else [one async for one in target.store.every_user()]
+    done = {user: await secrets_of(target.store, user).rotate() for user in users}
     say(f"{counted(sum(one.rotated for one in done.values()), 'value')} encrypted anew")
-    lost = [f"{name} of {one}" for one, rotation in done.items() for name in rotation.unreadable]
-    if lost:
+    if lost := [f"{name} of {user}" for user, rotation in done.items() for name in rotation.unreadable]:
         raise Failure(f"no key for {', '.join(lost)}: add it to MEMORY_CONTEXT_SECRET_KEY, or set them again")
 
 

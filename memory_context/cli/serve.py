@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from .lookup import UrlOption, UserOption
+from .command import UrlOption, UserOption
 
 __all__ = ["mcp", "serve"]
 

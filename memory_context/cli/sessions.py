@@ -1,83 +1,63 @@
 """`sessions list|show|delete`: the conversations of a user."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .command import Target, YesOption, command, group
 from .console import (
     USAGE_ERROR,
     Failure,
+    Output,
     age,
     confirm,
     counted,
     harmless,
+    listed,
     print_fields,
-    print_json,
-    print_table,
     progress_bar,
     say,
 )
-from .lookup import (
-    JsonOption,
-    NamedSession,
-    SessionArgument,
-    TranscriptOption,
-    UrlOption,
-    UserOption,
-    YesOption,
-    find_session,
-    find_user,
-    run,
-)
+from .lookup import NamedSession, SessionArgument, TranscriptOption, find_session
 
 if TYPE_CHECKING:
     from ..archive import ResumeReport
-    from ..store import ChatMessage, MemoryStore, SessionInfo
+    from ..store import ChatMessage, MemoryStore
     from ..store.admin.user_stats import SessionExtent
 
-__all__ = ["delete_session", "list_sessions", "sessions_app", "show_session"]
+__all__ = ["sessions_app"]
 
-sessions_app = typer.Typer(help="The conversations of a user.", no_args_is_help=True, rich_markup_mode=None)
-
-
-# --- list
+sessions_app = group("The conversations of a user.")
 
 
 @sessions_app.command("list")
-def list_sessions(
+@command()
+async def list_sessions(
+    target: Target,
     limit: Annotated[int, typer.Option(min=1, help="How many at most; those used last come first.")] = 20,
-    url: UrlOption = None,
-    user: UserOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """List a user's sessions, those used last first."""
-
-    async def work(store: "MemoryStore") -> "list[SessionInfo]":
-        return await store.conversations.sessions(await find_user(store, user), limit=limit + 1)
-
-    found = run(work, url)
-    shown = found[:limit]
-    if as_json:
-        print_json([asdict(one) for one in shown])
-    elif not shown:
-        say("no session is archived")
-    else:
-        columns = ("session", "agent", "messages", "chat", "age", "title")
-        rows = [
-            (one.session_id, one.agent_id, one.message_count, one.chat_count, age(one.last_activity_at), one.title)
-            for one in shown
-        ]
-        print_table(columns, rows, right=("messages", "chat", "age"), cut=("agent", "title"))
-    if len(found) > limit:
-        say(f"there are more than {limit}: --limit shows more")
+    return listed(
+        await target.store.conversations.sessions(await target.user(), limit=limit + 1),
+        ("session", "agent", "messages", "chat", "age", "title"),
+        lambda one: (
+            one.session_id, one.agent_id, one.message_count, one.chat_count, age(one.last_activity_at), one.title
+        ),
+        right=("messages", "chat", "age"),
+        cut=("agent", "title"),
+        empty="no session is archived",
+        limit=limit,
+    )  # fmt: skip
 
 
 # --- show
 
 
 @sessions_app.command("show")
-def show_session(
+@command()
+async def show_session(
+    target: Target,
     session: SessionArgument,
     transcript: Annotated[
         bool, typer.Option("--transcript", help="What the agent's transcript holds, instead of what people saw.")
@@ -85,37 +65,29 @@ def show_session(
     first: Annotated[int | None, typer.Option("--from", min=1, help="--transcript: the first message, from 1.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many messages at most.")] = 20,
     agent: TranscriptOption = None,
-    url: UrlOption = None,
-    user: UserOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """Show a session and its last messages, as people saw them.
 
     With --transcript, show what the agent read and said instead, page by page; stored texts show their references.
     """
     if not transcript and (first is not None or agent is not None):
         raise Failure("--from and --agent go with --transcript", USAGE_ERROR)
+    named = await find_session(target, session)
     if transcript:
-        _print_page(*run(lambda store: _read_transcript(store, user, session, agent, first, limit), url), as_json)
-    else:
-        _print_session(*run(lambda store: _read_session(store, user, session, limit), url), as_json)
+        return await _transcript(target, named, agent, first, limit)
+    extent = await target.store.user_stats.session_extent(named.user_id, named.session_id)
+    chat = await target.store.conversations.chat_page(named.user_id, named.session_id, limit=limit)
+    return Output(lambda: _session_json(named, extent, chat), lambda: _print_session(named, extent, chat))
 
 
-async def _read_session(
-    store: "MemoryStore", user: str | None, session_id: str, limit: int
-) -> "tuple[NamedSession, SessionExtent, list[ChatMessage]]":
-    named = await find_session(store, user, session_id)
-    extent = await store.user_stats.session_extent(named.user_id, named.session_id)
-    return named, extent, await store.conversations.chat_page(named.user_id, named.session_id, limit=limit)
+def _session_json(named: NamedSession, extent: "SessionExtent", chat: "list[ChatMessage]") -> dict[str, Any]:
+    counts = {name: getattr(extent, name) for name in ("items", "tokens", "subagent_sessions")}
+    transcripts = [asdict(one) for one in named.transcripts]
+    return {**asdict(named.info), **counts, "transcripts": transcripts, "chat": [asdict(one) for one in chat]}
 
 
-def _print_session(named: NamedSession, extent: "SessionExtent", chat: "list[ChatMessage]", as_json: bool) -> None:
+def _print_session(named: NamedSession, extent: "SessionExtent", chat: "list[ChatMessage]") -> None:
     info = named.info
-    if as_json:
-        counts = {name: getattr(extent, name) for name in ("items", "tokens", "subagent_sessions")}
-        transcripts = [asdict(one) for one in named.transcripts]
-        print_json({**asdict(info), **counts, "transcripts": transcripts, "chat": [asdict(one) for one in chat]})
-        return
     subagents = extent.subagent_sessions
     beside = f", with those of {counted(subagents, 'sub-agent session')}" if subagents else ""
     lines = (
@@ -145,62 +117,56 @@ def _print_session(named: NamedSession, extent: "SessionExtent", chat: "list[Cha
         say("\nno chat messages were archived; --transcript shows what the agent read and said")
 
 
-async def _read_transcript(
-    store: "MemoryStore", user: str | None, session_id: str, agent: str | None, first: int | None, limit: int
-) -> "tuple[list[tuple[int, str]], int, ResumeReport]":
-    """Return a page of messages as numbers and texts, the number of the last message there is, and the report."""
+async def _transcript(target: Target, named: NamedSession, agent: str | None, first: int | None, limit: int) -> Output:
+    """Return a page of the transcript."""
     from ..archive import ResumeReport, rebuild_transcript
     from ..view import history_text
 
-    named = await find_session(store, user, session_id)
-    archived = await named.archived(store, named.agent(agent))
+    archived = await named.archived(target.store, named.agent(agent))
     if not archived.batches:
-        return [], 0, ResumeReport("new", branches=archived.branches)
+        return _page([], 0, ResumeReport("new", branches=archived.branches))
     transcript, report, _ = rebuild_transcript(archived)
     end = transcript.end
     start = transcript.first if first is None else first - 1
     if not transcript.first <= start < max(end, transcript.first + 1):
         raise Failure(f"there is no message {start + 1}: there are {transcript.first + 1}-{end}", USAGE_ERROR)
     entries = transcript.entries(start=start, end=start + limit)
-    return [(entry.position + 1, history_text(entry)) for entry in entries], end, report
+    return _page([(entry.position + 1, history_text(entry)) for entry in entries], end, report)
 
 
-def _print_page(page: list[tuple[int, str]], count: int, report: "ResumeReport", as_json: bool) -> None:
-    if as_json:
-        messages = [{"number": number, "text": text} for number, text in page]
-        print_json({"messages": messages, "count": count, "report": asdict(report)})
-        return
-    for _, text in page:
-        typer.echo(harmless(text))
-    if page and page[-1][0] < count:
-        first, last = page[0][0], page[-1][0]
-        say(f"messages {first}-{last} of {count}; --from {last + 1} goes on")
-    if not report.is_complete or not page:
-        say(harmless(str(report)))
+def _page(page: list[tuple[int, str]], count: int, report: "ResumeReport") -> Output:
+    """Return messages as numbers and texts; `count` is the number of the last message there is."""
+
+    def show() -> None:
+        for _, text in page:
+            typer.echo(harmless(text))
+        if page and page[-1][0] < count:
+            first, last = page[0][0], page[-1][0]
+            say(f"messages {first}-{last} of {count}; --from {last + 1} goes on")
+        if not report.is_complete or not page:
+            say(harmless(str(report)))
+
+    messages = [{"number": number, "text": text} for number, text in page]
+    return Output(lambda: {"messages": messages, "count": count, "report": asdict(report)}, show)
 
 
 # --- delete
 
 
 @sessions_app.command("delete")
-def delete_session(
-    session: SessionArgument, url: UrlOption = None, user: UserOption = None, yes: YesOption = False
-) -> None:
+@command(has_json=False)
+async def delete_session(target: Target, session: SessionArgument, yes: YesOption = False) -> None:
     """Delete a session: what was said, and the items stored in it.
 
     Those of its sub-agents go with it. A process still at work in it is refused from then on. It asks first.
     """
-
-    async def work(store: "MemoryStore") -> None:
-        try:
-            named = await find_session(store, user, session, by_beginning=not yes)
-        except Failure:
-            if not await _finish_deletion(store, user, session):
-                raise
-            return
-        await _confirm_and_delete(store, named, yes)
-
-    run(work, url)
+    try:
+        named = await find_session(target, session, by_beginning=not yes)
+    except Failure:
+        if not await _finish_deletion(target.store, await target.user(), session):
+            raise
+    else:
+        await _confirm_and_delete(target.store, named, yes)
 
 
 async def _confirm_and_delete(store: "MemoryStore", named: NamedSession, yes: bool) -> None:
@@ -220,10 +186,9 @@ async def _confirm_and_delete(store: "MemoryStore", named: NamedSession, yes: bo
         say(f"session {session_id!r} was deleted by somebody else meanwhile")
 
 
-async def _finish_deletion(store: "MemoryStore", user: str | None, session_id: str) -> bool:
+async def _finish_deletion(store: "MemoryStore", user: str, session_id: str) -> bool:
     """Finish an interrupted deletion; return False if there was none or nothing of the session is left."""
-    name = await find_user(store, user)
-    if await store.conversations.deleted_at(name, session_id) is None or not await _delete(store, name, session_id):
+    if await store.conversations.deleted_at(user, session_id) is None or not await _delete(store, user, session_id):
         return False
     say(f"session {session_id!r} was deleted before; what was left of it is gone now")
     return True

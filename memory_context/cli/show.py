@@ -8,18 +8,17 @@ import json
 import re
 import shlex
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import USAGE_ERROR, Failure, age, harmless, print_fields, print_json, print_table, say
+from .command import Target, command
+from .console import USAGE_ERROR, Failure, Output, age, harmless, listed, print_fields, say
 from .items import item_json
-from .lookup import JsonOption, UrlOption, UserOption, find_key, find_user, run
+from .lookup import find_key
 
 if TYPE_CHECKING:
-    from ..memory import AgentMemory, AuditEvent, MemoryItem
-    from ..store import MemoryStore
+    from ..memory import AgentMemory, MemoryItem
     from ..transforms import MemoryTransform
 
 __all__ = ["show"]
@@ -43,7 +42,9 @@ _OPTIONS = {  # for arguments of the tool in messages of the library
 }
 
 
-def show(
+@command()
+async def show(
+    target: Target,
     key: Annotated[str, typer.Argument(metavar="KEY", help="The key of a [MemoryRef: key - …], or its beginning.")],
     grep: Annotated[
         str | None, typer.Option("--grep", "-g", metavar="PATTERN", help="Lines with this (RE2; (?i) ignores case).")
@@ -61,10 +62,7 @@ def show(
     ] = None,
     meta: Annotated[bool, typer.Option("--meta", help="What is known of the item, instead of its content.")] = False,
     history: Annotated[bool, typer.Option("--history", help="What happened to it in its session, instead.")] = False,
-    url: UrlOption = None,
-    user: UserOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """Show an item: all of it exactly, or a part.
 
     A file or pipe gets the content's bytes and nothing else; in a terminal, control characters show as their codes. The
@@ -72,14 +70,13 @@ def show(
     """
     part = {"grep": grep, "json-path": json_path, "lines": lines, "chars": chars, "head": head, "tail": tail}
     transform = _transform_of(part | {"summary": summary}, matches)
-    item, events = run(lambda store: _read(store, user, key, transform, history), url)
+    memory, item = await _read(target, key, transform)
     if history:
-        _print_events(events, as_json)
-    elif meta:
-        known = item_json(item)
-        print_json(known) if as_json else print_fields((name, _in_line(value)) for name, value in known.items())
-    else:
-        _print_content(item, as_json)
+        return await _history(memory, item.key)
+    known = item_json(item)
+    if meta:
+        return Output(lambda: known, lambda: print_fields((name, _in_line(value)) for name, value in known.items()))
+    return _content(item, known)
 
 
 # --- the part
@@ -171,14 +168,12 @@ def _options_of(call: dict[str, Any]) -> list[str]:
 # --- reading
 
 
-async def _read(
-    store: "MemoryStore", user: str | None, key: str, transform: "MemoryTransform", with_history: bool
-) -> "tuple[MemoryItem, list[AuditEvent]]":
-    """Return an item as its storing session reads it, and its events there."""
+async def _read(target: Target, key: str, transform: "MemoryTransform") -> "tuple[AgentMemory, MemoryItem]":
+    """Return the session that stored an item, and the item as it reads it."""
     from ..errors import TransformError
     from ..memory import AgentMemory
 
-    name = await find_user(store, user)
+    store, name = target.store, await target.user()
     key = await find_key(store, name, key)
     found = await store.fetch_whereabouts(name, key)
     if found is None or not found.is_active:
@@ -192,37 +187,48 @@ async def _read(
         raise Failure(_in_options(str(error)), USAGE_ERROR) from error
     if item is None:  # forgotten meanwhile
         raise await memory.not_found(key)
-    return item, await _events_of(memory, key) if with_history else []
+    return memory, item
 
 
-async def _events_of(memory: "AgentMemory", key: str) -> "list[AuditEvent]":
+async def _history(memory: "AgentMemory", key: str) -> Output:
     events = await memory.audit(limit=_MAX_EVENTS, newest_first=True)
     if len(events) == _MAX_EVENTS:
         say(f"only the last {_MAX_EVENTS:,} events of its session were searched")
-    return [event for event in reversed(events) if key in event.keys]
+    return listed(
+        [event for event in reversed(events) if key in event.keys],
+        ("when (UTC)", "age", "what", "by", "detail"),
+        lambda event: (event.at, age(event.at), event.kind, event.agent_id or None, event.detail),
+        right=("age",),
+        cut=("by",),
+    )
 
 
 # --- output
 
 
-def _print_content(item: "MemoryItem", as_json: bool) -> None:
-    from ..utf8 import to_utf8
-
+def _content(item: "MemoryItem", known: dict[str, Any]) -> Output:
     text, footer = item.content, ""
     if not item.is_whole:
         text, _, footer = item.content.rpartition("\n")
     footer = _in_options(footer)
-    if as_json:
-        print_json({**item_json(item), "content": text, "is_whole": item.is_whole, "footer": footer})
-        return
+
+    def show() -> None:
+        _write(text)
+        for said in filter(None, (footer, item.caveat)):
+            say(harmless(said))
+
+    return Output(lambda: {**known, "content": text, "is_whole": item.is_whole, "footer": footer}, show)
+
+
+def _write(text: str) -> None:
+    from ..utf8 import to_utf8
+
     if sys.stdout.isatty():
         typer.echo(harmless(text))
     else:
         sys.stdout.flush()
         sys.stdout.buffer.write(to_utf8(text))
         sys.stdout.buffer.flush()
-    for said in filter(None, (footer, item.caveat)):
-        say(harmless(said))
 
 
 def _in_line(value: object) -> object:
@@ -231,11 +237,3 @@ def _in_line(value: object) -> object:
     if isinstance(value, (list, dict)):
         return json.dumps(value) if value else None
     return value or None
-
-
-def _print_events(events: "list[AuditEvent]", as_json: bool) -> None:
-    if as_json:
-        print_json([asdict(event) for event in events])
-        return
-    rows = [(event.at, age(event.at), event.kind, event.agent_id or None, event.detail) for event in events]
-    print_table(("when (UTC)", "age", "what", "by", "detail"), rows, right=("age",), cut=("by",))

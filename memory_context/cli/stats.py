@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..identifiers import SessionKey
-from .console import age, byte_size, counted, print_fields, print_json, print_table, progress_bar, say
-from .lookup import JsonOption, TranscriptOption, UrlOption, UserOption, find_session, find_user, run
+from .command import Target, command
+from .console import Output, age, byte_size, counted, listed, print_fields, print_table, progress_bar, say
+from .lookup import TranscriptOption, find_session
 
 if TYPE_CHECKING:
     from ..store import MemoryStore, SessionInfo
@@ -26,31 +27,25 @@ _NOT_IN_JSON = (  # `light_model` has the first six; transactions are not archiv
 _APART = "; in none of the other figures"
 
 
-def stats(
+@command()
+async def stats(
+    target: Target,
     session: Annotated[str | None, typer.Argument(metavar="SESSION", help="A session's id.")] = None,
     calls: Annotated[bool, typer.Option("--calls", help="Every model call of the session, in a table.")] = False,
     last: Annotated[int, typer.Option(min=0, help="Without SESSION: add up the bill of so many last sessions.")] = 20,
     agent: TranscriptOption = None,
-    url: UrlOption = None,
-    user: UserOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """Show what is stored, what it saved, and what calls cost.
 
     Of a user: items by type, source and day, and what the last sessions cost. Of a session: what its model calls sent,
     what keeping everything would have sent, and both by the prices of a prompt cache.
     """
     if session is None:
-        account = run(lambda store: _account_of(store, user, last), url)
-        print_json(account.as_dict()) if as_json else _print_account(account)
-        return
-    bill = run(lambda store: _bill_of(store, user, session, agent), url)
-    if as_json:
-        print_json(bill.as_dict())
-        return
-    _print_bill(bill)
-    if calls:
-        _print_calls(bill.replay)
+        account = await _account_of(target, last)
+        return Output(account.as_dict, lambda: _print_account(account))
+    named = await find_session(target, session)
+    bill = await _make_bill(target.store, named.user_id, named.info, named.agent(agent))
+    return Output(bill.as_dict, lambda: _print_bill(bill, with_calls=calls))
 
 
 # --- a session
@@ -81,11 +76,6 @@ class _Bill:
         }
 
 
-async def _bill_of(store: "MemoryStore", user: str | None, session: str, agent: str | None) -> _Bill:
-    named = await find_session(store, user, session)
-    return await _make_bill(store, named.user_id, named.info, named.agent(agent))
-
-
 async def _make_bill(store: "MemoryStore", user: str, info: "SessionInfo", agent: str) -> _Bill:
     from ..policy import ContextPolicy
     from .replay import replay
@@ -95,7 +85,7 @@ async def _make_bill(store: "MemoryStore", user: str, info: "SessionInfo", agent
     return _Bill(info, agent, replay(archived, ContextPolicy()), events)
 
 
-def _print_bill(bill: _Bill) -> None:
+def _print_bill(bill: _Bill, *, with_calls: bool) -> None:
     stats, events = bill.replay.stats, bill.events
     lookups = [(kind, events[kind]) for kind in ("retrieved", "searched", "listed", "paged") if kind in events]
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in lookups)
@@ -129,6 +119,8 @@ def _print_bill(bill: _Bill) -> None:
     )
     for reservation in bill.replay.reservations:
         say(f"Note: {reservation}.")
+    if with_calls:
+        _print_calls(bill.replay)
 
 
 def _head_of(bill: _Bill) -> str | None:
@@ -190,8 +182,8 @@ class _Account:
         }
 
 
-async def _account_of(store: "MemoryStore", user: str | None, last: int) -> _Account:
-    name = await find_user(store, user)
+async def _account_of(target: Target, last: int) -> _Account:
+    store, name = target.store, await target.user()
     kinds, days = await store.user_stats.kinds(name), await store.user_stats.days(name, _DAYS)
     extent = await store.user_stats.extent(name)
     bills: list[_Bill] = []
@@ -274,35 +266,27 @@ def _print_bills(bills: Sequence[_Bill], session_count: int) -> None:
 # --- all users
 
 
-def users(
-    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 100,
-    url: UrlOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@command(user=None)
+async def users(target: Target, limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 100) -> Output:
     """List the users of a store, and how much there is of each.
 
     Only the owner of the database may list them: its address is --url, or MEMORY_CONTEXT_OWNER_URL.
     """
-
-    async def work(store: "MemoryStore") -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        async for user in store.every_user():
-            if len(found) > limit:
-                break
-            kinds, extent = await store.user_stats.kinds(user), await store.user_stats.extent(user)
-            items, tokens = sum(kind.items for kind in kinds), sum(kind.tokens for kind in kinds)
-            found.append({"user_id": user, "items": items, "token_count": tokens, **asdict(extent)})
-        return found
-
-    found = run(work, url)
-    shown = found[:limit]
-    if as_json:
-        print_json(shown)
-    elif not shown:
-        say("nobody has anything stored yet")
-    else:
-        columns = ("user", "items", "tokens", "sessions", "messages", "chat")
-        rows = [[f"{value:,}" if isinstance(value, int) else value for value in one.values()] for one in shown]
-        print_table(columns, rows, right=columns[1:])
-    if len(found) > limit:
-        say(f"there are more than {limit}: --limit shows more")
+    found: list[dict[str, Any]] = []
+    user_stats = target.store.user_stats
+    async for user in target.store.every_user():
+        if len(found) > limit:
+            break
+        kinds, extent = await user_stats.kinds(user), await user_stats.extent(user)
+        items, tokens = sum(kind.items for kind in kinds), sum(kind.tokens for kind in kinds)
+        found.append({"user_id": user, "items": items, "token_count": tokens, **asdict(extent)})
+    columns = ("user", "items", "tokens", "sessions", "messages", "chat")
+    return listed(
+        found,
+        columns,
+        lambda one: [f"{value:,}" if isinstance(value, int) else value for value in one.values()],
+        right=columns[1:],
+        empty="nobody has anything stored yet",
+        limit=limit,
+        as_json=dict,
+    )

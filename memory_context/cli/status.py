@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from .console import FAILED, Failure, byte_size, counted, print_fields, print_json, say
-from .lookup import JsonOption, UrlOption, run
+from .command import JsonOption, Target, UrlOption, command, run
+from .console import FAILED, Failure, Output, byte_size, counted, present, print_fields, say
 
 if TYPE_CHECKING:
-    from ..store import MemoryStore, StoreStatus
+    from ..store import StoreStatus
     from ..store.embedded import KeeperState
 
 __all__ = ["NO_EMBEDDER", "doctor", "status"]
@@ -49,22 +49,17 @@ class _Finding:
 # --- status
 
 
-def status(url: UrlOption = None, as_json: JsonOption = False) -> None:
+@command(user=None)
+async def status(target: Target) -> Output:
     """Show where the data is, how much there is, and what waits.
 
     The server and its schema are shown as they are: nothing is migrated or written.
     """
-
-    async def work(store: "MemoryStore") -> "tuple[StoreStatus, str | None]":
-        return await store.admin.status(), None if store.embedder is None else store.embedder.name
-
-    found, embedder = run(work, url)
-    if as_json:
-        print_json({**asdict(found), "embedder": embedder})
-    elif not found.is_set_up:
-        print_fields([("store", found.where), ("server", _NOT_SET_UP), *_embedding(embedder)])
-    else:
-        print_fields([("store", found.where), *_server(found), *_counts(found), *_embedding(embedder)])
+    store = target.store
+    found, embedder = await store.admin.status(), None if store.embedder is None else store.embedder.name
+    told = [*_server(found), *_counts(found)] if found.is_set_up else [("server", _NOT_SET_UP)]
+    fields = [("store", found.where), *told, *_embedding(embedder)]
+    return Output(lambda: {**asdict(found), "embedder": embedder}, lambda: print_fields(fields))
 
 
 def _embedding(embedder: str | None) -> list[tuple[str, str]]:
@@ -146,17 +141,17 @@ def doctor(url: UrlOption = None, as_json: JsonOption = False) -> None:
     Nothing is changed. The exit code is 1 if something does not work.
     """
     findings = [*_installation(), *_variables(), *_store(url)]
-    if as_json:
-        print_json([asdict(one) for one in findings])
-    else:
+
+    def show() -> None:
         for one in findings:
             typer.echo(f"{one.verdict:<8} {one.name:<13} {' '.join(one.text.split())}")
-        failures, warnings = (sum(one.verdict == verdict for one in findings) for verdict in ("failed", "warning"))
-        say(
-            f"{counted(failures, 'problem')}, {counted(warnings, 'warning')}" if failures or warnings else "all is well"
-        )
-    if any(one.verdict == "failed" for one in findings):
-        raise typer.Exit(FAILED)
+        problems = counted(verdicts.count("failed"), "problem")
+        is_well = set(verdicts) == {"ok"}
+        say("all is well" if is_well else f"{problems}, {counted(verdicts.count('warning'), 'warning')}")
+
+    verdicts = [one.verdict for one in findings]
+    exit_code = FAILED if "failed" in verdicts else 0
+    present(Output(lambda: [asdict(one) for one in findings], show, exit_code=exit_code), as_json)
 
 
 def _installation() -> Iterator[_Finding]:

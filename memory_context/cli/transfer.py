@@ -17,12 +17,12 @@ from typing import IO, TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from .console import Failure, counted, print_json, progress_bar, say
-from .lookup import JsonOption, UrlOption, UserOption, find_user, not_empty, run
+from .command import Target, command, not_empty
+from .console import Failure, Output, counted, progress_bar, say
 
 if TYPE_CHECKING:
     from ..memory import AgentMemory
-    from ..store import ImportReport, MemoryStore
+    from ..store import ImportReport
 
 __all__ = ["export", "import_"]
 
@@ -37,47 +37,46 @@ _ORIGINS = {
 }
 
 
-def export(
+@command(has_json=False)
+async def export(
+    target: Target,
     file: Annotated[
         str, typer.Argument(help="The file to write, compressed if its name ends in .gz; - for stdout.")
     ] = "-",
-    user: UserOption = None,
     session: Annotated[
         str | None, typer.Option(help="Only this session, those of its sub-agents, and the items they refer to.")
     ] = None,
-    url: UrlOption = None,
 ) -> None:
     """Write everything of a user, or of one session, to a file.
 
     JSON Lines of one moment: items with their content, tombstones, sessions with their transcripts and chats, and the
     audit trail. The search index is not in it: it is made again after an import.
     """
-
-    async def work(store: "MemoryStore") -> None:
-        name = await find_user(store, user)
-        with progress_bar("exporting", hide=file == _STREAM and sys.stdout.isatty()) as show:
-            pieces = store.admin.export_lines(name, session, progress=show)
-            async with aclosing(pieces):
-                first = await anext(pieces, None)
-                if first is None:
-                    of = f"session {session!r} of user {name!r}" if session else f"user {name!r}"
-                    raise Failure(f"nothing is stored of {of}")
-                with _opened_to_write(file) as out:
-                    last = await _write(out, first, pieces)
-        say(f"exported {_in_words(json.loads(last)['records'])} of {name!r}")
-        kinds = await store.user_stats.kinds(name, session_id=session)
-        if secrets := sum(kind.items for kind in kinds if kind.memory_type == "user_secret"):
-            say(f"{counted(secrets, 'item')} of type user_secret stayed behind: a file would hold them in plain text")
-
-    run(work, url)
+    store, name = target.store, await target.user()
+    with progress_bar("exporting", hide=file == _STREAM and sys.stdout.isatty()) as show:
+        pieces = store.admin.export_lines(name, session, progress=show)
+        async with aclosing(pieces):
+            first = await anext(pieces, None)
+            if first is None:
+                of = f"session {session!r} of user {name!r}" if session else f"user {name!r}"
+                raise Failure(f"nothing is stored of {of}")
+            with _opened_to_write(file) as out:
+                last = await _write(out, first, pieces)
+    say(f"exported {_in_words(json.loads(last)['records'])} of {name!r}")
+    kinds = await store.user_stats.kinds(name, session_id=session)
+    if secrets := sum(kind.items for kind in kinds if kind.memory_type == "user_secret"):
+        say(f"{counted(secrets, 'item')} of type user_secret stayed behind: a file would hold them in plain text")
 
 
-def import_(
+NewUserOption = Annotated[
+    str | None, typer.Option("--user", callback=not_empty, help="Whose it shall be. [default: the user in the file]")
+]
+
+
+@command(user=NewUserOption)
+async def import_(
+    target: Target,
     file: Annotated[str, typer.Argument(help="A file that export wrote; - for stdin.")],
-    user: Annotated[
-        str | None,
-        typer.Option("--user", callback=not_empty, help="Whose it shall be. [default: the user in the file]"),
-    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Only say what would be imported; store nothing.")] = False,
     trust_origins: Annotated[
         bool,
@@ -89,9 +88,7 @@ def import_(
     erase_secrets: Annotated[
         bool, typer.Option("--erase-secrets", help="Leave out items of type user_secret, which the file has in clear.")
     ] = False,
-    url: UrlOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """Take in what export wrote, for the same user or another.
 
     The whole file is checked first: one that is damaged, or at odds with the store, changes nothing. Rows that are
@@ -106,36 +103,39 @@ def import_(
     file is refused.
     """
     from ..errors import SecretError
-    from ..memory import AgentMemory, clear_secrets_in, without_clear_secrets
     from ..store import TransferError
-    from ..vault import secrets_of
-
-    async def work(store: "MemoryStore") -> "ImportReport":
-        with _rereadable(file) as path:
-            passes = 3 if check else 4
-            with progress_bar("importing", passes * path.stat().st_size, in_bytes=True) as show:
-                lines = _Reader(path, show).lines
-                clear = await asyncio.to_thread(lambda: clear_secrets_in(lines()))
-                read = lines
-                if clear and (erase_secrets or secrets_of(store, user or "").has_keys):
-                    read = lambda: without_clear_secrets(lines())  # noqa: E731
-                report = await store.admin.import_lines(read, user, only_check=check, trust_origins=trust_origins)
-                if clear and not check:
-                    await _keep_secrets(AgentMemory(store, report.user_id), {} if erase_secrets else clear, len(clear))
-                return report
 
     name = "stdin" if file == _STREAM else file
     try:
-        report = run(work, url)
+        report = await _import(target, file, check, trust_origins, erase_secrets)
     except (TransferError, SecretError) as error:
         raise Failure(f"{name}: {error}; nothing was imported") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise Failure(f"{name} is damaged or cut off ({error}); nothing was imported") from error
-    if as_json:
-        counts = {"stored": report.stored, "known": report.known, "kept": report.kept}
-        print_json({"user": report.user_id, **counts, "origins": report.origins})
-    else:
-        _say_imported(report, check)
+    counts = {"stored": report.stored, "known": report.known, "kept": report.kept}
+    told = {"user": report.user_id, **counts, "origins": report.origins}
+    return Output(lambda: told, lambda: _say_imported(report, check))
+
+
+async def _import(
+    target: Target, file: str, only_check: bool, trust_origins: bool, erase_secrets: bool
+) -> "ImportReport":
+    from ..memory import AgentMemory, clear_secrets_in, without_clear_secrets
+    from ..vault import secrets_of
+
+    store, user = target.store, target.named_user
+    with _rereadable(file) as path:
+        passes = 3 if only_check else 4
+        with progress_bar("importing", passes * path.stat().st_size, in_bytes=True) as show:
+            lines = _Reader(path, show).lines
+            clear = await asyncio.to_thread(lambda: clear_secrets_in(lines()))
+            read = lines
+            if clear and (erase_secrets or secrets_of(store, user or "").has_keys):
+                read = lambda: without_clear_secrets(lines())  # noqa: E731
+            report = await store.admin.import_lines(read, user, only_check=only_check, trust_origins=trust_origins)
+            if clear and not only_check:
+                await _keep_secrets(AgentMemory(store, report.user_id), {} if erase_secrets else clear, len(clear))
+            return report
 
 
 async def _keep_secrets(memory: "AgentMemory", clear: Mapping[str, str], count: int) -> None:

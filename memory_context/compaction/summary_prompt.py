@@ -6,6 +6,7 @@ Quoted text stands between hash marks against prompt injection; lost facts are a
 import hashlib
 import re
 
+from ..light_model import both_ends, check_template, fill_template, sendable
 from ..references import one_line
 from ..text import query_terms, terms_of
 from ..tokens import TokenCounter, cut_to_tokens
@@ -58,11 +59,8 @@ SUMMARY_SHARE = 0.6
 DEFAULT_CONTENT_TOKENS = 12_000
 _TASK_TOKENS, _SAID_TOKENS = 600, 400
 _FIELDS = ("task", "said", "source", "content", "limit_tokens", "mark")
-_FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")  # other braces, such as JSON, are text
-_REFUSED = re.compile("[\x00\ud800-\udfff]")
 _NOT_IN_NAME = re.compile(r"[^\w.-]+")
 _MARK = re.compile(r"data-[0-9a-f]{16}")
-_CUT = "\n[…]\n"
 _NONE = "(none)"
 
 _HEADING = "Also in it, verbatim:"
@@ -80,12 +78,7 @@ def check_summary_prompt(prompt: str) -> None:
     Raises:
         ValueError: A field is unknown, or {content} is missing.
     """
-    names = set(_FIELD.findall(prompt))
-    if unknown := sorted(names - set(_FIELDS)):
-        raise ValueError(
-            f"the summary prompt has the field {{{unknown[0]}}}: use {', '.join(f'{{{name}}}' for name in _FIELDS)}; "
-            "write other braces with a space or a quote after them"
-        )
+    names = check_template("summary prompt", prompt, _FIELDS)
     if "content" not in names:
         raise ValueError("the summary prompt has no field {content}, so it would show the model nothing to summarise")
 
@@ -112,9 +105,9 @@ def summary_prompt(
     prompt = PROMPT if prompt is None else prompt
     check_summary_prompt(prompt)
     shown = {
-        "task": _ends(hint.task, _TASK_TOKENS, hint.counter),
-        "said": _ends(hint.said, _SAID_TOKENS, hint.counter),
-        "content": _clean(_shown_content(result, hint, content_limit_tokens)),
+        "task": both_ends(hint.task, _TASK_TOKENS, hint.counter),
+        "said": both_ends(hint.said, _SAID_TOKENS, hint.counter),
+        "content": sendable(_shown_content(result, hint, content_limit_tokens)),
     }
     mark = mark_for("\0".join(shown.values()))
     values = {name: f"<{mark}>\n{text or _NONE}\n</{mark}>" for name, text in shown.items()}
@@ -123,7 +116,7 @@ def summary_prompt(
         "limit_tokens": str(limit_tokens),
         "mark": mark,
     }
-    return _FIELD.sub(lambda match: values[match[1]], _clean(prompt))
+    return fill_template(prompt, values)
 
 
 def mended(
@@ -138,7 +131,7 @@ def mended(
         limit_tokens: Limit of the returned text.
         spoken_of: The agent's task and words; facts near them come first.
     """
-    text = _clean(summary).strip()
+    text = sendable(summary).strip()
     if not _is_summary(text, source_text, spoken_of, counter):
         return None
     facts = [fact for fact in salient_facts(source_text, spoken_of) if not reads_as_order(fact.text)]
@@ -199,7 +192,7 @@ def _with_facts(text: str, missing: list[SalientFact], limit_tokens: int, counte
         if Statement(added).says(fact):
             continue
         start = f"{added}\n{_HEADING}" if added == text else added
-        longer = f"{start}\n{_clean(fact.text)}"
+        longer = f"{start}\n{sendable(fact.text)}"
         if not counter.is_over(longer, limit_tokens):
             added = longer
     return added
@@ -213,18 +206,6 @@ def _shown_content(result: Result, hint: Hint, limit_tokens: int) -> str:
     return render_passages(content, excerpt(content, limit_tokens, counter, result.token_count, words=words))
 
 
-def _ends(text: str, limit_tokens: int, counter: TokenCounter) -> str:
-    """Return head and tail of a text; cost depends on the limit only."""
-    reach = limit_tokens * 8
-    if len(text) <= 2 * reach:
-        text = _clean(text).strip()
-        if not counter.is_over(text, limit_tokens):
-            return text
-    half = (limit_tokens - 6) // 2
-    head = cut_to_tokens(_clean(text[:reach]), half, counter)
-    return (head + _CUT + cut_to_tokens(_clean(text[-reach:]), half, counter, side="end")).strip()
-
-
 def mark_for(text: str) -> str:
     """Return a hash of a text that does not occur in it."""
     data = to_utf8(text)
@@ -232,8 +213,3 @@ def mark_for(text: str) -> str:
     while (mark := f"data-{digest.hexdigest()[:16]}") in text:
         digest.update(data)
     return mark
-
-
-def _clean(text: str) -> str:
-    """Drop NUL and lone surrogates, which no client can send."""
-    return text if text.isascii() and "\x00" not in text else _REFUSED.sub("\ufffd", text)

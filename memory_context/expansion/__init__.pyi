@@ -8,7 +8,7 @@ from .candidates import (
 )
 from .decide import EXPANSIONS_LIMIT, decide, decide_by_rules
 from .expander import Expander, memory_decisions
-from .prompt import PROMPT, ExpansionPrompt, LightAnswer, check_template
+from .prompt import PROMPT, ExpansionPrompt, LightAnswer, check_prompt
 from .render import RetrievedText, render_retrieved
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "ExpansionRequest",
     "LightAnswer",
     "RetrievedText",
-    "check_template",
+    "check_prompt",
     "decide",
     "decide_by_rules",
     "memory_decisions",

@@ -43,7 +43,7 @@ from .candidates import (
 )
 from .decide import EXPANSIONS_LIMIT, decide, decide_by_rules, needs_model
 from .fetch import FetchedItem, Fetcher
-from .prompt import check_template
+from .prompt import check_prompt
 from .render import render_retrieved
 
 __all__ = ["Expander", "memory_decisions"]
@@ -110,7 +110,7 @@ class Expander:
         is_store_away: Callable[[], bool] = lambda: False,
     ) -> None:
         if policy.expansion.prompt is not None:
-            check_template(policy.expansion.prompt)
+            check_prompt(policy.expansion.prompt)
         self.agent_has_tools = False
         self._transcript = transcript
         self._policy = policy

@@ -1,5 +1,6 @@
 from .answers import ANSWER_LIMIT_CHARACTERS, Completion
 from .model import ChatCompletionClient, LightModel, LightModelGuards
+from .prompts import both_ends, check_template, fill_template, sendable
 from .usage import LightModelBill, LightModelUsage
 
 __all__ = [
@@ -10,4 +11,8 @@ __all__ = [
     "LightModelBill",
     "LightModelGuards",
     "LightModelUsage",
+    "both_ends",
+    "check_template",
+    "fill_template",
+    "sendable",
 ]

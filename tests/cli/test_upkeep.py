@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from memory_context import MemoryStore, embeddings
-from memory_context.cli import lookup, maintenance
+from memory_context.cli import command as commands
+from memory_context.cli import maintenance
 from memory_context.identifiers import SessionKey
 from memory_context.store import ChatMessage, NewItem
 from memory_context.store.location import KEEP_ENV
@@ -143,7 +144,7 @@ def test_command_keeps_the_server_warm_where_it_may(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("os.getppid", lambda: parent)
-    lookup._keep_server_warm()
+    commands._keep_server_warm()
     assert os.environ[KEEP_ENV] == kept
 
 
