@@ -41,16 +41,16 @@ _MAX_COMPLETIONS = 100  # of the protocol
 
 
 class MemoryHost:
-    """A host for memory tools outside of a conversation; the transcript is empty or that of an archived session."""
+    """A host for memory tools outside of a conversation, so without a transcript."""
 
-    def __init__(self, agent_memory: AgentMemory, transcript: Transcript) -> None:
+    def __init__(self, agent_memory: AgentMemory) -> None:
         self.user_id = agent_memory.user_id
         self.agent_id = agent_memory.agent_id
         self.session_id = self.template_id = agent_memory.session_id
         self.policy = ContextPolicy()
         self.token_counter: TokenCounter = default_token_counter()
         self.agent_memory = agent_memory
-        self.transcript = transcript
+        self.transcript = Transcript()
 
 
 class ServedMemory:
@@ -90,25 +90,18 @@ class ServedMemory:
         return self._own
 
     async def host(self) -> MemoryHost:
-        """Return a host without transcript."""
-        return MemoryHost(await self.memory(), Transcript())
+        return MemoryHost(await self.memory())
 
     async def sessions(self, limit: int) -> list[SessionInfo]:
         """Return sessions, most recently used first."""
         return await self.store.conversations.sessions(await self.user_id(), limit=limit)
 
-    async def session_host(self, session_id: str, agent_id: str | None = None) -> MemoryHost:
-        """Return a host with an archived transcript, by default of the session's first agent.
-
-        Raises:
-            ItemNotFoundError: The user has no such session.
-        """
-        user_id, conversations = await self.user_id(), self.store.conversations
-        info = await conversations.session(user_id, session_id)
+    async def session(self, session_id: str) -> SessionInfo:
+        """Return a session, or raise ItemNotFoundError."""
+        info = await self.store.conversations.session(await self.user_id(), session_id)
         if info is None:
             raise ItemNotFoundError(f"no session {one_line(session_id, 80)!r} in this memory")
-        resumed = await load_session(conversations, SessionKey(user_id, agent_id or info.agent_id, session_id))
-        return MemoryHost(await self.memory(session_id), resumed.transcript)
+        return info
 
 
 async def _only_user(store: MemoryStore) -> str:
@@ -225,10 +218,12 @@ async def read_resource(served: ServedMemory, uri: AnyUrl) -> types.ReadResource
 
 
 async def _session_text(served: ServedMemory, session_id: str) -> str:
-    host = await served.session_host(session_id)
+    info = await served.session(session_id)
+    key = SessionKey(await served.user_id(), info.agent_id, session_id)
+    resumed = await load_session(served.store.conversations, key)
     texts: list[str] = []
     room = _MAX_CHARACTERS
-    for entry in host.transcript.entries(host.transcript.state.start):
+    for entry in resumed.transcript.entries():
         text = history_text(entry)
         room -= len(text) + 1
         if room < 0:

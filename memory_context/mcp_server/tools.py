@@ -11,6 +11,7 @@ from mcp import types
 
 from ..access import UsageError
 from ..errors import ItemNotFoundError, MemoryContextError, StoreError
+from ..identifiers import SessionKey
 from ..references import one_line
 from ..store import within
 from ..tools import (
@@ -21,6 +22,7 @@ from ..tools import (
     ManageLongTermMemoryTool,
     MemoryTool,
     MemoryToolConfig,
+    Place,
     QueryMemoryTool,
     ReadHistoryArgs,
     ReadHistoryTool,
@@ -29,6 +31,7 @@ from ..tools import (
     StoreMemoryTool,
     ToolHost,
     config_of,
+    past_place,
 )
 from .memory import ServedMemory
 
@@ -111,11 +114,9 @@ class ReadSessionArgs(ReadHistoryArgs):
     """Arguments of `read_history` outside of a conversation.
 
     Attributes:
-        session_id: The conversation; "" lists the latest ones. None for the server's own, else that list.
         agent_id: The agent whose view of it is read; None for the one that began it.
     """
 
-    session_id: str | None = None
     agent_id: str | None = None
 
 
@@ -124,7 +125,8 @@ class ReadSessionTool(ReadHistoryTool):
 
     args_model = ReadSessionArgs
     tool_description = (
-        'Page an earlier conversation, as far as it was archived, up to a minute late; session_id="" lists the latest.'
+        'Page an earlier conversation, as far as it was archived, up to a minute late; session_id="" lists the latest, '
+        "* finds in all."
     )
 
     def __init__(self, config: MemoryToolConfig, host: ToolHost, served: ServedMemory) -> None:
@@ -132,21 +134,20 @@ class ReadSessionTool(ReadHistoryTool):
         self._served = served
 
     async def _answer(self, host: ToolHost, args: ReadHistoryArgs) -> Answer:
-        assert isinstance(args, ReadSessionArgs)
-        if args.memory_key:
-            return await super()._answer(host, args)
-        session_id = host.session_id if args.session_id is None else args.session_id
-        if not session_id:
+        if not (args.memory_key or (host.session_id if args.session_id is None else args.session_id)):
             return Answer(await self._latest())
+        return await super()._answer(host, args)
+
+    async def _place(self, host: ToolHost, args: ReadHistoryArgs) -> Place:
+        if args.memory_key:
+            return await super()._place(host, args)
+        assert isinstance(args, ReadSessionArgs)
+        session_id = host.session_id if args.session_id is None else args.session_id
         try:
-            session = await self._served.session_host(session_id, args.agent_id)
+            info = await self._served.session(session_id)
         except ItemNotFoundError as error:
-            return Answer(f'{error}. Next: read_history(session_id="").', failed=True)
-        answer = await super()._answer(session, args)
-        page, _, footer = answer.text.rpartition("\n")
-        named = f"session_id={session_id!r}, " + (f"agent_id={args.agent_id!r}, " if args.agent_id else "")
-        text = f"{page}\n{footer.replace('read_history(', f'read_history({named}', 1)}" if page else footer
-        return Answer(text, failed=answer.failed)
+            raise ItemNotFoundError(f'{error}. Next: read_history(session_id="")') from error
+        return await past_place(host, SessionKey(host.user_id, args.agent_id or info.agent_id, session_id), info.title)
 
     async def _latest(self) -> str:
         sessions = await self._served.sessions(_SESSIONS_LISTED)

@@ -2,6 +2,7 @@
 
 from .base import MemoryTool
 from .forget import Confirm, ForgetMemoryTool, ForgetProposal
+from .history import Place, ReadHistoryArgs, ReadHistoryTool, past_place
 from .hosts import (
     MemoryToolConfig,
     TemplateKey,
@@ -11,7 +12,7 @@ from .hosts import (
     register_host,
     register_loaded_host,
 )
-from .items import ReadHistoryArgs, ReadHistoryTool, RetrieveMemoryTool, StoreMemoryTool, retrieve_item
+from .items import RetrieveMemoryTool, StoreMemoryTool, retrieve_item
 from .notes import ManageLongTermMemoryArgs, ManageLongTermMemoryTool
 from .prompt_head import (
     INSTRUCTIONS,
@@ -46,6 +47,7 @@ __all__ = [
     "MemoryToolConfig",
     "MemoryWorkbench",
     "MoreTool",
+    "Place",
     "PromptHead",
     "QueryMemoryTool",
     "ReadHistoryArgs",
@@ -60,6 +62,7 @@ __all__ = [
     "as_tools",
     "config_of",
     "is_template_in_use",
+    "past_place",
     "register_host",
     "register_loaded_host",
     "retrieve_item",

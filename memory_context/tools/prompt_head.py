@@ -21,8 +21,9 @@ from ..tokens import TokenCounter
 from ..transcript import Offered, Transcript, TranscriptState
 from .base import MemoryTool
 from .forget import Confirm, ForgetMemoryTool
+from .history import ReadHistoryTool
 from .hosts import MemoryToolConfig, ToolHost, config_of
-from .items import ReadHistoryTool, RetrieveMemoryTool, StoreMemoryTool
+from .items import RetrieveMemoryTool, StoreMemoryTool
 from .notes import ManageLongTermMemoryTool
 from .search import QueryMemoryTool, SearchMemoryTool
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from datetime import datetime, timezone
 from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
@@ -12,6 +11,7 @@ from ..memory import MemoryCriteria, MemoryItem, MemoryType, SearchHit
 from ..references import KEY_PATTERN, one_line
 from ..tokens import TokenCounter, cut_to_tokens
 from .base import MemoryTool, ToolArguments, answer_limit
+from .history import parsed_time
 from .hosts import ToolHost
 from .repeats import Answer
 
@@ -123,7 +123,11 @@ class QueryMemoryTool(MemoryTool):
             )
         criteria = args.criteria(host, related_to=related_to, limit=args.limit + 1, offset=args.offset)
         try:
-            criteria = replace(criteria, created_after=_time(args.since), created_before=_time(args.until))
+            criteria = replace(
+                criteria,
+                created_after=parsed_time(args.since) if args.since else None,
+                created_before=parsed_time(args.until) if args.until else None,
+            )
         except ValueError:
             return Answer("since and until take times such as 2026-03-31 or 2026-03-31T18:00.", failed=True)
         items = await host.agent_memory.query(criteria, reader=None)
@@ -156,13 +160,6 @@ def _hit_data(hit: SearchHit) -> dict[str, Any]:
     place = {"start_line": hit.start_line, "end_line": hit.end_line}
     session = {"session_id": hit.item.session_id, "session_title": hit.session_title}
     return {**_item_data(hit.item), **session, **place, "passage": hit.passage, "score": round(hit.score.total, 4)}
-
-
-def _time(text: str | None) -> datetime | None:
-    if not text:
-        return None
-    at = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
-    return at if at.tzinfo else at.replace(tzinfo=timezone.utc)
 
 
 def _in_words(args: QueryMemoryArgs) -> str:

@@ -1,7 +1,8 @@
 from .budget import Budget, session_tag
 from .explain import SegmentChange, ViewReport, report, stable_tokens
-from .history import HistoryPage, folded_text, history_text, read_history
+from .history import folded_text, history_text
 from .masking import Masker
+from .pages import HistoryPage, PageRequest, part_address, read_history, read_part
 from .render import Renderer, current_task, render
 from .sections import SECTIONS, Place, Price, Section, Slot
 from .view import PartState, Segment, View, ViewMessage
@@ -11,6 +12,7 @@ __all__ = [
     "Budget",
     "HistoryPage",
     "Masker",
+    "PageRequest",
     "PartState",
     "Place",
     "Price",
@@ -25,7 +27,9 @@ __all__ = [
     "current_task",
     "folded_text",
     "history_text",
+    "part_address",
     "read_history",
+    "read_part",
     "render",
     "report",
     "session_tag",

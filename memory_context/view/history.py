@@ -1,31 +1,20 @@
-"""The transcript as text: pages of `read_history`, and the content of a fold."""
+"""The transcript as text: its messages, and the content of a fold."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from itertools import count
 
 from ..credentials import masked
 from ..messages import heading_of, source_of, texts_of
 from ..policy import ContextPolicy
 from ..references import MemoryRef, one_line
-from ..tokens import TokenCounter, cut_to_tokens
+from ..tokens import TokenCounter
 from ..transcript import Entry, RunningSums, Transcript
 
-__all__ = ["FoldedLines", "HistoryPage", "fold_key", "folded_text", "history_text", "read_history"]
+__all__ = ["FoldedLines", "fold_key", "folded_text", "history_text"]
 
-_FOOTER_TOKENS = 80
 _OLDER_LINE_TOKENS = 20
 _WORDS_LIMIT = 120
 _READ_CHARACTERS = 10_000  # of a message, before its first words are cut out
-
-
-@dataclass(frozen=True)
-class HistoryPage:
-    """One page of the transcript; messages count from 1."""
-
-    text: str
-    first: int
-    last: int
 
 
 def fold_key(session_tag: str, first: int, last: int) -> str:
@@ -60,45 +49,6 @@ def history_text(entry: Entry) -> str:
         head = f"({entry.position + 1})" if address.kind == "result" else who
         lines += [f"{head} {heading}:", stored.compacted if stored else text]
     return "\n".join(lines)
-
-
-def read_history(
-    transcript: Transcript, first_message: int, limit_tokens: int, counter: TokenCounter, first_character: int = 1
-) -> HistoryPage:
-    """Return a page of the transcript since its last clear.
-
-    Messages and characters count from 1; `first_character` continues a long message.
-
-    Raises:
-        ValueError: There is no such message; the text gives the valid numbers.
-    """
-    begin, end = transcript.state.start, transcript.end
-    if not begin < first_message <= end:
-        available = f"messages {begin + 1}-{end}" if end > begin else "no messages yet"
-        raise ValueError(f"there is no message {first_message}; this session has {available}")
-    budget = limit_tokens - _FOOTER_TOKENS
-    texts: list[str] = []
-    for position in range(first_message - 1, end):
-        text = history_text(transcript[position])
-        offset = first_character - 1 if position == first_message - 1 else 0
-        tokens = counter.count(text[offset:]) if len(text) - offset < budget * 16 else budget + 1
-        if tokens <= budget:
-            texts.append(text[offset:])
-            budget -= tokens
-            continue
-        if texts:
-            return _page(texts, first_message, position, f"read_history(first_message={position + 1})", end)
-        piece = cut_to_tokens(text[offset:], budget, counter) or text[offset : offset + 1]
-        after = offset + len(piece)
-        call = f"read_history(first_message={position + 1}, first_character={after + 1})"
-        footer = f"[message {position + 1}: characters {offset + 1}-{after} of {len(text)}. Next: {call}]"
-        return HistoryPage(f"{piece}\n{footer}", first_message, position + 1)
-    return _page(texts, first_message, end, None, end)
-
-
-def _page(texts: list[str], first: int, last: int, next_call: str | None, end: int) -> HistoryPage:
-    footer = f"[messages {first}-{last} of {end}." + (f" Next: {next_call}]" if next_call else " That is all.]")
-    return HistoryPage("\n".join([*texts, footer]), first, last)
 
 
 class FoldedLines:

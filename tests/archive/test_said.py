@@ -230,9 +230,10 @@ async def test_tools_return_messages_and_read_around_them_in_another_session(sto
     assert f"said in session {context.session_id} (Good morning.)" in answer.text
     assert "read_history(memory_key=…)" in answer.text
     page = await tools["read_history"].answer({"memory_key": key})
-    assert "(1) user, " in page.text
-    assert "(4) coder, " in page.text
-    assert f"[messages 1-4 of session {context.session_id}.]" in page.text
+    assert page.text.startswith(f"Of session {context.session_id} (Good morning.), ")
+    assert "(1) user said:\nGood morning." in page.text
+    assert "(4) coder answered:\n" in page.text
+    assert page.text.endswith("[messages 1-4 of 4. That is all.]")
     page = await tools["read_history"].answer({"session_id": context.session_id, "first_message": 3})
     assert page.data == {"first_message": 3, "last_message": 4, "session_id": context.session_id}
     assert (await tools["read_history"].answer({"memory_key": "said_nothing"})).failed

@@ -1,5 +1,8 @@
 """The history as text: keys of folds, messages as text, and pages that follow each other without gap or overlap."""
 
+import re
+from collections.abc import Mapping
+
 import pytest
 from autogen_core import FunctionCall
 from autogen_core.models import (
@@ -10,14 +13,28 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from memory_context.messages import Address
+from memory_context.messages import Address, texts_of
 from memory_context.references import MemoryRef
 from memory_context.tokens import default_token_counter
 from memory_context.transcript import Part, StoredPart, Transcript, ViewCleared
-from memory_context.view.history import fold_key, folded_text, history_text, read_history
+from memory_context.view.history import fold_key, folded_text, history_text
+from memory_context.view.pages import HistoryPage, PageRequest, read_history, read_part
 
 counter = default_token_counter()
 TAG = "abcdef"
+
+
+def page_of(transcript: Transcript, first: int, limit_tokens: int = 1000, character: int = 1) -> HistoryPage:
+    return read_history(transcript, PageRequest(first, first_character=character), limit_tokens, counter)
+
+
+def text_of(page: HistoryPage) -> str:
+    """Return a page with its footer, as tools show it."""
+    return f"{page.text}\n{page.footer(call)}"
+
+
+def call(arguments: Mapping[str, int]) -> str:
+    return f"read_history({', '.join(f'{name}={value}' for name, value in arguments.items())})"
 
 
 def transcript_of(*texts: str) -> Transcript:
@@ -91,10 +108,10 @@ def test_pages_follow_each_other_and_keep_their_limit(limit_tokens: int):
     transcript = transcript_of(*(f"message number {number} with some words in it" for number in range(40)))
     first, seen = 1, list[str]()
     while True:
-        page = read_history(transcript, first, limit_tokens, counter)
+        page = page_of(transcript, first, limit_tokens)
         assert page.first == first
-        assert counter.count(page.text) <= limit_tokens
-        *texts, footer = page.text.splitlines()
+        assert counter.count(text_of(page)) <= limit_tokens
+        *texts, footer = text_of(page).splitlines()
         seen += texts
         assert footer.startswith(f"[messages {first}-{page.last} of 40.")
         if page.last == 40:
@@ -111,15 +128,15 @@ def test_long_message_is_continued_at_its_next_character():
     """On a page of its own: what stands before it comes first."""
     long = " ".join(f"word{number}" for number in range(2000))
     transcript = transcript_of("short", long, "short again")
-    page = read_history(transcript, 1, 500, counter)
+    page = page_of(transcript, 1, 500)
     assert (page.first, page.last) == (1, 1)
-    assert page.text.endswith("[messages 1-1 of 3. Next: read_history(first_message=2)]")
+    assert text_of(page).endswith("[messages 1-1 of 3. Next: read_history(first_message=2)]")
     whole, read, position = history_text(transcript[1]), "", 1
     while True:
-        page = read_history(transcript, 2, 500, counter, position)
-        piece, _, footer = page.text.rpartition("\n")
+        page = page_of(transcript, 2, 500, position)
+        piece, _, footer = text_of(page).rpartition("\n")
         read += piece
-        assert counter.count(page.text) <= 500
+        assert counter.count(text_of(page)) <= 500
         assert (page.first, page.last) == (2, 2)
         if footer == "[messages 2-2 of 3. Next: read_history(first_message=3)]":
             break
@@ -134,19 +151,97 @@ def test_long_message_is_continued_at_its_next_character():
 
 def test_page_has_one_character_at_least():
     """However small the limit, following the pages comes to an end."""
-    page = read_history(transcript_of("word " * 500), 1, 10, counter)
-    assert page.text.startswith("(\n[message 1: characters 1-1 of ")
+    page = page_of(transcript_of("word " * 500), 1, 10)
+    assert text_of(page).startswith("(\n[message 1: characters 1-1 of ")
 
 
 def test_missing_message_is_refused_with_the_available_ones():
     transcript = transcript_of("a", "b", "c")
     for number in (0, -1, 4):
         with pytest.raises(ValueError, match=f"there is no message {number}; this session has messages 1-3"):
-            read_history(transcript, number, 1000, counter)
+            page_of(transcript, number)
     transcript.decide(ViewCleared(1))
     with pytest.raises(ValueError, match="there is no message 1; this session has messages 2-3"):
-        read_history(transcript, 1, 1000, counter)
-    assert read_history(transcript, 2, 1000, counter).text.startswith("(2) user said:\nb")
+        page_of(transcript, 1)
+    assert page_of(transcript, 2).text.startswith("(2) user said:\nb")
     transcript.decide(ViewCleared(3))
     with pytest.raises(ValueError, match="this session has no messages yet"):
-        read_history(transcript, 3, 1000, counter)
+        page_of(transcript, 3)
+
+
+def test_last_message_alone_pages_back_to_the_beginning():
+    """Each page in the order of the session."""
+    transcript = transcript_of(*(f"message number {number} with some words in it" for number in range(40)))
+    request, seen = PageRequest(last_message=38), list[str]()
+    while True:
+        page = read_history(transcript, request, 200, counter)
+        assert counter.count(text_of(page)) <= 200
+        seen[:0] = page.text.splitlines()
+        if not page.calls:
+            break
+        assert page.calls == (("Before", {"last_message": page.first - 1}),)
+        request = PageRequest(last_message=page.first - 1)
+    assert page.first == 1
+    assert seen == [line for entry in transcript.entries(0, 38) for line in history_text(entry).splitlines()]
+
+
+def test_range_of_an_observation_is_paged_and_no_more():
+    transcript = transcript_of(*(f"message number {number} with some words in it" for number in range(40)))
+    request, read = PageRequest(13, 30), list[int]()
+    while True:
+        page = read_history(transcript, request, 200, counter)
+        read += range(page.first, page.last + 1)
+        if not page.calls:
+            break
+        ((label, arguments),) = page.calls
+        assert (label, arguments) == ("Next", {"first_message": page.last + 1, "last_message": 30})
+        request = PageRequest(**arguments)
+    assert read == [*range(13, 31)]
+
+
+def test_long_message_read_back_names_both_ways_on():
+    transcript = transcript_of("short", "word " * 2000)
+    page = read_history(transcript, PageRequest(last_message=2), 200, counter)
+    (following, arguments), before = page.calls
+    assert (following, before) == ("Next", ("Before", {"last_message": 1}))
+    assert read_history(transcript, PageRequest(**arguments), 200, counter).text.startswith("word")
+
+
+def test_low_detail_shows_one_masked_line_for_each_text():
+    secret = "sk-proj-" + "a1B2c3D4" * 6
+    calls = [FunctionCall(id=name, name=name, arguments='{"a": 1}') for name in ("look", "find")]
+    transcript = Transcript.of(
+        [
+            UserMessage(content=f"Use {secret}\nand {'many words ' * 50}near the harbour", source="user"),
+            AssistantMessage(content=calls, source="coder", thought="Let me see."),
+        ]
+    )
+    for entry in transcript.entries():
+        entry.measure([Part(address, counter.count(text)) for address, text in texts_of(entry.message)])
+    page = read_history(transcript, PageRequest(is_brief=True), 1000, counter)
+    first, *others = page.text.splitlines()
+    at = f"{transcript[0].added_at:%Y-%m-%d %H:%M}"
+    assert first.startswith(f"(1) {at} user said: Use [credential] and many words")
+    assert re.search(r"… \(\d+ tokens\)$", first)
+    assert [re.sub(at[:-2] + r"\d\d ", "", line) for line in others] == [
+        "(2.1) coder thought: Let me see.",
+        '(2.2) coder called look with: {"a": 1}',
+        '(2.3) coder called find with: {"a": 1}',
+    ]
+    found = read_history(transcript, PageRequest(is_brief=True, words=("harbour",), limit=1), 1000, counter)
+    assert "near the harbour" in found.text
+    assert found.calls == (("Next", {"first_message": 2}),)
+
+
+def test_one_part_is_read_to_its_end():
+    text, read, character = " ".join(f"word{number}" for number in range(800)), "", 1
+    while True:
+        page = read_part(text, 7, 2, character, 300, counter)
+        assert counter.count(text_of(page)) <= 300
+        read += page.text
+        if not page.calls:
+            break
+        ((_, arguments),) = page.calls
+        assert (arguments["first_message"], arguments["part"]) == (7, 2)
+        character = arguments["first_character"]
+    assert read == text
