@@ -2,8 +2,9 @@ from .analyzers.wrapper import unwrapped
 from .compactor import Analysis, Analyzer, Compacted, Compactor, Hint, Result
 from .compose import Reading, analyze_anything, composed
 from .excerpt import ELISION_TOKENS, FIRST_ELISION_TOKENS, Label, Passage, excerpt, render_passages
-from .names import mentioned_names
+from .names import mentioned_names, reads_as_order
 from .registry import CompactFunction, Compactors, contract_violation
+from .salient import exact_facts
 from .summary_prompt import (
     INSTRUCTIONS,
     PROMPT,
@@ -38,11 +39,13 @@ __all__ = [
     "composed",
     "contract_violation",
     "cut_at_sentence",
+    "exact_facts",
     "excerpt",
     "first_sentence",
     "mark_for",
     "mended",
     "mentioned_names",
+    "reads_as_order",
     "render_passages",
     "summary_prompt",
     "unwrapped",

@@ -13,7 +13,7 @@ from typing import Literal
 from ..references import shorten
 from ..text import error_lines, words_in
 
-__all__ = ["SalientFact", "Statement", "salient_facts"]
+__all__ = ["SalientFact", "Statement", "exact_facts", "salient_facts"]
 
 FactKind = Literal["error", "spoken", "outcome", "path", "figure", "id", "url"]
 
@@ -144,6 +144,14 @@ def salient_facts(content: str, spoken_of: str = "") -> list[SalientFact]:
     ]
     distinct = {(fact.needle, fact.word): fact for fact in reversed(facts)}
     return [fact for fact in reversed(distinct.values()) if Statement(fact.text).says(fact)]
+
+
+def exact_facts(text: str) -> Iterator[SalientFact]:
+    """Yield the URLs, paths and ids of a short text as they are written."""
+    yield from _urls(text)
+    text = _blanked(text, _URL)
+    yield from _paths(text)
+    yield from _ids(text)
 
 
 def _best(kind: FactKind, facts: Iterable[SalientFact], wanted: frozenset[str]) -> list[SalientFact]:

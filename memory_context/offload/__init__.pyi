@@ -1,6 +1,7 @@
 from .chooser import TextChooser
 from .compactor_input import CompactorInput
 from .offloader import Offloader, restore_texts
+from .packing import runs_command
 from .summaries import Summariser
 
 __all__ = [
@@ -9,4 +10,5 @@ __all__ = [
     "Summariser",
     "TextChooser",
     "restore_texts",
+    "runs_command",
 ]

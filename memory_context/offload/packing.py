@@ -19,7 +19,7 @@ from ..tokens import TokenCounter
 from ..transcript import Entry, Part, StoredPart
 from .chooser import compacted_text
 
-__all__ = ["PackedItem", "Packer", "result_type"]
+__all__ = ["PackedItem", "Packer", "result_type", "runs_command"]
 
 _ARGUMENTS_CHARACTERS = 2_000  # of a call, kept in its result's metadata
 _BEGINNING_CHARACTERS = 4_000  # searched for credentials before a description is cut from it
@@ -139,7 +139,7 @@ def _audit(entry: Entry, part: Part, is_error: bool | None = None) -> dict[str, 
 
 def result_type(tool: str, arguments: str) -> str:
     """Return `command_output` for shells, `database_result` for rows, `web_content` for pages, else `action_result`."""
-    words = {word.lower() for word in _WORDS.findall(tool)}
+    words = _words_of(tool)
     given = _strings_of(arguments)
     if words & _SHELL or _COMMAND_ARGUMENTS & given.keys():
         return "command_output"
@@ -148,6 +148,15 @@ def result_type(tool: str, arguments: str) -> str:
     if words & _WEB or _URL_ARGUMENTS & given.keys() or (words & _PAGE_VERBS and words & _PAGES):
         return "web_content"
     return "action_result"
+
+
+def runs_command(tool: str, argument: str = "") -> bool:
+    """Return whether a tool is a shell by its name, or this argument of any tool is a command."""
+    return argument.lower() in _COMMAND_ARGUMENTS or not _SHELL.isdisjoint(_words_of(tool))
+
+
+def _words_of(tool: str) -> set[str]:
+    return {word.lower() for word in _WORDS.findall(tool)}
 
 
 def _strings_of(arguments: str) -> dict[str, str]:

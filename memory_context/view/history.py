@@ -5,6 +5,7 @@ from itertools import count
 
 from ..credentials import masked
 from ..messages import heading_of, source_of, texts_of
+from ..observation import ARTIFACT_TRAIL_TOKENS, ArtifactTrail
 from ..policy import ContextPolicy
 from ..references import MemoryRef, one_line
 from ..tokens import TokenCounter
@@ -14,6 +15,8 @@ __all__ = ["FoldedLines", "fold_key", "folded_text", "history_text"]
 
 _OLDER_LINE_TOKENS = 20
 _WORDS_LIMIT = 120
+_TRAIL_SHARE = 0.75
+"""Share of a fold's text for its artifact trail."""
 _READ_CHARACTERS = 10_000  # of a message, before its first words are cut out
 
 
@@ -58,17 +61,22 @@ class FoldedLines:
         self.transcript = transcript
         self._policy = policy
         self._counts = RunningSums()
+        self._trail = ArtifactTrail(policy.mask_credentials)
         self._read = 0
 
     def text(self, ref: MemoryRef, upto: int, kept: Collection[int], limit_tokens: int, counter: TokenCounter) -> str:
-        """Return reference, newest lines that fit, and number of older ones."""
-        first = next(position for position in count(self.transcript.state.history_start) if position not in kept)
+        """Return reference, number of older lines, newest lines that fit, and the artifact trail."""
+        start = self.transcript.state.history_start
+        first = next(position for position in count(start) if position not in kept)
         head = (
             f"{ref.render()}\nFolded to keep the context small; nothing is lost. "
             f"read_history(first_message={first + 1}) pages it, "
             "retrieve_memory(memory_key=…) opens what was stored:"
         )
         budget = limit_tokens - counter.count(head) - _OLDER_LINE_TOKENS
+        self._trail.read(self.transcript, start, upto)
+        trail = self._trail.text(min(ARTIFACT_TRAIL_TOKENS, int(_TRAIL_SHARE * budget)), counter)
+        budget -= counter.count(f"\n{trail}") if trail else 0
         shown: list[str] = []
         older = self._count(upto, kept)
         for line in self._newest_first(upto, kept):
@@ -79,7 +87,7 @@ class FoldedLines:
             older -= 1
         if older:
             shown.append(f"- ({older} older ones are in the history)")
-        return "\n".join([head, *reversed(shown)])
+        return "\n".join([head, *reversed(shown), *([trail] if trail else [])])
 
     def _count(self, upto: int, kept: Collection[int]) -> int:
         transcript, counts = self.transcript, self._counts
