@@ -7,6 +7,7 @@ import re
 
 __all__ = [
     "ANAPHORA",
+    "BARE_HABIT",
     "CLAUSE",
     "FACTS",
     "FRAMES",
@@ -16,7 +17,12 @@ __all__ = [
     "PREFERENCES",
     "REMEMBER",
     "REMEMBER_THAT",
+    "ROLES",
+    "TAIL",
+    "UNFINISHED",
     "VETOES",
+    "WISHES",
+    "WITH_SUBJECT",
 ]
 
 
@@ -99,8 +105,8 @@ PREFERENCES = _pattern(
     rf"{_I} use (?:(?!the |this |that |it |your |a wrong)\S+ .*\b(?:instead of|rather than|for everything|for all|"
     rf"every day)\b|an? \w+ (?:keyboard|mouse|shell|editor|browser|setup))",
     r"we use (?-i:[A-Z])\w+ ",
-    rf"{_STANDING},? (?!(?:the|a|it|this|that|there|der|die|das|es|le|la|el|il|o|i (?:will|am)|my)\b)\S+ \S+",
-    rf"(?:please |bitte )?[a-zäöü]+ (?:\S+ ){{2,12}}{_STANDING}[.!]?$",
+    rf"{_STANDING},? (?!(?:the|a|it|this|that|there|der|die|das|es|le|la|el|il|o|i|we|you|du|tu|my)\b)\S+ \S+",
+    rf"(?:please |bitte )?(?!(?:this|that|it|there|the|you|i|we|he|she|they)\b)[a-zäöü]+ (?:\S+ ){{2,12}}{_STANDING}[.!]?$",
     rf"(?:please |and )?(?:always|never|don't ever|do not ever) {_VERB} \S+",
     rf"when(?:ever)? (?:you|i) [^,]+, (?:please )?(?:always|never) {_VERB}",
     r"address me (?:by|as|with) ",
@@ -150,7 +156,7 @@ _NO_ROLES = (
 )
 _TRAITS = (
     r"(?:(?:an? )?vegetarian|(?:an? )?vegan|left-handed|right-handed|colou?r-?blind|deaf|blind|diabetic|celiac|"
-    r"pregnant|dyslexic|autistic|married|divorced|retired|allergic to|intolerant to|based in|from|called)\b"
+    r"pregnant|dyslexic|autistic|married|divorced|retired|allergic to|intolerant to|based in|from(?! the)|called)\b"
 )
 
 FACTS = _pattern(
@@ -216,8 +222,54 @@ VETOES = _pattern(
 )
 """Questions, hedges, passing wishes, the past, negated requests, refusals, code."""
 
-ANAPHORA = re.compile(r"^(?:\S+ ){0,3}(?:it|this|that|them|das|es|so)[.!]?$", re.IGNORECASE)
+ANAPHORA = re.compile(
+    r"^(?:\S+ ){0,3}(?:it|this|that|them|das|es|so)[.!]?$|^(?:you|your|you're|he|she|they|it|it's|as|once)\b", re.IGNORECASE
+)
 """Says nothing without the sentence before."""
+
+ROLES = _pattern(
+    r"\b(?:you are|you're|you will be|you'll be) (?:now |no longer |an? |in the |the (?!best\b)|going to (?:act|play|be)\b|"
+    r"acting\b|playing\b|called |named |(?-i:[A-Z])\w)",
+    r"\b(?:du bist|tu es|eres|você é) (?:jetzt |nun |maintenant |ahora |agora )?(?:ein|une?|una?|uma?)\b",
+    r"\b(?:act|behave|pose|pretend|answer|respond|reply|speak|talk) (?:only |exactly )?(?:as (?:if|though)|like you)\b",
+    r"\b(?:act|behave|pose) (?:only |exactly )?(?:as|like) ",
+    r"\b(?:in|of|break(?:ing)?|your) (?:your |the )?(?:character|role|persona|programming)\b",
+    r"\b(?:fictional|hypothetical|imaginary) \w+",
+    r"\byou (?:must|shall|will|are to|have to) (?:\w+ ){0,2}?(?:act|obey|abide|follow|pretend|comply|adopt|assume|play)\b",
+)
+"""Words of a text that gives the assistant a role: none of it states anything about the user."""
+
+UNFINISHED = re.compile(
+    r"\b(?:as|with|by|like|to|of|for|and|or|the|an?|say|saying|called|named|is|are|be|als|mit|von|und|oder|wie|comme|avec|"
+    r"de|como|con|come)\W*$",
+    re.IGNORECASE,
+)
+"""The end of a sentence whose rest is quoted or follows in a block."""
+
+WISHES = _pattern(
+    r"\binstead\b(?! of)",
+    r"\b(?:within|in|on|at|for|with|to|from|of|about|by) (?:this|that|these|those)\b",
+    r"\bfor the \w+(?: \w+)?\W*$",
+    r"\bthe (?:above|following|attached|outgoing|return|next|same|current|remaining|earlier|later|cheap\w+|former|latter|"
+    r"first|second|third|last) \w+",
+    r", so (?:i'd|i would|i'll|i will|let's|let me|go (?:with|for)|book|choose)\b",
+)
+"""A preference that chooses for the task at hand."""
+
+TAIL = re.compile(
+    r", (?:so (?:i|we|it|there|can|could|what|how|please)|which (?:is why|means)|"
+    r"(?:and |but )?(?:can|could|what|how|please)|(?:and|but) (?:i|we))\b.*$",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What follows a statement in its sentence: a conclusion or request."""
+
+BARE_HABIT = re.compile(r"(?:and |please )*(?:always|never|don't ever|do not ever) ", re.IGNORECASE)
+WITH_SUBJECT = re.compile(
+    r"\b(?:should|must|shall|will|would|can|could|may|might|needs?|needed|has|have|had|ought|to|they|he|she|it|who|which|"
+    r"that|you|i|we|wants?)\b",
+    re.IGNORECASE,
+)
+"""Before a bare "always …": it continues a sentence with a subject, and asks for nothing."""
 
 LASTING_FRAMES = _pattern(
     r"\b(?:imagine|pretend|suppose|let's say|act as|role-?play|stell dir vor|angenommen|nehmen wir an|imagina|"

@@ -7,6 +7,7 @@ from ..memory import STATEMENT_LIMIT_CHARACTERS, StatementType
 from .own_words import own_passages, sentences
 from .phrases import (
     ANAPHORA,
+    BARE_HABIT,
     CLAUSE,
     FACTS,
     FRAMES,
@@ -15,12 +16,18 @@ from .phrases import (
     LEAD_INS,
     PREFERENCES,
     REMEMBER_THAT,
+    ROLES,
+    TAIL,
+    UNFINISHED,
     VETOES,
+    WISHES,
+    WITH_SUBJECT,
 )
 
 __all__ = ["Statement", "explicit_statements", "has_statement"]
 
 _LEAST_WORDS = 2
+_TASK_CHARACTERS = 1000  # longer own words are a task or instructions, whose "always" is for the task
 
 
 @dataclass(frozen=True)
@@ -41,14 +48,18 @@ def has_statement(text: str) -> bool:
 def explicit_statements(passages: Sequence[str]) -> list[Statement]:
     """Return the explicit statements in passages of a user's own words, in order, each once.
 
-    A frame such as "imagine" or "translate" ends what counts. "Remember it" refers to the sentence before.
+    A frame such as "imagine" or "translate" ends what counts; a text that gives the assistant a role counts nowhere. In a
+    long message only requests to remember count. "Remember it" refers to the sentence before.
     """
     found: dict[str, Statement] = {}
     before = ""
+    if any(map(ROLES.search, passages)):
+        return []
+    is_task = sum(map(len, passages)) > _TASK_CHARACTERS
     for sentence in (one for passage in passages for one in sentences(passage)):
         if LASTING_FRAMES.search(sentence):
             break
-        statement = _stated(sentence)
+        statement = _stated(sentence, is_task=is_task)
         if statement is None and before and IT.match(_bare(sentence)):
             statement = _remembered(before)
         before = sentence
@@ -57,7 +68,7 @@ def explicit_statements(passages: Sequence[str]) -> list[Statement]:
     return list(found.values())
 
 
-def _stated(sentence: str) -> Statement | None:
+def _stated(sentence: str, *, is_task: bool) -> Statement | None:
     if len(sentence) > 2 * STATEMENT_LIMIT_CHARACTERS:  # bounds the patterns
         return None
     for start in _clauses(sentence):
@@ -67,10 +78,17 @@ def _stated(sentence: str) -> Statement | None:
         if asks_to_remember := REMEMBER_THAT.match(rest):
             content = rest[asks_to_remember.end() :]
             return None if _is_vetoed(rest.rstrip("?")) or ANAPHORA.match(content) else _statement(content, sentence)
-        kind = _kind(rest)
+        kind = None if is_task else _kind(rest)
         if kind is not None:
-            return None if _is_vetoed(sentence) or _is_vetoed(rest) else _statement(rest, sentence, kind)
+            is_none = _is_vetoed(sentence) or _is_vetoed(rest) or _is_of_task(rest, ahead, kind)
+            return None if is_none else _statement(TAIL.sub("", rest), sentence, kind)
     return None
+
+
+def _is_of_task(rest: str, ahead: str, kind: StatementType) -> bool:
+    """Return whether a clause chooses for the task at hand, or continues a sentence about something else."""
+    is_continued = BARE_HABIT.match(rest) and WITH_SUBJECT.search(ahead)
+    return bool(is_continued or (kind == "user_preference" and WISHES.search(rest)))
 
 
 def _clauses(sentence: str) -> Iterator[int]:
@@ -93,7 +111,7 @@ def _remembered(sentence: str) -> Statement | None:
 
 def _statement(text: str, sentence: str, kind: StatementType | None = None) -> Statement | None:
     text = text.strip().rstrip("?").rstrip()
-    if len(text.split()) < _LEAST_WORDS:
+    if len(text.split()) < _LEAST_WORDS or UNFINISHED.search(text):
         return None
     return Statement(text, text, kind or _kind(_bare(text)) or "user_fact")
 
