@@ -14,6 +14,7 @@ __all__ = [
     "IT",
     "LASTING_FRAMES",
     "LEAD_INS",
+    "OF_USER",
     "PREFERENCES",
     "REMEMBER",
     "REMEMBER_THAT",
@@ -51,21 +52,28 @@ REMEMBER = (
 )
 REMEMBER_THAT = re.compile(
     rf"{REMEMBER}(?:(?:,? (?:that|dass|daß|de que|que|che)|\s?[:,]) (?=\S+ \S+)|"
-    r" (?=(?:i|i'm|i'd|my|our|we|ich|mein\w*|unser\w*|mon|ma|mi|il mio|la mia|meu|minha) ))|"
+    r" (?=(?:i|i'm|i'd|we|ich) |(?:my|our|mein\w*|unser\w*|mon|ma|mi|il mio|la mia|meu|minha) .*"
+    r" (?:is|are|was|has|have|expires?|ist|sind|hat|haben|est|es|se|è|si|é)\b))|"
     r"please note (?:that )?(?=(?:i|i'm|my|our|we) )",
     re.IGNORECASE,
 )
-IT = re.compile(rf"{REMEMBER} (?:it|this|that|das|cela|ça|eso|esto|isso)\b[.!,]?", re.IGNORECASE)
+IT = re.compile(
+    rf"{REMEMBER} (?:it|this|that|das|cela|ça|eso|esto|isso)(?=\W*$|[,;] | (?:please|bitte)\b)", re.IGNORECASE
+)
 """Requests to remember the sentence before."""
 
 _I = r"(?:i|we|ich|wir)"
 _DEGREE = r"(?:strongly |really |generally |usually |normally |much |always |personally |also )*"
 _NO_REFERENCE = (
-    r"(?!(?:this|that(?! (?:all|every|each|no|you|my|our)\b)|these|those|it|them|him|her|your|how|what|when|where|"
-    r"which|the (?:first|second|third|other|last|"
-    r"latter|former|one|new|old|current|idea|way|version|option|result|answer)|either|both|one|diese[smrn]?|das|es|die "
+    r"(?!(?:this|that(?! (?:all|every|each|no|you|my|our)\b)|these|those|it|them|him|her|his|its|their|you|your|how|"
+    r"what|when|where|which|the|something|some|either|both|one|diese[smrn]?|das|es|die "
     r"(?:erste|zweite|dritte|andere|letzte)|ça|ce|cette|esto|esta|ese|questo|questa|isso)\b)"
 )
+_IN_GENERAL = (
+    r"\w+ing\b|.*\b(?:every|everything|all|any|always|usually|in general)\b|"
+    r"(?:[\w-]+ ){0,2}[\w-]+(?<!\bit)(?<!\bi)(?<!\bthi)(?<!\bha)(?<!\bwa)(?<!\ba)(?<!s)s\b"
+)
+"""A gerund, plural or quantifier: "I like this title" judges a proposal."""
 _REFUSED = (
     r"(?!(?:not to|ne pas|no|non|não) ?(?:say|answer|share|tell|disclose|comment|discuss|talk|répondre|dire|decir\w*|"
     r"dirlo|dire|dizer|rispondere|responder))"
@@ -82,7 +90,7 @@ _STANDING = (
 )
 _VERB = (
     r"(?!(?:the|a|an|my|your|our|his|her|their|this|that|these|those|there|it|he|she|they|in|on|at|of|to|for|same|been|"
-    r"seen|had|has|was|is|were|are|happy|sunny|remember seeing|again|mind|ever|gonna|going|getting|late|good|bad|"
+    r"seen|remember|had|has|was|is|were|are|happy|sunny|again|mind|ever|gonna|going|getting|late|good|bad|"
     r"better|"
     r"more|less|enough|nice|great|on|off|true|false|say never|knew|saw|thought|got|went|came|did|worked)\b)"
     r"(?!\w+(?:ing|ed|(?<![s])s|ly)\b(?<!embed)(?<!need)(?<!feed)(?<!focus))[a-z]{2,}\b(?! ?(?:=|\())"
@@ -96,17 +104,19 @@ _GERMAN_VERB = (
 
 PREFERENCES = _pattern(
     rf"{_I} {_DEGREE}(?:prefer|bevorzugen?) {_NO_REFERENCE}{_REFUSED}\S+",
-    rf"{_I} {_DEGREE}(?:like|love|enjoy|hate|dislike|can't stand|don't like|do not like|avoid|mag|liebe|hasse|mögen) "
-    rf"{_NO_REFERENCE}(?!to (?:see|know|have|get|hear|ask|thank)\b)\S+",
+    rf"{_I} {_DEGREE}(?:can't stand|avoid|mag|liebe|hasse|mögen) {_NO_REFERENCE}(?!to )\S+",
+    rf"{_I} {_DEGREE}(?:like|love|enjoy|hate|dislike|don't like|do not like) {_NO_REFERENCE}(?={_IN_GENERAL})\S+",
     r"i(?:'d| would) rather (?:have|use|take|get|drink|eat|work|travel|read) .+ than ",
     r"i don't want any .+ in ",
     r"i want (?:you to (?:always|never)|all \w+ (?:as|in)) ",
-    rf"{_I} (?:always|never|usually|only) (?:\w+ly )?{_HABITS} (?!it\b|this\b|that\b)\S+",
+    rf"{_I} (?:always|never|usually|only(?! want)) (?:\w+ly )?{_HABITS} (?!it\b|this\b|that\b)\S+",
     rf"{_I} use (?:(?!the |this |that |it |your |a wrong)\S+ .*\b(?:instead of|rather than|for everything|for all|"
     rf"every day)\b|an? \w+ (?:keyboard|mouse|shell|editor|browser|setup))",
-    r"we use (?-i:[A-Z])\w+ ",
-    rf"{_STANDING},? (?!(?:the|a|it|this|that|there|der|die|das|es|le|la|el|il|o|i|we|you|du|tu|my)\b)\S+ \S+",
-    rf"(?:please |bitte )?(?!(?:this|that|it|there|the|you|i|we|he|she|they)\b)[a-zäöü]+ (?:\S+ ){{2,12}}{_STANDING}[.!]?$",
+    r"we use (?-i:[A-Z])\w+ (?!to\b)",
+    rf"{_STANDING},? (?!(?:the|a|will|is|it|this|that|there|der|die|das|es|le|la|el|il|o|i|we|you|du|tu|my)\b)\S+ \S+",
+    rf"(?:please |bitte )?(?:use|write|call|show|answer|reply|respond|keep|give|send|speak|talk|format|stop|add|"
+    rf"include|ask|tell|make|avoid|{_GERMAN_VERB}) {_NO_REFERENCE}(?:\S+ ){{1,12}}"
+    rf"(?!in (?:the )?future){_STANDING}[.!]?$",
     rf"(?:please |and )?(?:always|never|don't ever|do not ever) {_VERB} \S+",
     rf"when(?:ever)? (?:you|i) [^,]+, (?:please )?(?:always|never) {_VERB}",
     r"address me (?:by|as|with) ",
@@ -131,7 +141,7 @@ _PROFILE = (
     r"shell|browser|keyboard|laptop|computer|phone|database|db|default \w+|team|company|employer|department|"
     r"manager|boss|"
     r"doctor|dentist|wife|husband|partner|son|daughter|dog|cat|sister|brother|mother|father|child|car|bike|bank|city|"
-    r"country|region|handle|username|account|rate|salary|budget|goal|hobby|working hours|nationality|height|weight|"
+    r"country|region|handle|username|account|rate|salary|hobby|working hours|nationality|height|weight|"
     r"diet|allergy|religion|job|profession|title|domain|staging server|test ?server|production \w+|cluster|"
     r"repository|repo|"
     r"default branch|fiscal year|office|school|university|landlord|(?:preferred|favou?rite|usual|"
@@ -140,7 +150,8 @@ _PROFILE = (
 _STATE = (
     r"(?:not|down|up|broken|slow|stuck|failing|red|green|full|empty|gone|wrong|missing|locked|dead|fine|ok|okay|ready|"
     r"none|called (?:twice|again|with|from|by)|refused|lost|late|working|running|too|very|so|still|now (?:down|broken)|"
-    r"back|offline|online|unavailable|hanging|spelled|misspelled|set|in the|on the|here|there|that|how|what|why|to)\b"
+    r"been|\w+ing (?:me|us|you|to|for|with|in|on|at|next|this|the|an?)|about to|back|offline|online|unavailable|"
+    r"hanging|spelled|misspelled|set|in the|on the|here|there|that|how|what|why|to)\b"
 )
 _RELATIVES = (
     r"(?:daughters?|sons?|kids?|child(?:ren)?|dogs?|cats?|toddler|baby|brothers?|sisters?|wife|husband|horses?|allergy|"
@@ -156,14 +167,15 @@ _NO_ROLES = (
 )
 _TRAITS = (
     r"(?:(?:an? )?vegetarian|(?:an? )?vegan|left-handed|right-handed|colou?r-?blind|deaf|blind|diabetic|celiac|"
-    r"pregnant|dyslexic|autistic|married|divorced|retired|allergic to|intolerant to|based in|from(?! the)|called)\b"
+    r"pregnant|dyslexic|autistic|married|divorced|retired|allergic to|intolerant to|based in(?! an?\b)|"
+    r"from(?! (?:the|there|here)\b)|called)\b"
 )
 
 FACTS = _pattern(
-    r"(?:you can |please )?call me (?!back|later|when|if|crazy|old|a )\S+",
+    r"(?:you can |please )?call me (?!back|later|when|if|crazy|old|an? |the |at |by )\S+",
     rf"{_MY} (?:wife|husband|son|daughter|partner|dog|cat|mother|father|brother|sister)'s \w+ is \S+",
     rf"{_MY} {_PROFILE} (?:is|are|=|runs|starts|has) (?:called |named )?(?!{_STATE})\S+",
-    rf"{_MY} [\w -]{{3,40}}? (?:is|are) (?:called|named|stored (?:on|in|at)) (?!(?:twice|again|with|from|by|"
+    rf"{_MY} [\w -]{{3,40}}? (?:is|are) (?:called|named|stored (?:on|in|at)) (?!(?:twice|again|with|from|by|an?|"
     rf"every)\b)\S+",
     rf"{_MY} (?:\w+ ){{1,3}}(?:expires?|ends?|starts?|begins?) (?:in|on) \S+",
     rf"{_MY} (?:flat|house|garden|home|apartment) has \S+",
@@ -218,47 +230,70 @@ VETOES = _pattern(
     r"\bmerke? dir (?:das |es )?nicht\b",
     r"\b(?:rather|lieber) not\b|\blieber nicht (?:sagen|antworten|beantworten)\b|\bi forgot\b",
     r"\bforget (?:that|what|about)\b(?<!don't forget that)(?<!not forget that)",
-    r"[{}]|=>|==|\w\(\)|^\s*[#$/]|</",
+    r"[{}]|\[\w|=>|==|\w\(\)|^\s*[#$/]|</",
 )
 """Questions, hedges, passing wishes, the past, negated requests, refusals, code."""
 
 ANAPHORA = re.compile(
-    r"^(?:\S+ ){0,3}(?:it|this|that|them|das|es|so)[.!]?$|^(?:you|your|you're|he|she|they|it|it's|as|once)\b", re.IGNORECASE
+    r"^(?:\S+ ){0,3}(?:it|this|that|them|das|es|so)[.!]?$|^(?:i|we) (?:want|need|would like|(?:am|are) trying) |"
+    r"^(?:you|your|you're|he|she|they|it|it's|as|once|on|to|if|these|those|this)\b|"
+    r"^(?:(?:my|our|the) )?(?:goal|objective|aim|task)\b|"
+    r".*\b(?:should|must|needs to|your|(?:the|this) (?:article|conversation|text|essay|story|post|code|project|task|"
+    r"prompt))\b",
+    re.IGNORECASE,
 )
-"""Says nothing without the sentence before."""
+"""Says nothing without the sentence before, or is meant for the task at hand."""
+
+OF_USER = re.compile(
+    r"\b(?:i|my|me|mine|our|ich|mein\w*|mir|mich|unser\w*|je|j|mon|ma|mes|notre|nos|yo|mi|mis|soy|tengo|"
+    r"nuestr\w+|io|mio|mia|miei|sono|ho|nostr\w|eu|meu|minha|sou|tenho)\b"
+    r"(?! (?:want|need|would like|have|try|am trying) to\b)",
+    re.IGNORECASE,
+)
+"""Without such a word a request to remember is a hint for the task."""
 
 ROLES = _pattern(
-    r"\b(?:you are|you're|you will be|you'll be) (?:now |no longer |an? |in the |the (?!best\b)|going to (?:act|play|be)\b|"
-    r"acting\b|playing\b|called |named |(?-i:[A-Z])\w)",
+    r"\b(?:you are|you're|you will be|you'll be) (?:now |no longer |an? |in the |the (?!best\b|most\b|only\b)|"
+    r"going to (?:act|play|be)\b|acting\b|playing\b|called |named |(?-i:[A-Z])\w)",
     r"\b(?:du bist|tu es|eres|você é) (?:jetzt |nun |maintenant |ahora |agora )?(?:ein|une?|una?|uma?)\b",
     r"\b(?:act|behave|pose|pretend|answer|respond|reply|speak|talk) (?:only |exactly )?(?:as (?:if|though)|like you)\b",
     r"\b(?:act|behave|pose) (?:only |exactly )?(?:as|like) ",
     r"\b(?:in|of|break(?:ing)?|your) (?:your |the )?(?:character|role|persona|programming)\b",
     r"\b(?:fictional|hypothetical|imaginary) \w+",
-    r"\byou (?:must|shall|will|are to|have to) (?:\w+ ){0,2}?(?:act|obey|abide|follow|pretend|comply|adopt|assume|play)\b",
+    r"\byou (?:must|shall|will|are to|have to) (?:\w+ ){0,2}?(?:act|obey|abide|follow|pretend|comply|adopt|assume|"
+    r"play)\b",
 )
 """Words of a text that gives the assistant a role: none of it states anything about the user."""
 
 UNFINISHED = re.compile(
-    r"\b(?:as|with|by|like|to|of|for|and|or|the|an?|say|saying|called|named|is|are|be|als|mit|von|und|oder|wie|comme|avec|"
-    r"de|como|con|come)\W*$",
+    r"\b(?:as|with|by|like|to|of|for|and|or|the|an?|say|saying|called|named|using|is|are|be|als|mit|von|und|oder|wie|comme|avec|"
+    r"de|como|con|come)\W*$|[:,]$",
     re.IGNORECASE,
 )
 """The end of a sentence whose rest is quoted or follows in a block."""
 
 WISHES = _pattern(
     r"\binstead\b(?! of)",
-    r"\b(?:within|in|on|at|for|with|to|from|of|about|by) (?:this|that|these|those)\b",
+    r"\b(?:within|in|on|at|for|with|to|from|of|about|by|like) (?:this|that|these|those|there)\b",
+    r"\b(?:always|never) \w+ (?:it|again)\b",
     r"\bfor the \w+(?: \w+)?\W*$",
-    r"\bthe (?:above|following|attached|outgoing|return|next|same|current|remaining|earlier|later|cheap\w+|former|latter|"
-    r"first|second|third|last) \w+",
+    r"^\w+ (?:\w+ly )?prefer to ",
+    r"^\w+ (?:\w+ly )?prefer an? ",
+    r"\b(?:prefer|like|love|enjoy|hate|dislike|avoid)\b.* it\b",
+    r"\bif (?:it|it's|they|they're|there|that|that's|not|no|possible|available)\b",
+    r"\bmy (?:original|return|current|existing|new|next|previous) \w+",
+    r"\bthe (?:above|following|attached|outgoing|return|new|previous|next|same|current|remaining|earlier|later|"
+    r"cheap\w+|former|latter|first|second|third|last) \w+",
+    r"\b(?:first|second|third|last) (?:option|one|version|idea)s?\b",
     r", so (?:i'd|i would|i'll|i will|let's|let me|go (?:with|for)|book|choose)\b",
 )
 """A preference that chooses for the task at hand."""
 
 TAIL = re.compile(
-    r", (?:so (?:i|we|it|there|can|could|what|how|please)|which (?:is why|means)|"
-    r"(?:and |but )?(?:can|could|what|how|please)|(?:and|but) (?:i|we))\b.*$",
+    r"(?:,? (?:so please|but (?:i|we|is|how|what|can|could)|and (?:i|we) (?:want|need|would|wish|wonder))|"
+    r", (?:so (?:i|we|it|there|can|could|what|how|please)|which (?:is why|means)|(?:and |but )?(?:can|could|what|how|"
+    r"please)|(?:and|but) (?:i|we))|"
+    r" (?:give|write|create|generate|tell|help|suggest|explain) (?:me|an?|the|\d+))\b.*$",
     re.IGNORECASE | re.DOTALL,
 )
 """What follows a statement in its sentence: a conclusion or request."""

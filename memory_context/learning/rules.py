@@ -14,6 +14,7 @@ from .phrases import (
     IT,
     LASTING_FRAMES,
     LEAD_INS,
+    OF_USER,
     PREFERENCES,
     REMEMBER_THAT,
     ROLES,
@@ -27,6 +28,7 @@ from .phrases import (
 __all__ = ["Statement", "explicit_statements", "has_statement"]
 
 _LEAST_WORDS = 2
+_ALONE_CHARACTERS = 100
 _TASK_CHARACTERS = 1000  # longer own words are a task or instructions, whose "always" is for the task
 
 
@@ -48,19 +50,21 @@ def has_statement(text: str) -> bool:
 def explicit_statements(passages: Sequence[str]) -> list[Statement]:
     """Return the explicit statements in passages of a user's own words, in order, each once.
 
-    A frame such as "imagine" or "translate" ends what counts; a text that gives the assistant a role counts nowhere. In a
-    long message only requests to remember count. "Remember it" refers to the sentence before.
+    A frame such as "imagine" or "translate" ends what counts; a text that gives the assistant a role counts nowhere. In
+    a long message only requests to remember count; beside other sentences these must speak of the user. "Remember it"
+    refers to the sentence before.
     """
-    found: dict[str, Statement] = {}
-    before = ""
     if any(map(ROLES.search, passages)):
         return []
+    found: dict[str, Statement] = {}
+    before = ""
     is_task = sum(map(len, passages)) > _TASK_CHARACTERS
-    for sentence in (one for passage in passages for one in sentences(passage)):
+    said = [one for passage in passages for one in sentences(passage)]
+    for sentence in said:
         if LASTING_FRAMES.search(sentence):
             break
-        statement = _stated(sentence, is_task=is_task)
-        if statement is None and before and IT.match(_bare(sentence)):
+        statement = _stated(sentence, is_task=is_task, is_alone=len(said) == 1 and len(said[0]) <= _ALONE_CHARACTERS)
+        if statement is None and before and IT.match(_bare(sentence)) and not _is_vetoed(sentence):
             statement = _remembered(before)
         before = sentence
         if statement is not None and len(statement.text) <= STATEMENT_LIMIT_CHARACTERS:
@@ -68,7 +72,7 @@ def explicit_statements(passages: Sequence[str]) -> list[Statement]:
     return list(found.values())
 
 
-def _stated(sentence: str, *, is_task: bool) -> Statement | None:
+def _stated(sentence: str, *, is_task: bool, is_alone: bool) -> Statement | None:
     if len(sentence) > 2 * STATEMENT_LIMIT_CHARACTERS:  # bounds the patterns
         return None
     for start in _clauses(sentence):
@@ -77,11 +81,14 @@ def _stated(sentence: str, *, is_task: bool) -> Statement | None:
             return None
         if asks_to_remember := REMEMBER_THAT.match(rest):
             content = rest[asks_to_remember.end() :]
-            return None if _is_vetoed(rest.rstrip("?")) or ANAPHORA.match(content) else _statement(content, sentence)
+            is_hint = not _is_of_user(content) and (not is_alone or "mind" in asks_to_remember[0].lower())
+            is_none = is_hint or _is_vetoed(rest.rstrip("?")) or ANAPHORA.match(content)
+            return None if is_none else _statement(content, sentence)
         kind = None if is_task else _kind(rest)
         if kind is not None:
             is_none = _is_vetoed(sentence) or _is_vetoed(rest) or _is_of_task(rest, ahead, kind)
-            return None if is_none else _statement(TAIL.sub("", rest), sentence, kind)
+            said = TAIL.sub("", rest)
+            return None if is_none or _kind(said) != kind else _statement(said, sentence, kind)
     return None
 
 
@@ -105,8 +112,13 @@ def _kind(clause: str) -> StatementType | None:
 
 def _remembered(sentence: str) -> Statement | None:
     """Return what "remember it" refers to: a sentence that says something."""
-    is_usable = len(sentence.split()) > _LEAST_WORDS and not FRAMES.search(sentence) and not _is_vetoed(sentence)
+    is_stated = len(sentence.split()) > _LEAST_WORDS and _is_of_user(sentence)
+    is_usable = is_stated and not FRAMES.search(sentence) and not _is_vetoed(sentence)
     return _statement(_bare(sentence), sentence) if is_usable else None
+
+
+def _is_of_user(content: str) -> bool:
+    return OF_USER.search(content) is not None or _kind(content) is not None
 
 
 def _statement(text: str, sentence: str, kind: StatementType | None = None) -> Statement | None:
