@@ -40,6 +40,7 @@ from .memory import (
 from .memory.audit import EventKind
 from .messages import Address, PartKind
 from .notes import LongTermNotes, NotesOperation
+from .observation import SessionObservations
 from .policy import (
     ArchivePolicy,
     CachePolicy,
@@ -101,9 +102,29 @@ from .store.secret_rows import KeyProvider, SecretKey, SecretName
 from .store.session_locks import AdvisoryClaims
 from .text import Passage
 from .tokens import TokenCounter
-from .tools import AnyTool, Confirm, ForgetProposal, MemoryTool, MemoryWorkbench, MoreTool
+from .tools import (
+    AnyTool,
+    Confirm,
+    ForgetProposal,
+    MemoryTool,
+    MemoryWorkbench,
+    MoreTool,
+    RecallResult,
+    create_recall_tool,
+)
 from .tools.secret_tool import SecretToolError
-from .transcript import Arithmetic, Decided, Decision, Offered, PartId, Transcript
+from .transcript import (
+    Arithmetic,
+    Decided,
+    Decision,
+    ObservationChunk,
+    ObservationLine,
+    ObservationRecord,
+    Offered,
+    PartId,
+    Transcript,
+)
+from .transcript.observations import LineKind, Priority
 from .transforms import MemoryTransform, TransformName, TransformUnit
 from .vault import Rotation, SecretFilter, Secrets
 from .view import PartState, Segment, SegmentChange, ViewReport
@@ -163,6 +184,7 @@ __all__ = [
     "LightModelChoice",
     "LightModelError",
     "LightModelUsage",
+    "LineKind",
     "LongTermNotes",
     "MaskInView",
     "MemoryContext",
@@ -185,8 +207,11 @@ __all__ = [
     "NotesError",
     "NotesOperation",
     "NotesVersion",
+    "ObservationChunk",
+    "ObservationLine",
     "ObservationMode",
     "ObservationPolicy",
+    "ObservationRecord",
     "ObservationScope",
     "Offered",
     "OpenAIEmbedder",
@@ -199,6 +224,7 @@ __all__ = [
     "PastSession",
     "PostgresMemory",
     "PostgresMemoryConfig",
+    "Priority",
     "ProgressCallback",
     "PruneProgress",
     "PruneReport",
@@ -208,6 +234,7 @@ __all__ = [
     "ReadScope",
     "RecallConfig",
     "RecallPolicy",
+    "RecallResult",
     "Result",
     "ResumeOutcome",
     "ResumeReport",
@@ -229,6 +256,7 @@ __all__ = [
     "SessionGoneError",
     "SessionInfo",
     "SessionKey",
+    "SessionObservations",
     "Sharing",
     "StatementType",
     "StoreError",
@@ -250,4 +278,5 @@ __all__ = [
     "Whereabouts",
     "WordLlamaEmbedder",
     "choose_light_model",
+    "create_recall_tool",
 ]

@@ -176,7 +176,7 @@ class RecallConfig(BaseModel):
     """How an agent reads the messages behind an observation.
 
     Attributes:
-        scope: `session`: this session's messages; `user`: also those of the user's other sessions.
+        scope: `session`: this session's messages; `user`: also messages and logs of the user's other sessions.
         limit_tokens: The most that one answer takes.
     """
 
@@ -203,7 +203,6 @@ class ObservationPolicy(BaseModel):
         light_window_tokens: Context window of the light model; None asks its client, else 32,000.
         sync_timeout_seconds: The longest that a step waits for observations; then the oldest steps fold.
         timeout_seconds: The longest of one call in the background.
-        scope: `session`: the log of this session; `user`: beside it the logs of the user's other sessions.
         observer_instruction: Added to the observer's prompt.
         reflector_instruction: Added to the reflector's prompt.
         recall: Reading the messages behind observations; None: the view does not offer it.
@@ -223,7 +222,6 @@ class ObservationPolicy(BaseModel):
     light_window_tokens: int | None = Field(default=None, ge=1000)
     sync_timeout_seconds: float = Field(default=10.0, gt=0)
     timeout_seconds: float = Field(default=60.0, gt=0)
-    scope: ObservationScope = "session"
     observer_instruction: str = ""
     reflector_instruction: str = ""
     recall: RecallConfig | None = RecallConfig()

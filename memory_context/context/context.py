@@ -236,7 +236,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         self._learning.first_position = session.transcript.end
         settings = (self.policy, self.token_counter, self._compactors, self._light_models)
         self._parts = parts = Parts(session.transcript, agent_memory, *settings)
-        if self._prompt_head.tools:
+        if "retrieve_memory" in self._prompt_head.tools:
             parts.note_tools()
         state = session.transcript.state
         if session.report.outcome == "resumed" and not state.unseen:

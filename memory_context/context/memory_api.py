@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from .. import archive, compaction, expansion, memory, offload, store, transcript, transforms, view
+from .. import archive, compaction, expansion, memory, observation, offload, store, transcript, transforms, view
 from ..memory import MemoryType
 from ..policy import ContextPolicy
 from ..store import CallerOrigin, MemoryCriteria
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from autogen_core.tools import BaseTool, ToolSchema
 
     from ..memory import AgentMemory, SearchHit
+    from ..observation import SessionObservations
     from ..tools import AnyTool, Confirm, MemoryTool, MemoryWorkbench, MoreTool, PromptHead
     from ..transcript import Transcript
     from .parts import Parts
@@ -26,7 +27,7 @@ __all__ = ["MemoryApi", "load_parts"]
 
 def load_parts() -> None:
     """Import all parts now; lazy imports during requests would block the event loop."""
-    for package in (archive, compaction, expansion, memory, offload, store, transcript, view):
+    for package in (archive, compaction, expansion, memory, observation, offload, store, transcript, view):
         for name in package.__all__:
             getattr(package, name)
 
@@ -115,6 +116,14 @@ class MemoryApi:
         """Return this user's matching items, each with its best passage; best first."""
         return await self.agent_memory.search(query, limit, criteria)
 
+    async def observations_of_user(self, limit: int = 20) -> list[SessionObservations]:
+        """Return the observation logs of the user's other sessions, those used last first, as far as archived.
+
+        Raises:
+            StoreError: The archive cannot be read.
+        """
+        return await observation.observations_of_user(self.agent_memory, limit)
+
     async def long_term_notes(self) -> str:
         """Return this agent's long-term notes about the user, Markdown; "" if there are none."""
         return await self.agent_memory.notes.read()
@@ -177,9 +186,11 @@ class MemoryApi:
         return SecretTool(as_tools([tool])[0], allow, hosts, self)
 
     def note_tools(self, names: Iterable[str], *, are_late: bool = False) -> None:
-        """Record memory tools: keys in answers are no longer expanded."""
+        """Record memory tools: with `retrieve_memory`, keys in answers are no longer expanded."""
+        names = set(names)
         self._prompt_head.hand_out(names, are_late=are_late)
-        self._parts.note_tools()
+        if "retrieve_memory" in names:
+            self._parts.note_tools()
 
     def note_agent(self, *, system_message: str | None = None, tools: Sequence[AnyTool | ToolSchema] = ()) -> None:
         """Count the agent's system message and own tools in each bill; None or empty keeps earlier counts."""

@@ -8,6 +8,7 @@ Retries with the same sequence and hash return `known`; no batch replaces anothe
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 import psycopg
 from psycopg.rows import DictRow
@@ -15,6 +16,7 @@ from psycopg.rows import DictRow
 from memory_context.errors import SessionGoneError, StoreError
 from memory_context.identifiers import SessionKey, checked_identifier
 
+from .codec import read_canonical
 from .conversation_rows import (
     Appended,
     Archived,
@@ -156,6 +158,20 @@ class ConversationArchive:
         params = {"user_id": user_id, "only_chats": only_chats, **checked_place(limit, before)}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_sessions"], params))
         return [SessionInfo(**row) for row in rows]
+
+    async def log_decisions(
+        self, user_id: str, kinds: Sequence[str], *, session_id: str = "", limit: int = 50
+    ) -> list[tuple[SessionInfo, list[Any]]]:
+        """Return sessions that hold decisions of these kinds, last used first, with these decisions as saved.
+
+        Sessions of sub-agents, private ones and `session_id` are left out.
+        """
+        params = {"user_id": user_id, "kinds": list(kinds), "session_id": session_id, "limit": limit}
+        select = Statement(_QUERIES["select_log_decisions"], params)
+        (rows,) = await self._database.read(user_id, select, kind="transfer")
+        return [
+            (SessionInfo(**row), read_canonical(decisions)) for row in rows for decisions in (row.pop("decisions"),)
+        ]
 
     async def chat_page(
         self, user_id: str, session_id: str, *, limit: int = 50, before: tuple[datetime, str] | None = None

@@ -28,6 +28,7 @@ from .prompt_head import (
     tool_tokens,
     tools_of,
 )
+from .recall import RecallResult, RecallTool, create_recall_tool
 from .repeats import Answer
 from .search import QueryMemoryTool, SearchMemoryTool
 from .secret_tool import SecretTool, SecretToolError
@@ -52,6 +53,8 @@ __all__ = [
     "QueryMemoryTool",
     "ReadHistoryArgs",
     "ReadHistoryTool",
+    "RecallResult",
+    "RecallTool",
     "RetrieveMemoryTool",
     "SearchMemoryTool",
     "SecretTool",
@@ -61,6 +64,7 @@ __all__ = [
     "ToolHost",
     "as_tools",
     "config_of",
+    "create_recall_tool",
     "is_template_in_use",
     "past_place",
     "register_host",

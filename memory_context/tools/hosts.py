@@ -6,6 +6,7 @@ its template, else those that follow.
 
 import asyncio
 import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol, cast
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
@@ -55,7 +56,7 @@ class ToolHost(Protocol):
 
 
 class _LoadedHost(Protocol):
-    def note_tools(self, names: list[str], *, are_late: bool = False) -> None: ...
+    def note_tools(self, names: Iterable[str], *, are_late: bool = False) -> None: ...
 
 
 class MemoryToolConfig(BaseModel):

@@ -46,7 +46,7 @@ class ObservationLine:
     """
 
     text: str
-    ranges: tuple[Range, ...]
+    ranges: tuple[tuple[int, int], ...]
     at: datetime
     priority: Priority = "project"
     kind: LineKind = "observed"

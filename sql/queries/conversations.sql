@@ -184,6 +184,45 @@ WHERE user_id = %(user_id)s
 ORDER BY last_activity_at DESC, session_id DESC
 LIMIT %(limit)s;
 
+-- name: select_log_decisions :many
+-- Sessions with decisions of some kinds, those used last first, and these decisions in order. Batches are opened in the
+-- database only; sessions of sub-agents and private ones are left out.
+SELECT
+    session.session_id, session.agent_id, session.title, session.summary, session.message_count, session.chat_count,
+    session.created_at, session.last_activity_at, log.decisions::text AS decisions
+FROM memory_context.agent_sessions AS session
+CROSS JOIN LATERAL (
+    SELECT jsonb_agg(one.decision -> 1 ORDER BY batch.sequence, one.place) AS decisions
+    FROM memory_context.recent_conversation_history AS batch
+    CROSS JOIN LATERAL jsonb_array_elements(batch.message_batch -> 'decisions') WITH ORDINALITY AS one (decision, place)
+    WHERE batch.user_id = %(user_id)s
+        AND batch.session_id = session.session_id
+        AND batch.kind = 'transcript'
+        AND batch.agent_id = session.agent_id
+        AND batch.branch = ''
+        AND one.decision -> 1 ->> 'kind' = ANY(%(kinds)s::text[])
+        AND batch.sequence >= coalesce((
+            SELECT max(sequence) FROM memory_context.recent_conversation_history
+            WHERE user_id = %(user_id)s
+                AND session_id = session.session_id
+                AND kind = 'transcript'
+                AND agent_id = session.agent_id
+                AND branch = ''
+                AND begins_anew
+        ), 0)
+) AS log
+WHERE session.user_id = %(user_id)s
+    AND session.deleted_at IS NULL
+    AND session.session_id <> %(session_id)s
+    AND position('/' IN session.session_id) = 0
+    AND log.decisions IS NOT NULL
+    AND NOT EXISTS (
+        SELECT FROM memory_context.agent_memories
+        WHERE user_id = %(user_id)s AND session_id = session.session_id AND is_private
+    )
+ORDER BY session.last_activity_at DESC, session.session_id DESC
+LIMIT %(limit)s;
+
 -- name: select_chat_page :many
 -- The newest chat messages of a session before a place. Batches that end before it, taken from the newest on until they
 -- hold a page, say how far back that can reach (any such number of them does); a batch that ended earlier is not opened.
