@@ -144,7 +144,9 @@ class Names:
             if "\n" not in text and (shape := _shape(text)) is not None:
                 found[text] = _Name(text, _value(text, shape) + self._worth[text], [0])
         for run, lines in self.lines.runs.items():
-            for text in () if _is_ordinary(run) else _names_in(run):
+            if len(run) < _LEAST_LENGTH or _is_ordinary(run):
+                continue
+            for text in _names_in(run):
                 name = found.get(text)
                 if name is not None:
                     name.lines += lines
@@ -169,7 +171,7 @@ def mentioned_names(text: str) -> frozenset[str]:
     """Return the names in a text, also by their parts."""
     names: set[str] = set()
     for run in RUN.findall(text):
-        for name in () if _is_ordinary(run) else _names_in(run):
+        for name in () if len(run) < _LEAST_LENGTH or _is_ordinary(run) else _names_in(run):
             names.update((name, name.rpartition("/")[2], *_JOINT.split(name)))
     return frozenset(name for name in names if not _is_ordinary(name))
 
@@ -328,8 +330,11 @@ def _names_in(run: str) -> Iterable[str]:
 
 def _whole(run: str) -> str:
     """Strip punctuation, but keep parts of a path or of Base64."""
-    end = run if _PADDED.fullmatch(run) and any(map(str.isdigit, run)) and not run.islower() else run.rstrip(_EDGES)
+    is_base64 = run[-1] == "=" and _PADDED.fullmatch(run) and any(map(str.isdigit, run)) and not run.islower()
+    end = run if is_base64 else run.rstrip(_EDGES)
     text = end.lstrip(_EDGES)
+    if len(text) == len(end):
+        return text
     root = _ROOT.search(end[: len(end) - len(text)])
     is_path = "/" in text or (root is not None and root[0] == "." in text and run[-1] != "(")
     return root[0] + text if root is not None and is_path else text
@@ -337,9 +342,13 @@ def _whole(run: str) -> str:
 
 def _shape(text: str) -> str | None:
     """Return the sort of a name; None for an ordinary word."""
+    if _is_ordinary(text):
+        return None
+    if text.isidentifier():
+        return _shape_of_symbol(text)
     if text.startswith(("http://", "https://")):
         return "url"
-    if not any(map(str.isalnum, text)) or _is_ordinary(text):
+    if not any(map(str.isalnum, text)):
         return None
     if "@" in text[1:] and "." in text:
         return "address"
@@ -355,6 +364,10 @@ def _shape(text: str) -> str | None:
         return "dotted"
     if "-" in text and "_" not in text and not any(map(str.isdigit, text)):
         return "hyphened"
-    if "_" in text or "-" in text:
-        return "compound"
-    return "capitals" if text.isupper() else "camel"
+    return _shape_of_symbol(text.replace("-", "_"))
+
+
+def _shape_of_symbol(text: str) -> str | None:
+    if "_" in text:
+        return "compound" if text.isascii() and text.strip("_") else None
+    return None if not text.isascii() else "capitals" if text.isupper() else "camel"
