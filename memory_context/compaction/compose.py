@@ -171,7 +171,7 @@ def _facts(reading: Reading, hint: Hint, shown: str) -> str:
         name
         for name in ranked
         if name not in hint.known and name not in told
-        if name in result.content and is_name(name) and stands_whole(name, inner.text)
+        if is_name(name) and stands_whole(name, inner.text) and (not inner.is_wrapped or name in result.content)
     )
     names = _names_within(verbatim, limit, hint.counter)
     where = "Names in the rest" if shown else "Names in it"

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from ..text import definition_starts, parts_in, shared_parts, shared_words, words_in
@@ -25,6 +25,8 @@ _LEAST_NUMBER = 7  # characters: shorter numbers are amounts and counts
 _NEAR_LINES = 4
 _CHARACTERS_OF_AN_ESCAPE = 200
 _LINES_OF_A_BLOCK = 8
+_CACHED_RUNS = 1 << 14
+_NO_WORDS = (frozenset[str](), frozenset[str]())
 
 # regression weights, in log-odds
 _NEAR_ANSWER = 0.6
@@ -83,16 +85,18 @@ class Names:
         """Return the names verbatim, those most likely to be needed first; see `ranked_names`."""
         task_words, task_parts, answer_parts = words_in(task), parts_in(task), parts_in(answer)
         gains, answered = self._line_values(task_words, words_in(answer))
+        is_answered = any(answered)
         texts = [name.text for name in self._found]
         of_words, of_parts = shared_words(texts, task_words), shared_parts(texts, task_parts | answer_parts)
         scored: list[tuple[float, int, str]] = []
         for order, name in enumerate(self._found):
             score = name.value + max(map(gains.__getitem__, name.lines))
-            score += _IN_ANSWERS_BLOCK * max(map(answered.__getitem__, name.lines))
+            if is_answered:
+                score += _IN_ANSWERS_BLOCK * max(map(answered.__getitem__, name.lines))
+            words, parts = _vocabulary(name.text) if order in of_words or order in of_parts else _NO_WORDS
             if order in of_words:
-                score += _SHARE_IN_TASK * _share(words_in(name.text), task_words)
+                score += _SHARE_IN_TASK * _share(words, task_words)
             if order in of_parts:
-                parts = parts_in(name.text)
                 score += _PARTS_IN_TASK * _share(parts, task_parts) + _PARTS_IN_ANSWER * _share(parts, answer_parts)
             scored.append((-score, order, name.text))
         scored.sort()
@@ -144,13 +148,10 @@ class Names:
             if "\n" not in text and (shape := _shape(text)) is not None:
                 found[text] = _Name(text, _value(text, shape) + self._worth[text], [0])
         for run, lines in self.lines.runs.items():
-            if len(run) < _LEAST_LENGTH or _is_ordinary(run):
-                continue
-            for text in _names_in(run):
-                name = found.get(text)
-                if name is not None:
+            for text, shape in _names_in(run):
+                if (name := found.get(text)) is not None:
                     name.lines += lines
-                elif (shape := _shape(text)) is not None:
+                elif shape is not None:
                     found[text] = _Name(text, _value(text, shape), lines[:])
         fields = _fields(self.text)
         return [name for name in found.values() if name.text in self._worth or len(name.lines) > fields[name.text]]
@@ -171,7 +172,7 @@ def mentioned_names(text: str) -> frozenset[str]:
     """Return the names in a text, also by their parts."""
     names: set[str] = set()
     for run in RUN.findall(text):
-        for name in () if len(run) < _LEAST_LENGTH or _is_ordinary(run) else _names_in(run):
+        for name, _ in _names_in(run):
             names.update((name, name.rpartition("/")[2], *_JOINT.split(name)))
     return frozenset(name for name in names if not _is_ordinary(name))
 
@@ -308,11 +309,24 @@ def _relative(values: list[float]) -> list[float]:
     return [value / most for value in values] if most else values
 
 
+@lru_cache(maxsize=_CACHED_RUNS)
+def _vocabulary(name: str) -> tuple[frozenset[str], frozenset[str]]:
+    return words_in(name), parts_in(name)
+
+
 def _share(some: frozenset[str], of: frozenset[str]) -> float:
     return len(some & of) / len(some) if some else 0.0
 
 
-def _names_in(run: str) -> Iterable[str]:
+@lru_cache(maxsize=_CACHED_RUNS)
+def _names_in(run: str) -> Sequence[tuple[str, str | None]]:
+    """Return the names in a run with their shapes; the results of a session repeat them."""
+    if len(run) < _LEAST_LENGTH or _is_ordinary(run):
+        return ()
+    return [(text, _shape(text)) for text in _texts_in(run)]
+
+
+def _texts_in(run: str) -> Iterable[str]:
     text = run.rstrip("(")
     if not text.isidentifier():
         text = _whole(run)
