@@ -7,7 +7,7 @@ from fastapi import APIRouter, Header, Request, Response
 from ..errors import ConflictError, NotesError
 from ..store import AgentNotes
 from .chat import Chat, ChatLimits
-from .problems import ALWAYS, OF_BODY, Flaw, ProblemError, problem_responses
+from .problems import Flaw, ProblemError
 from .schemas import (
     Identifier,
     NotesEntry,
@@ -16,7 +16,7 @@ from .schemas import (
     NotesVersions,
     json_response,
     read_body,
-    request_body,
+    route,
 )
 
 __all__ = ["add_notes"]
@@ -33,24 +33,27 @@ def add_notes(router: APIRouter, user: Any, chat: Chat, limits: ChatLimits) -> N
         body = NotesEntry(agent_id=agent_id, notes=found.text, version=found.version, updated_at=found.updated_at)
         return json_response(body, {"ETag": f'"{found.version}"'})
 
-    @router.get(
+    @route(
+        router,
+        "GET",
         "/notes/{agent_id}",
-        summary="The long-term notes of an agent about the user; their version is the ETag",
-        response_class=Response,
-        responses={200: {"model": NotesEntry}, **problem_responses(*ALWAYS, "unknown-agent")},
+        "The long-term notes of an agent about the user; their version is the ETag",
+        NotesEntry,
+        "unknown-agent",
     )
     async def notes(agent_id: Identifier, user_id: str = user) -> Response:
         return answer(agent_id, await chat.notes(user_id, agent_id).fetch())
 
-    @router.put(
+    @route(
+        router,
+        "PUT",
         "/notes/{agent_id}",
-        summary="Replace the notes, if the version in If-Match is in force; that of no notes is 0",
-        response_class=Response,
-        openapi_extra=request_body(NotesText),
-        responses={
-            200: {"model": NotesEntry},
-            **problem_responses(*ALWAYS, *OF_BODY, "unknown-agent", "stale-version", "version-needed"),
-        },
+        "Replace the notes, if the version in If-Match is in force; that of no notes is 0",
+        NotesEntry,
+        "unknown-agent",
+        "stale-version",
+        "version-needed",
+        body=NotesText,
     )
     async def write(request: Request, agent_id: Identifier, if_match: IfMatch = None, user_id: str = user) -> Response:
         notes = chat.notes(user_id, agent_id)
@@ -66,12 +69,9 @@ def add_notes(router: APIRouter, user: Any, chat: Chat, limits: ChatLimits) -> N
             flaws = [Flaw(detail=str(error), pointer="#/notes")]
             raise ProblemError("invalid", "these notes are not taken", flaws=flaws) from None
 
-    @router.get(
-        "/notes/{agent_id}/versions",
-        summary="The notes in force and their last versions, the newest first",
-        response_class=Response,
-        responses={200: {"model": NotesVersions}, **problem_responses(*ALWAYS, "unknown-agent")},
-    )
+    summary = "The notes in force and their last versions, the newest first"
+
+    @route(router, "GET", "/notes/{agent_id}/versions", summary, NotesVersions, "unknown-agent")
     async def versions(agent_id: Identifier, user_id: str = user) -> Response:
         found = await chat.notes(user_id, agent_id).versions()
         return json_response(NotesVersions(versions=[NotesVersionEntry.of(one) for one in found]))

@@ -35,7 +35,7 @@ from ..policy import ContextPolicy
 from ..store import MemoryStore
 from .chat import AgentBuilder, CacheBuilder, Chat, ChatLimits
 from .notes import add_notes
-from .problems import ALWAYS, OF_BODY, Flaw, ProblemError, ProblemKind, ProblemRoute, problem_responses
+from .problems import Flaw, ProblemError, ProblemKind, ProblemRoute
 from .schemas import (
     Archived,
     ArchiveRequest,
@@ -50,7 +50,7 @@ from .schemas import (
     encode_cursor,
     json_response,
     read_body,
-    request_body,
+    route,
 )
 from .sse import EVENTS, collect, stream
 from .user_memory import add_user_memory
@@ -227,23 +227,24 @@ def _user_dependency(current_user: CurrentUser | None, limiter: RequestLimiter) 
 def _add_answering(router: ChatRouter, user: Any, limits: ChatLimits) -> None:
     chat, body_limits = router.chat, limits.body
 
-    @router.post(
+    @route(
+        router,
+        "POST",
         "",
-        summary="Say something and get the answer",
-        response_class=Response,
-        openapi_extra=request_body(ChatRequest),
-        responses={
-            200: {
-                "model": ChatAnswer,
-                "description": "The answer; or the events session, delta, step, message, done, error",
-                "content": {EVENTS: {"schema": {"type": "string"}}},
-            },
-            **problem_responses(
-                *ALWAYS, *OF_BODY, "unknown-agent", "session-busy", "other-agent", "session-deleted", "agent-failed",
-                "too-slow",
-            ),
+        "Say something and get the answer",
+        ChatAnswer,
+        "unknown-agent",
+        "session-busy",
+        "other-agent",
+        "session-deleted",
+        "agent-failed",
+        "too-slow",
+        body=ChatRequest,
+        described={
+            "description": "The answer; or the events session, delta, step, message, done, error",
+            "content": {EVENTS: {"schema": {"type": "string"}}},
         },
-    )  # fmt: skip
+    )
     async def say(request: Request, user_id: str = user) -> Response:
         asked = await read_body(request, body_limits, ChatRequest)
         _check(asked.new_messages, "new_messages", limits)
@@ -253,15 +254,15 @@ def _add_answering(router: ChatRouter, user: Any, limits: ChatLimits) -> None:
             return await stream(request, run, limits.ping_seconds)
         return json_response(await collect(request, run))
 
-    @router.post(
+    @route(
+        router,
+        "POST",
         "/session/archive_messages",
-        summary="Make chat messages durable",
-        response_class=Response,
-        openapi_extra=request_body(ArchiveRequest),
-        responses={
-            200: {"model": Archived},
-            **problem_responses(*ALWAYS, *OF_BODY, "unknown-agent", "session-deleted"),
-        },
+        "Make chat messages durable",
+        Archived,
+        "unknown-agent",
+        "session-deleted",
+        body=ArchiveRequest,
     )
     async def archive(request: Request, user_id: str = user) -> Response:
         asked = await read_body(request, body_limits, ArchiveRequest)
@@ -277,31 +278,24 @@ def _add_answering(router: ChatRouter, user: Any, limits: ChatLimits) -> None:
 def _add_sessions(router: ChatRouter, user: Any) -> None:
     chat = router.chat
 
-    @router.get(
-        "/sessions",
-        summary="List one's sessions, the last used first",
-        response_class=Response,
-        responses={200: {"model": SessionPage}, **problem_responses(*ALWAYS, "unknown-cursor")},
-    )
+    @route(router, "GET", "/sessions", "List one's sessions, the last used first", SessionPage, "unknown-cursor")
     async def sessions(limit: Limit = 50, before: Before = None, user_id: str = user) -> Response:
         found = await chat.list_sessions(user_id, limit, decode_cursor(before))
         more = encode_cursor(found[-1].last_activity_at, found[-1].session_id) if len(found) == limit else None
         return json_response(SessionPage(sessions=[SessionEntry.of(info) for info in found], next=more))
 
-    @router.get(
-        "/sessions/{session_id}",
-        summary="What is known of a session",
-        response_class=Response,
-        responses={200: {"model": SessionEntry}, **problem_responses(*ALWAYS, *_OF_SESSION)},
-    )
+    @route(router, "GET", "/sessions/{session_id}", "What is known of a session", SessionEntry, *_OF_SESSION)
     async def session(session_id: SessionId, user_id: str = user) -> Response:
         return json_response(SessionEntry.of(await chat.session(user_id, session_id)))
 
-    @router.get(
+    @route(
+        router,
+        "GET",
         "/sessions/{session_id}/messages",
-        summary="The messages of a session, the newest page first, the oldest of a page first",
-        response_class=Response,
-        responses={200: {"model": MessagePage}, **problem_responses(*ALWAYS, *_OF_SESSION, "unknown-cursor")},
+        "The messages of a session, the newest page first, the oldest of a page first",
+        MessagePage,
+        *_OF_SESSION,
+        "unknown-cursor",
     )
     async def messages(
         session_id: SessionId, limit: Limit = 50, before: Before = None, user_id: str = user
@@ -310,13 +304,9 @@ def _add_sessions(router: ChatRouter, user: Any) -> None:
         more = encode_cursor(found[0].timestamp, found[0].id) if len(found) == limit else None
         return json_response(MessagePage(messages=[ChatMessage.of(message) for message in found], next=more))
 
-    @router.delete(
-        "/sessions/{session_id}",
-        summary="Delete a session with all that was stored in it",
-        status_code=204,
-        response_class=Response,
-        responses=problem_responses(*ALWAYS, "unknown-session"),
-    )
+    summary = "Delete a session with all that was stored in it"
+
+    @route(router, "DELETE", "/sessions/{session_id}", summary, None, "unknown-session")
     async def delete(session_id: SessionId, user_id: str = user) -> Response:
         await chat.delete(user_id, session_id)
         return Response(status_code=204)
@@ -327,9 +317,9 @@ def _add_sessions(router: ChatRouter, user: Any) -> None:
 def _add_other_addresses(router: ChatRouter) -> None:
     """Answer 404 and 405 as problems, unlike the application's own."""
     allowed: dict[str, set[str]] = {}
-    for route in router.routes:
-        if isinstance(route, APIRoute):
-            allowed.setdefault(route.path.removeprefix(router.prefix), set()).update(route.methods or ())
+    for one in router.routes:
+        if isinstance(one, APIRoute):
+            allowed.setdefault(one.path.removeprefix(router.prefix), set()).update(one.methods or ())
     for path, methods in allowed.items():
         names = ", ".join(sorted(methods))
         refuse = _refusal("wrong-method", f"use {names}", {"Allow": names})

@@ -4,20 +4,20 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import ClientDisconnect
+from typing_extensions import Self
 
 from ..access import BodyLimits, BodyRefusal, ClientGone, check_json, off_the_loop
 from ..access import read_body as read_bytes
 from ..identifiers import checked_identifier
 from ..store import ChatMessage as StoredMessage
-from ..store import NotesVersion, SessionInfo
-from .problems import Flaw, ProblemError, ProblemKind
+from .problems import ALWAYS, OF_BODY, Flaw, ProblemError, ProblemKind, problem_responses
 
 __all__ = [
     "JSON",
@@ -42,7 +42,7 @@ __all__ = [
     "parse",
     "read_body",
     "replace_surrogates",
-    "request_body",
+    "route",
     "to_json",
 ]
 
@@ -84,6 +84,12 @@ class Wire(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """Return the body of a stored value: its attributes of the same names, or of a field's alias."""
+        names = {name: field.validation_alias or name for name, field in cls.model_fields.items()}
+        return cls.model_construct(**{name: getattr(value, str(stored)) for name, stored in names.items()})
+
 
 class ChatMessage(Wire):
     """A message as a person sees it.
@@ -105,14 +111,9 @@ class ChatMessage(Wire):
         return StoredMessage(self.id, self.text, self.sender, self.timestamp, is_verified=self.sender == "user")
 
     @classmethod
-    def of(cls, message: StoredMessage) -> "ChatMessage":
-        return cls.model_construct(
-            id=message.id,
-            text=message.text,
-            sender=message.sender,
-            timestamp=message.timestamp,
-            unverified=not message.is_verified,
-        )
+    def of(cls, value: StoredMessage) -> Self:
+        known = {name: getattr(value, name) for name in ("id", "text", "sender", "timestamp")}
+        return cls.model_construct(**known, unverified=not value.is_verified)
 
 
 class ChatRequest(Wire):
@@ -180,21 +181,9 @@ class SessionEntry(Wire):
     agent_id: str
     title: str
     summary: str
-    message_count: int
+    message_count: Annotated[int, Field(validation_alias="chat_count")]
     created_at: datetime
     last_activity_at: datetime
-
-    @classmethod
-    def of(cls, info: SessionInfo) -> "SessionEntry":
-        return cls(
-            session_id=info.session_id,
-            agent_id=info.agent_id,
-            title=info.title,
-            summary=info.summary,
-            message_count=info.chat_count,
-            created_at=info.created_at,
-            last_activity_at=info.last_activity_at,
-        )
 
 
 class SessionPage(Wire):
@@ -230,20 +219,10 @@ class NotesVersionEntry(Wire):
     """A version of notes; `repeats` is the version whose text it is."""
 
     version: int
-    notes: str
+    notes: Annotated[str, Field(validation_alias="text")]
     repeats: int
     operation: str
     written_at: datetime
-
-    @classmethod
-    def of(cls, version: NotesVersion) -> "NotesVersionEntry":
-        return cls(
-            version=version.version,
-            notes=version.text,
-            repeats=version.repeats,
-            operation=version.operation,
-            written_at=version.written_at,
-        )
 
 
 class NotesVersions(Wire):
@@ -274,7 +253,36 @@ async def read_body(request: Request, limits: BodyLimits, model: type[_Model]) -
         raise ClientDisconnect from None
 
 
-def request_body(model: type[BaseModel]) -> dict[str, Any]:
+def route(
+    router: APIRouter,
+    method: str,
+    path: str,
+    summary: str,
+    answer: type[BaseModel] | None,
+    *problems: ProblemKind,
+    body: type[BaseModel] | None = None,
+    described: Mapping[str, Any] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the decorator of a route, with its description for OpenAPI.
+
+    Args:
+        answer: None for a 204.
+        problems: Beside those of every route, and of every body.
+        described: More of the answer's description.
+    """
+    found: dict[int | str, dict[str, Any]] = {} if answer is None else {200: {"model": answer, **(described or {})}}
+    return router.api_route(
+        path,
+        methods=[method],
+        summary=summary,
+        status_code=204 if answer is None else 200,
+        response_class=Response,
+        openapi_extra=_request_body(body) if body else None,
+        responses=found | problem_responses(*ALWAYS, *(OF_BODY if body else ()), *problems),
+    )
+
+
+def _request_body(model: type[BaseModel]) -> dict[str, Any]:
     """Describe a body for OpenAPI, as `read_body` bypasses FastAPI's models."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     schema.pop("$defs", None)

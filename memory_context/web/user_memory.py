@@ -19,8 +19,8 @@ from ..errors import ItemNotFoundError, SecretError
 from ..memory import AgentMemory, MemoryItem
 from ..references import KEY_PATTERN, MemoryRef
 from ..store import TRUSTED_ORIGINS, USER_TYPES, MemoryStore
-from .problems import ALWAYS, OF_BODY, ProblemError, problem_responses
-from .schemas import Wire, json_response, read_body, request_body
+from .problems import ProblemError
+from .schemas import Wire, json_response, read_body, route
 
 __all__ = ["StatementEntry", "StatementKey", "StatementPage", "StatementRequest", "add_user_memory"]
 
@@ -89,12 +89,7 @@ class StatementKey(Wire):
 def add_user_memory(router: APIRouter, memory_store: MemoryStore, user: Any, limits: BodyLimits) -> None:
     """Add the routes; `user` is the dependency that returns the authenticated user's id."""
 
-    @router.get(
-        "/memory",
-        summary="What is known of the user",
-        response_class=Response,
-        responses={200: {"model": StatementPage}, **problem_responses(*ALWAYS)},
-    )
+    @route(router, "GET", "/memory", "What is known of the user", StatementPage)
     async def statements(
         as_of: Annotated[AwareDatetime | None, Query()] = None, superseded: bool = False, user_id: str = user
     ) -> Response:
@@ -108,41 +103,25 @@ def add_user_memory(router: APIRouter, memory_store: MemoryStore, user: Any, lim
             )
         )
 
-    def route(path: str, method: str, summary: str, *, has_body: bool = True) -> Any:
-        of_key = ("unknown-statement",) if "{key}" in path else ()
-        return router.api_route(
-            path,
-            methods=[method],
-            summary=summary,
-            response_class=Response,
-            openapi_extra=request_body(StatementRequest) if has_body else None,
-            responses={
-                200: {"model": StatementKey},
-                **problem_responses(*ALWAYS, *(OF_BODY if has_body else ()), *of_key),
-            },
-        )
-
-    @route("/memory", "POST", "Add a preference or fact")
+    @route(router, "POST", "/memory", "Add a preference or fact", StatementKey, body=StatementRequest)
     async def add(request: Request, user_id: str = user) -> Response:
         asked = await read_body(request, limits, StatementRequest)
         return await _changed(AgentMemory(memory_store, user_id).add(asked.statement, type=asked.type))
 
-    @route("/memory/{key}", "PUT", "Edit a preference or fact; the older one stays, linked")
+    summary = "Edit a preference or fact; the older one stays, linked"
+
+    @route(router, "PUT", "/memory/{key}", summary, StatementKey, "unknown-statement", body=StatementRequest)
     async def edit(request: Request, key: _Key, user_id: str = user) -> Response:
         asked = await read_body(request, limits, StatementRequest)
         return await _changed(AgentMemory(memory_store, user_id).edit(key, asked.statement))
 
-    @route("/memory/{key}/confirm", "POST", "Confirm what a model, tool or file stored", has_body=False)
+    summary = "Confirm what a model, tool or file stored"
+
+    @route(router, "POST", "/memory/{key}/confirm", summary, StatementKey, "unknown-statement")
     async def confirm(key: _Key, user_id: str = user) -> Response:
         return await _changed(AgentMemory(memory_store, user_id).confirm(key))
 
-    @router.delete(
-        "/memory/{key}",
-        summary="Forget a preference or fact",
-        status_code=204,
-        response_class=Response,
-        responses=problem_responses(*ALWAYS, "unknown-statement"),
-    )
+    @route(router, "DELETE", "/memory/{key}", "Forget a preference or fact", None, "unknown-statement")
     async def forget(key: _Key, user_id: str = user) -> Response:
         found = await memory_store.fetch_memory(user_id, key)
         if found is None or found.type not in USER_TYPES or not await memory_store.user_stats.forget(user_id, [key]):
