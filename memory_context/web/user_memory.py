@@ -56,20 +56,20 @@ class StatementEntry(Wire):
     superseded_by: str | None
 
     @classmethod
-    def of(cls, item: MemoryItem) -> "StatementEntry":
-        words = {name: str(item.metadata.get(name) or "") for name in ("quote", "quoted_session", "confirmed_by")}
-        is_claim = item.origin not in TRUSTED_ORIGINS  # its metadata is the claim of whoever stored it
+    def of(cls, value: MemoryItem) -> "StatementEntry":
+        words = {name: str(value.metadata.get(name) or "") for name in ("quote", "quoted_session", "confirmed_by")}
+        is_claim = value.origin not in TRUSTED_ORIGINS  # its metadata is the claim of whoever stored it
         return cls(
-            key=item.key,
-            statement=item.content,
-            type=item.type,
-            origin=item.origin,
+            key=value.key,
+            statement=value.content,
+            type=value.type,
+            origin=value.origin,
             quote="" if is_claim else words["quote"],
             session_id="" if is_claim else words["quoted_session"],
             confirmed_by="" if is_claim else words["confirmed_by"],
-            valid_from=item.valid_from or item.created_at,
-            valid_until=item.valid_until,
-            superseded_by=item.superseded_by,
+            valid_from=value.valid_from or value.created_at,
+            valid_until=value.valid_until,
+            superseded_by=value.superseded_by,
         )
 
 
