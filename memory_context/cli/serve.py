@@ -1,7 +1,7 @@
 """`serve`: a chat with an agent over HTTP. `mcp`: a memory for any client of the Model Context Protocol."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -10,11 +10,18 @@ from .command import UrlOption, UserOption
 __all__ = ["mcp", "serve"]
 
 PublicHostOption = Annotated[
-    list[str] | None, typer.Option(help="A name people reach it by, such as chat.example.org; repeatable.")
+    list[str] | None,
+    typer.Option("--public-host", help="A name people reach it by, such as chat.example.org; repeatable."),
 ]
 
 
 ConnectionsOption = Annotated[int, typer.Option(min=1, help="The most connections at a time.")]
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    """Return what was given, lists as tuples."""
+    given = {name: value for name, value in options.items() if value is not None}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 def serve(
@@ -22,8 +29,9 @@ def serve(
         str | None,
         typer.Option(help="module:function that makes an agent from a MemoryContext. [default: an assistant]"),
     ] = None,
-    agent_id: Annotated[
-        list[str] | None, typer.Option(help="An id the agent is registered under; repeatable. [default: assistant]")
+    agent_ids: Annotated[
+        list[str] | None,
+        typer.Option("--agent-id", help="An id the agent is registered under; repeatable. [default: assistant]"),
     ] = None,
     model: Annotated[str, typer.Option(help="The model of the assistant, at OPENAI_BASE_URL.")] = "gpt-4o-mini",
     light_model: Annotated[
@@ -36,20 +44,27 @@ def serve(
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 for any free port.")] = 8000,
     url: UrlOption = None,
-    static: Annotated[Path | None, typer.Option(help="A folder with files to serve, such as a chat page.")] = None,
-    redis: Annotated[str | None, typer.Option(help="Redis, where several processes share live sessions.")] = None,
+    static_folder: Annotated[
+        Path | None, typer.Option("--static", help="A folder with files to serve, such as a chat page.")
+    ] = None,
+    redis_url: Annotated[
+        str | None, typer.Option("--redis", help="Redis, where several processes share live sessions.")
+    ] = None,
     allow_anonymous: Annotated[bool, typer.Option(help="Let everybody in, as the same user.")] = False,
     user_header: Annotated[
         str | None, typer.Option(help="The header in which a reverse proxy says who asks, such as X-User.")
     ] = None,
-    trusted_proxy: Annotated[
-        list[str] | None, typer.Option(help="An address or network of that proxy; repeatable. [default: this machine]")
+    trusted_proxies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trusted-proxy", help="An address or network of that proxy; repeatable. [default: this machine]"
+        ),
     ] = None,
     proxy_secret_env: Annotated[
         str | None, typer.Option(help="The environment variable with a secret that the proxy sends along.")
     ] = None,
     proxy_secret_header: Annotated[str, typer.Option(help="The header with that secret.")] = "X-Proxy-Secret",
-    public_host: PublicHostOption = None,
+    public_hosts: PublicHostOption = None,
     token_env: Annotated[
         str | None, typer.Option(help="The environment variable with user:token pairs, for bearer tokens.")
     ] = None,
@@ -59,30 +74,11 @@ def serve(
 
     It ends with SIGTERM or Ctrl-C.
     """
+    options = _given(locals())
     from ..web.serve import ServeOptions
     from ..web.serve import serve as serve_chat
 
-    serve_chat(
-        ServeOptions(
-            agent,
-            tuple(agent_id or ("assistant",)),
-            model,
-            host,
-            port,
-            url,
-            static,
-            redis,
-            allow_anonymous,
-            user_header,
-            tuple(trusted_proxy or ()),
-            proxy_secret_env,
-            proxy_secret_header,
-            tuple(public_host or ()),
-            token_env,
-            connections,
-            light_model,
-        )
-    )
+    serve_chat(ServeOptions(**options))
 
 
 def mcp(
@@ -100,9 +96,9 @@ def mcp(
     token_env: Annotated[
         str | None, typer.Option(help="The environment variable with user:token pairs, for bearer tokens over http.")
     ] = None,
-    public_host: PublicHostOption = None,
+    public_hosts: PublicHostOption = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Offer nothing that stores.")] = False,
-    forget: Annotated[
+    forgets: Annotated[
         bool, typer.Option("--forget", help="Offer forget_memory, which erases what the user agrees to.")
     ] = False,
     connections: ConnectionsOption = 512,
@@ -111,12 +107,8 @@ def mcp(
 
     It ends when the client that started it has gone, and with SIGTERM or Ctrl-C.
     """
+    options = _given(locals())
     from ..mcp_server.run import McpOptions
     from ..mcp_server.run import serve as serve_memory
 
-    public_hosts = tuple(public_host or ())
-    serve_memory(
-        McpOptions(
-            url, user, agent, session, transport, host, port, token_env, public_hosts, read_only, forget, connections
-        )
-    )
+    serve_memory(McpOptions(**options))

@@ -41,13 +41,7 @@ _Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryOb
 
 @dataclass(frozen=True)
 class McpOptions:
-    """Options of `memory-context mcp`.
-
-    Attributes:
-        url: Database; None for MEMORY_CONTEXT_URL, else the embedded server.
-        port: Port of `http`; 0 for any free one.
-        token_env: Environment variable with `user:token` pairs.
-    """
+    """Options of `memory-context mcp`, as its help explains them."""
 
     url: str | None = None
     user: str | None = None

@@ -93,18 +93,7 @@ def _probes(chat: Chat) -> APIRouter:
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """Options of `memory-context serve`.
-
-    Attributes:
-        agent: `module:function` that makes an agent around a context, beside its `model_client`; None for an assistant
-            on `model`.
-        port: 0 for any free one.
-        url: Database; None for MEMORY_CONTEXT_URL, else the embedded server.
-        redis_url: Redis for states, claims and counts; None for the database and this process.
-        trusted_proxies: Addresses or networks of the proxy; without them and a secret, this machine.
-        light_model: A model at OPENAI_BASE_URL, `own` for the agent's own, or `off`; None for
-            MEMORY_CONTEXT_LIGHT_MODEL, else `own`.
-    """
+    """Options of `memory-context serve`, as its help explains them."""
 
     agent: str | None = None
     agent_ids: tuple[str, ...] = ("assistant",)
