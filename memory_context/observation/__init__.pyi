@@ -1,4 +1,5 @@
 from .artifacts import ARTIFACT_TRAIL_TOKENS, ArtifactTrail, artifact_trail
+from .digest import digest_edits, digest_lines, stored_lines
 from .reading import MessageOrigin, ObservedMessage, UnobservedTokens, observed_messages
 from .user_logs import SessionObservations, by_session, newest_lines, observations_of_user
 
@@ -11,7 +12,10 @@ __all__ = [
     "UnobservedTokens",
     "artifact_trail",
     "by_session",
+    "digest_edits",
+    "digest_lines",
     "newest_lines",
     "observations_of_user",
     "observed_messages",
+    "stored_lines",
 ]

@@ -1,21 +1,20 @@
 """The artifact trail: each file, URL, record and command that tools touched, with its last action, from the calls."""
 
 from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import log2
 
 from autogen_core import FunctionCall
 
 from ..compaction import exact_facts, reads_as_order
-from ..credentials import masked
+from ..credentials import credentials_in, masked
 from ..messages import calls_of, long_strings
 from ..offload import runs_command
 from ..references import defused, shorten
 from ..tokens import TokenCounter
 from ..transcript import Transcript
 
-__all__ = ["ARTIFACT_TRAIL_TOKENS", "ArtifactTrail", "artifact_trail"]
+__all__ = ["ARTIFACT_TRAIL_TOKENS", "ArtifactTrail", "artifact_trail", "artifacts_of"]
 
 ARTIFACT_TRAIL_TOKENS = 300
 
@@ -64,15 +63,16 @@ class ArtifactTrail:
         for number in range(max(self._range[1], last - _REMEMBERED), last):
             for call in calls_of(transcript[asking[number]].message):
                 if call.name not in transcript.state.offered.memory_tools:
-                    self._touch(call, number)
+                    self.touch(call, number)
         self._range = (first, last)
         for text in [*self._artifacts]:
             if self._artifacts[text].number >= last - _REMEMBERED:
                 break
             del self._artifacts[text]
 
-    def _touch(self, call: FunctionCall, number: int) -> None:
-        for action, text in self._touched_by(call):
+    def touch(self, call: FunctionCall, number: int) -> None:
+        """Take in a call; `number` never falls."""
+        for action, text in artifacts_of(call, self._masks_credentials):
             before = self._artifacts.pop(text, None)
             score = number / _HALF_LIFE
             if before is not None:
@@ -96,24 +96,6 @@ class ArtifactTrail:
             return ""
         return _LEAD + "; ".join(f"{action} {', '.join(texts)}" for action, texts in groups.items())
 
-    def _touched_by(self, call: FunctionCall) -> Iterator[tuple[str, str]]:
-        """Yield each action and artifact of a call; credentials are masked before a command is cut."""
-        given = _strings_in(call)
-        is_shell = runs_command(call.name)
-        verbs = [value for name, value in given if name.lower() in _VERBS and value.isidentifier() and not is_shell]
-        action = shorten(" ".join([call.name, *verbs]), _LONGEST)
-        for name, value in given:
-            if value in verbs or reads_as_order(value[:_READ_COMMAND]):
-                continue
-            if runs_command(call.name, name):
-                first, _, more = self._masked(value[:_READ_COMMAND]).partition("\n")
-                yield action, f"`{defused(shorten(first, _LONGEST_COMMAND))}{' …' if more else ''}`"
-            elif _is_artifact(name, value) and self._masked(labelled := f"{name}: {value}") == labelled:
-                yield action, defused(value)
-
-    def _masked(self, text: str) -> str:
-        return masked(text) if self._masks_credentials else text
-
 
 def artifact_trail(
     transcript: Transcript,
@@ -128,6 +110,25 @@ def artifact_trail(
     trail = ArtifactTrail(masks_credentials)
     trail.read(transcript, start, end)
     return trail.text(limit_tokens, counter)
+
+
+def artifacts_of(call: FunctionCall, masks_credentials: bool = True) -> list[tuple[str, str]]:
+    """Return each action and artifact of a call; credentials are masked before a command is cut."""
+    given = _strings_in(call)
+    is_shell = runs_command(call.name)
+    verbs = [value for name, value in given if name.lower() in _VERBS and value.isidentifier() and not is_shell]
+    action = shorten(" ".join([call.name, *verbs]), _LONGEST)
+    artifacts: list[tuple[str, str]] = []
+    for name, value in given:
+        if value in verbs or reads_as_order(value[:_READ_COMMAND]):
+            continue
+        if runs_command(call.name, name):
+            safe = masked(value[:_READ_COMMAND]) if masks_credentials else value[:_READ_COMMAND]
+            first, _, more = safe.partition("\n")
+            artifacts.append((action, f"`{defused(shorten(first, _LONGEST_COMMAND))}{' …' if more else ''}`"))
+        elif _is_artifact(name, value) and not (masks_credentials and credentials_in(f"{name}: {value}")):
+            artifacts.append((action, defused(value)))
+    return artifacts
 
 
 def _strings_in(call: FunctionCall) -> list[tuple[str, str]]:

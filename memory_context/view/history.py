@@ -5,7 +5,7 @@ from itertools import count
 
 from ..credentials import masked
 from ..messages import heading_of, source_of, texts_of
-from ..observation import ARTIFACT_TRAIL_TOKENS, ArtifactTrail
+from ..observation import ARTIFACT_TRAIL_TOKENS, ArtifactTrail, stored_lines
 from ..policy import ContextPolicy
 from ..references import MemoryRef, one_line
 from ..tokens import TokenCounter
@@ -116,5 +116,4 @@ def _gist(entry: Entry, policy: ContextPolicy) -> list[str]:
         said = " ".join(text for _, text in texts_of(entry.message))[:_READ_CHARACTERS]
         said = masked(said) if policy.mask_credentials else said  # before the cut, which could split a credential
         lines.append(f"- {source} said: {one_line(said, _WORDS_LIMIT)}")
-    lines += [f"- {ref.key}: {ref.description}" for part in entry.measured if part.stored for ref in part.stored.refs]
-    return lines
+    return lines + [f"- {line}" for line in stored_lines(entry)]
