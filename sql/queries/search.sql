@@ -210,10 +210,24 @@ FROM (
 GROUP BY content_id, chunk_number;
 
 -- name: select_scores_by_embedding :many
--- Length of given passages, and how near they are; null without an embedding or when nothing is to be compared.
+-- Length of given passages, and how near they are; null without an embedding or when nothing is to be compared. Days since
+-- tools and agents last stored the content, if nobody used it since and it is nothing else of what the reader may read.
 SELECT
     chunk.content_id, chunk.chunk_number, chunk.end_char - chunk.start_char AS length,
-    1 - (embedded.embedding <=> %(embedding)s::halfvec) AS score
+    1 - (embedded.embedding <=> %(embedding)s::halfvec) AS score,
+    (
+        SELECT extract(epoch FROM now() - max(item.created_at))::float8 / 86400
+        FROM memory_context.agent_memories AS item
+        WHERE item.user_id = %(user_id)s
+            AND item.content_id = chunk.content_id
+            AND item.is_active
+            AND {may_read(item)}
+        HAVING bool_and(
+            item.origin IN ('agent', 'tool')
+            AND item.memory_type NOT IN ('conversation', 'user_preference', 'user_fact')
+            AND item.last_used_at <= item.created_at
+        )
+    ) AS unused_days
 FROM unnest(%(content_ids)s::bigint[], %(chunk_numbers)s::integer[]) AS given (content_id, chunk_number)
 JOIN memory_context.agent_memory_chunks AS chunk
     ON chunk.user_id = %(user_id)s AND chunk.content_id = given.content_id AND chunk.chunk_number = given.chunk_number

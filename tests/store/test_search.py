@@ -11,6 +11,7 @@ from memory_context.memory import AgentMemory
 from memory_context.store import MemoryCriteria, MemoryStore, NewItem
 from memory_context.store.search import passages as module
 from memory_context.store.search.passages import nearest_statement
+from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 
 ANY = MemoryCriteria()
@@ -78,6 +79,41 @@ async def test_passages_of_others_and_of_nothing_are_left_out(store: MemoryStore
     assert len(await store.fetch_passages("alice", [place, place, (0, 0), (one.content_id, 99)], MemoryCriteria())) == 1
     assert await store.fetch_passages("bob", [place], MemoryCriteria()) == {}
     assert await store.fetch_passages("alice", [], MemoryCriteria()) == {}
+
+
+OLD = "created_at = now() - interval '200 days', last_used_at = now() - interval '200 days'"
+
+
+@pytest.mark.parametrize(
+    ("origin", "type", "order"),
+    [
+        ("tool", "custom", ["first", "second"]),
+        ("agent", "article", ["first", "second"]),
+        ("application", "custom", ["second", "first"]),
+        ("user_words", "user_fact", ["second", "first"]),
+        ("agent", "user_fact", ["second", "first"]),
+        ("agent", "conversation", ["second", "first"]),
+    ],
+)
+async def test_unused_old_item_of_a_tool_ranks_below_an_equal_used_one(
+    store: MemoryStore, server: Server, database_url: str, origin: Any, type: str, order: list[str]
+) -> None:
+    """Without the decay the newer of equals comes first."""
+    for key, word in (("first", "granite"), ("second", "basalt")):
+        item = NewItem(f"Survey: the harbour wall is {word}", "", 1, type, origin=origin, key=key)
+        await store.insert_memories("alice", [item])
+    await store.flush_index()
+    store._indexer.embedder = None  # equal by terms; the fake embedder tells words apart at random
+
+    async def found() -> list[str]:
+        return [hit.item.key for hit in await AgentMemory(store, "alice").search("harbour wall survey")]
+
+    assert await found() == ["second", "first"]
+    name = database_of(database_url)
+    server.execute(f"UPDATE memory_context.agent_memories SET {OLD} WHERE memory_key IN ('first', 'second')", name)
+    assert await found() == ["second", "first"]  # both decay alike
+    server.execute("UPDATE memory_context.agent_memories SET last_used_at = now() WHERE memory_key = 'first'", name)
+    assert await found() == order
 
 
 @pytest.mark.parametrize("ranking", ["exact", "filtered", "nearest"])

@@ -48,7 +48,11 @@ _OWN = frozenset(terms_of("my our mein meine meinen meinem meiner unser unsere u
 
 @dataclass(frozen=True)
 class SearchScore:
-    """The summands of a passage's score, comparable within one search only; neighbours are adjacent passages."""
+    """A passage's score and its summands, comparable within one search only; neighbours are adjacent passages.
+
+    Attributes:
+        total: Their sum; up to a tenth less for what tools or agents stored and nobody ever used.
+    """
 
     total: float
     lexical: float

@@ -63,6 +63,7 @@ class Candidate:
         semantic: Cosine similarity; None without an embedding.
         length: In characters.
         before: The previous passage, also of the session's previous item.
+        unused_days: Age of what tools or agents stored and nobody used; 0 for everything else.
     """
 
     content_id: int
@@ -72,6 +73,7 @@ class Candidate:
     length: int
     before: PassagePlace | None
     after: PassagePlace | None
+    unused_days: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -347,6 +349,7 @@ def _candidate(
         length=row["length"],
         before=before,
         after=after,
+        unused_days=row["unused_days"] or 0.0,
     )
 
 

@@ -32,12 +32,17 @@ TELLING_CHARACTERS = 200
 MOST_SUPPORT = 0.5
 """Highest weight of a neighbour, so that two never outweigh the passage."""
 
+FRESH_DAYS, OLD_DAYS = 30.0, 365.0
+MOST_DECAY = 0.1
+"""Share of its score that an unused passage has lost when it is old; enough among equals, little among unequals."""
+
 
 @dataclass(frozen=True)
 class Ranked:
     """A candidate and its score, comparable within one query only.
 
     Attributes:
+        total: The sum of the others, less by the decay of what was never used.
         lexical: Share of the query's information, 0 to 1.
         semantic: Similarity relative to the candidates' median.
     """
@@ -61,16 +66,23 @@ def rank(candidates: Sequence[Candidate], query: QueryProfile) -> list[Ranked]:
     - Terms: BM25 as a share of the query's maximum.
     - Meaning: similarity above the median, as a share of its maximum, less for short passages.
     - Neighbours: their scores, times the regression slope between neighbours, up to `MOST_SUPPORT`.
+    - Decay: up to `MOST_DECAY` of what tools and agents stored and nobody used, linear in its age.
     """
     lexical = _by_terms(candidates, query)
     semantic = _by_meaning(candidates)
     own = {_place(one): sum(scores) for one, *scores in zip(candidates, lexical, semantic, strict=True)}
     neighbours = _by_neighbours(candidates, own)
     ranked = [
-        Ranked(one, by_terms + by_meaning + neighbours[_place(one)], by_terms, by_meaning, neighbours[_place(one)])
+        Ranked(one, _decayed(by_terms + by_meaning + beside, one.unused_days), by_terms, by_meaning, beside)
         for one, by_terms, by_meaning in zip(candidates, lexical, semantic, strict=True)
+        for beside in (neighbours[_place(one)],)
     ]
     return sorted(ranked, key=lambda one: (-one.total, -one.candidate.content_id, one.candidate.chunk_number))
+
+
+def _decayed(total: float, unused_days: float) -> float:
+    age = (unused_days - FRESH_DAYS) / (OLD_DAYS - FRESH_DAYS)
+    return total - abs(total) * MOST_DECAY * min(max(age, 0.0), 1.0)
 
 
 def _place(candidate: Candidate) -> PassagePlace:
