@@ -22,7 +22,7 @@ from .base import MemoryTool, ToolArguments, answer_limit
 from .hosts import ToolHost
 from .repeats import Answer
 
-__all__ = ["EVERY_SESSION", "ReadHistoryArgs", "ReadHistoryTool", "parsed_time"]
+__all__ = ["EVERY_SESSION", "ReadHistoryArgs", "ReadHistoryTool", "TimeText", "parsed_time"]
 
 EVERY_SESSION = "*"
 """`session_id` of all sessions of the user."""
@@ -44,13 +44,13 @@ def parsed_time(text: str) -> datetime:
 
 def _checked_time(text: str) -> str:
     try:
-        parsed_time(text)
+        return text and parsed_time(text).isoformat()
     except ValueError:
         raise ValueError("use a time such as 2026-03-31 or 2026-03-31T18:00") from None
-    return text
 
 
-_Time = Annotated[str, AfterValidator(_checked_time)]
+TimeText = Annotated[str, AfterValidator(_checked_time)]
+"""A time in ISO 8601 that a model wrote, with its zone; or ""."""
 
 
 class ReadHistoryArgs(ToolArguments):
@@ -72,8 +72,8 @@ class ReadHistoryArgs(ToolArguments):
     part: int | None = Field(default=None, ge=1)
     first_character: int = Field(default=1, ge=1)
     query: str | None = None
-    since: _Time | None = None
-    until: _Time | None = None
+    since: TimeText | None = None
+    until: TimeText | None = None
     detail: Literal["low", "high"] | None = None
     limit: int | None = Field(default=None, ge=1)
 

@@ -1,7 +1,6 @@
 """`search_memory` and `query_memory`: everything stored, by words and meaning or by criteria."""
 
 import asyncio
-from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
@@ -11,7 +10,7 @@ from ..memory import MemoryCriteria, MemoryItem, MemoryType, SearchHit
 from ..references import KEY_PATTERN, one_line
 from ..tokens import TokenCounter, cut_to_tokens
 from .base import MemoryTool, ToolArguments, answer_limit
-from .history import parsed_time
+from .history import TimeText, parsed_time
 from .hosts import ToolHost
 from .repeats import Answer
 
@@ -34,6 +33,8 @@ class _Filters(ToolArguments):
     source: str | None = None
     tags: list[str] = Field(default_factory=list)
     this_session_only: bool = False
+    since: TimeText | None = None
+    until: TimeText | None = None
 
     def criteria(
         self, host: ToolHost, *, related_to: str | None = None, limit: int = 50, offset: int = 0
@@ -43,6 +44,8 @@ class _Filters(ToolArguments):
             sources=(self.source,) if self.source else (),
             tags=tuple(self.tags),
             session_id=host.session_id if self.this_session_only else None,
+            created_after=parsed_time(self.since) if self.since else None,
+            created_before=parsed_time(self.until) if self.until else None,
             related_to=related_to,
             limit=limit,
             offset=offset,
@@ -97,11 +100,9 @@ class SearchMemoryTool(MemoryTool):
 
 
 class QueryMemoryArgs(_Filters):
-    """Arguments of `query_memory`: the key of a linked item, times in ISO 8601 (UTC without a zone), and a page."""
+    """Arguments of `query_memory`: the key of a linked item, and a page."""
 
     related_to: str | None = None
-    since: str | None = None
-    until: str | None = None
     limit: int = Field(default=20, ge=1, le=_MAX_ITEMS)
     offset: int = Field(default=0, ge=0)
 
@@ -122,14 +123,6 @@ class QueryMemoryTool(MemoryTool):
                 failed=True,
             )
         criteria = args.criteria(host, related_to=related_to, limit=args.limit + 1, offset=args.offset)
-        try:
-            criteria = replace(
-                criteria,
-                created_after=parsed_time(args.since) if args.since else None,
-                created_before=parsed_time(args.until) if args.until else None,
-            )
-        except ValueError:
-            return Answer("since and until take times such as 2026-03-31 or 2026-03-31T18:00.", failed=True)
         items = await host.agent_memory.query(criteria, reader=None)
         if not items:
             return Answer("Nothing more is stored." if args.offset else "Nothing is stored that meets this.")

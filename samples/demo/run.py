@@ -196,7 +196,7 @@ def _close(display: Display, calls: list[Call], kept: Kept, light_model: LightMo
     )
     display.say(
         "Tokens of messages (o200k_base) in the first process, without system prompt and tool schemas. The "
-        "memory's own six tools are not in it: they take 760 tokens of each call more. Cost: a "
+        "memory's own six tools are not in it: they take 775 tokens of each call more. Cost: a "
         "token in the head that stands unchanged since the call before counts 0.1, any other "
         f"1.25; a head under {LEAST_CACHED_TOKENS:,} tokens counts as new. Light model: {light_model}, in none of the "
         "other figures.",
