@@ -28,9 +28,9 @@ _CLIENT_IS_GONE = 499  # nginx's code for a disconnected client
 
 ProblemKind = Literal[
     "not-json", "not-allowed", "foreign-page", "unknown", "unknown-agent", "unknown-session",
-    "unknown-cursor", "unknown-statement", "wrong-method", "session-busy", "other-agent", "body-too-slow",
-    "session-deleted", "stale-version", "too-large", "wrong-media-type", "foreign-host", "invalid", "version-needed",
-    "too-many-requests", "internal", "agent-failed", "unavailable", "too-slow",
+    "unknown-cursor", "unknown-statement", "unknown-secret", "wrong-method", "session-busy", "other-agent",
+    "body-too-slow", "session-deleted", "stale-version", "too-large", "wrong-media-type", "foreign-host", "invalid",
+    "version-needed", "too-many-requests", "internal", "agent-failed", "unavailable", "too-slow",
 ]  # fmt: skip
 
 ALWAYS: tuple[ProblemKind, ...] = (
@@ -46,6 +46,7 @@ _KINDS: Mapping[ProblemKind, tuple[int, str]] = {
     "unknown-session": (404, "There is no such session"),
     "unknown-cursor": (404, "There is no such page"),
     "unknown-statement": (404, "There is no such statement"),
+    "unknown-secret": (404, "There is no such secret"),
     "wrong-method": (405, "This address takes other methods"),
     "body-too-slow": (408, "The body did not arrive in time"),
     "session-busy": (409, "The session is busy"),

@@ -9,7 +9,7 @@
     GET    {prefix}/notes/{agent}              long-term notes; their version is the ETag
     PUT    {prefix}/notes/{agent}              replaces them, If-Match
     GET    {prefix}/notes/{agent}/versions
-           {prefix}/memory, …                 see `user_memory`
+           {prefix}/memory, {prefix}/secrets  see `user_memory`
 
 The OpenAPI description lists every response, errors included.
 """

@@ -1,10 +1,14 @@
 """The routes of user memory, where the authenticated user lists, adds, confirms, edits and forgets statements.
 
+Of secrets there are names, never values.
+
 GET    {prefix}/memory                    preferences and facts, newest first, and those to be confirmed
 POST   {prefix}/memory                    add one
 PUT    {prefix}/memory/{key}              edit: the older one stays, linked
 POST   {prefix}/memory/{key}/confirm
 DELETE {prefix}/memory/{key}              forget
+GET    {prefix}/secrets                   names of secrets
+DELETE {prefix}/secrets/{name}
 """
 
 from collections.abc import Awaitable
@@ -22,8 +26,17 @@ from ..store import TRUSTED_ORIGINS, USER_TYPES, MemoryStore
 from .problems import ProblemError
 from .schemas import Wire, json_response, read_body, route
 
-__all__ = ["StatementEntry", "StatementKey", "StatementPage", "StatementRequest", "add_user_memory"]
+__all__ = [
+    "SecretEntry",
+    "SecretList",
+    "StatementEntry",
+    "StatementKey",
+    "StatementPage",
+    "StatementRequest",
+    "add_user_memory",
+]
 
+_Name = Annotated[str, Path(pattern="^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
 _Key = Annotated[str, Path(pattern=f"^{KEY_PATTERN.pattern}$")]
 
 
@@ -86,6 +99,20 @@ class StatementKey(Wire):
     key: str
 
 
+class SecretEntry(Wire):
+    """The name of a secret, which texts hold as `{{secret:NAME}}`; one without a value came with an import."""
+
+    name: str
+    has_value: bool
+    updated_at: datetime
+
+
+class SecretList(Wire):
+    """The user's secrets by name; no route returns or takes a value."""
+
+    secrets: list[SecretEntry]
+
+
 def add_user_memory(router: APIRouter, memory_store: MemoryStore, user: Any, limits: BodyLimits) -> None:
     """Add the routes; `user` is the dependency that returns the authenticated user's id."""
 
@@ -128,7 +155,30 @@ def add_user_memory(router: APIRouter, memory_store: MemoryStore, user: Any, lim
             raise ProblemError("unknown-statement", f"no preference or fact {key!r} is stored")
         return Response(status_code=204)
 
-    _ = statements, add, edit, confirm, forget
+    @router.get(
+        "/secrets",
+        summary="The names of the user's secrets",
+        response_class=Response,
+        responses={200: {"model": SecretList}, **problem_responses(*ALWAYS)},
+    )
+    async def secrets(user_id: str = user) -> Response:
+        names = await AgentMemory(memory_store, user_id).secrets.names()
+        found = [SecretEntry(name=one.name, has_value=one.has_value, updated_at=one.updated_at) for one in names]
+        return json_response(SecretList(secrets=found))
+
+    @router.delete(
+        "/secrets/{name}",
+        summary="Delete a secret; texts keep its name",
+        status_code=204,
+        response_class=Response,
+        responses=problem_responses(*ALWAYS, "unknown-secret"),
+    )
+    async def delete_secret(name: _Name, user_id: str = user) -> Response:
+        if not await AgentMemory(memory_store, user_id).secrets.delete(name):
+            raise ProblemError("unknown-secret", f"no secret {name!r} is stored")
+        return Response(status_code=204)
+
+    _ = statements, add, edit, confirm, forget, secrets, delete_secret
 
 
 async def _changed(change: Awaitable[MemoryRef]) -> Response:

@@ -37,7 +37,13 @@ NAMED_BY_ACTION = "is_named_by_action"
 _PANEL = "Memory"
 _NOTES_CHARACTERS = 100_000  # what is longer than notes may be is refused with a reason
 _STATEMENT_CHARACTERS = 2_000  # what is longer than a statement may be is refused with a reason
-_CHANGED = {"add": "Added.", "edit": "Saved.", "confirm": "Confirmed.", "forget": "Forgotten."}
+_CHANGED = {
+    "add": "Added.",
+    "edit": "Saved.",
+    "confirm": "Confirmed.",
+    "forget": "Forgotten.",
+    "delete secret": "Deleted.",
+}
 _OPERATORS_ONLY = "Only operators may change who answers: loading an agent runs its code."
 
 
@@ -129,7 +135,7 @@ async def save_edited_notes(action: cl.Action) -> dict[str, Any]:
 
 @cl.action_callback("Change statement")
 async def change_what_is_known(action: cl.Action) -> dict[str, Any]:
-    """Add, edit, confirm or forget a statement about the user whose session this is."""
+    """Change a statement about the user whose session this is, or delete a secret."""
     _note_action()
     asked = action.payload
     does = str(asked.get("does"))[:16]

@@ -132,7 +132,7 @@ async def about_panel(memory_store: MemoryStore, user_id: str, *, with_earlier: 
 async def change_statement(
     memory_store: MemoryStore, user_id: str, does: str, *, key: str = "", statement: str = "", type: str = ""
 ) -> str:
-    """Add, edit, confirm or forget a statement for the logged-in user; return "" or a sentence that says why not."""
+    """Change a statement, or delete a secret, of the logged-in user; return "" or a sentence that says why not."""
     memory = AgentMemory(memory_store, user_id)
     try:
         if does == "add":
@@ -141,8 +141,10 @@ async def change_statement(
             await memory.edit(key, statement)
         elif does == "confirm":
             await memory.confirm(key)
+        elif does == "delete secret":
+            await memory.secrets.delete(key)
         elif does != "forget":
-            return f"Not done: {does!r} is none of add, edit, confirm and forget."
+            return f"Not done: {does!r} is none of add, edit, confirm, forget and delete secret."
         elif not await forget(memory_store, user_id, key):
             raise await memory.not_found(key)
     except (MemoryContextError, ValueError) as error:

@@ -138,7 +138,7 @@ async def test_what_is_known_of_the_user_is_added_edited_confirmed_and_forgotten
     await ada.log_in("ada", "ada")
     await ada.say("Hello.", 1)
     await ada.show("about")
-    await expect(page.locator(".mc-secrets")).to_have_text("DB_PASSWORD")
+    await expect(page.locator(".mc-secrets code")).to_have_text("DB_PASSWORD")
     await expect(panel).not_to_contain_text("tiger")
     await expect(claims.locator(".mc-item-words")).to_have_text(markup)
     await expect(claims).to_contain_text("kept by a model, not confirmed by the user · coder")
@@ -173,6 +173,8 @@ async def test_what_is_known_of_the_user_is_added_edited_confirmed_and_forgotten
     await tea.get_by_role("button", name="Forget").click()
     await tea.get_by_role("button", name="Forget it").click()
     await expect(tea).to_have_count(0)
+    await page.get_by_role("button", name="Delete DB_PASSWORD").click()
+    await expect(page.locator(".mc-secrets")).to_have_count(0)
     async with MemoryStore(chainlit_database_url) as store:
         memory = AgentMemory(store, "ada")
         assert markup in [one.content for one in await memory.user_memory()]

@@ -41,7 +41,7 @@ def test_generated_requests_get_only_described_responses(database_url: str):
         loop.run_until_complete(store.close())
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
-    assert len(tried) == 16
+    assert len(tried) == 18
     assert {200, 422} <= tried["POST /api/chat"]
     assert all(tried.values())
 

@@ -1,11 +1,16 @@
 """User memory over HTTP: listed, added, edited, confirmed and forgotten by the authenticated user alone."""
 
+import base64
+
+import pytest
+
 from memory_context import AgentMemory, MemoryStore
 from tests.support.attacks import PAYLOADS
 
 from .conftest import Client, message
 
 MEMORY = "/api/chat/memory"
+SECRETS = "/api/chat/secrets"
 
 
 async def test_user_lists_adds_edits_confirms_and_forgets_statements(client: Client, store: MemoryStore):
@@ -43,6 +48,22 @@ async def test_unusable_requests_say_what_to_do(client: Client, store: MemorySto
             assert (response.status_code, response.json()["type"].rsplit(":", 1)[1]) == (404, "unknown-statement")
     for statement in (" ", "x" * 301, "my token is ghp_16C7e42F292c6912E7710c838347Ae178B4a"):
         assert (await client.post(MEMORY, json={"statement": statement})).status_code == 422
+
+
+async def test_names_of_secrets_are_listed_and_deleted_and_values_never_shown(
+    client: Client, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("MEMORY_CONTEXT_SECRET_KEY", base64.b64encode(bytes(32)).decode())
+    await AgentMemory(store, "alice").secrets.set("API.TOKEN", "tiger-in-the-tank")
+    listed = await client.get(SECRETS)
+    assert [(one["name"], one["has_value"]) for one in listed.json()["secrets"]] == [("API.TOKEN", True)]
+    assert "tiger" not in listed.text
+    bob = client.as_user("bob")
+    assert (await bob.get(SECRETS)).json() == {"secrets": []}
+    for response in (await bob.delete(f"{SECRETS}/API.TOKEN"), await client.delete(f"{SECRETS}/OTHER")):
+        assert (response.status_code, response.json()["type"].rsplit(":", 1)[1]) == (404, "unknown-secret")
+    assert (await client.delete(f"{SECRETS}/API.TOKEN")).status_code == 204
+    assert (await client.get(SECRETS)).json() == {"secrets": []}
 
 
 async def test_another_user_sees_and_changes_nothing(client: Client):

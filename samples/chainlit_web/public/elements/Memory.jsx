@@ -497,7 +497,18 @@ function About() {
           <p className="mc-quiet">Agents are told these names; no model and no page sees a value.</p>
           <p className="mc-secrets">
             {secrets.map((one) => (
-              <code key={one.name}>{one.has_value ? one.name : `${one.name} (not set here)`}</code>
+              <span key={one.name}>
+                <code>{one.has_value ? one.name : `${one.name} (not set here)`}</code>{' '}
+                <button
+                  type="button"
+                  className="mc-link"
+                  aria-label={`Delete ${one.name}`}
+                  disabled={busy}
+                  onClick={() => change({ does: 'delete secret', key: one.name, with_earlier })}
+                >
+                  Delete
+                </button>
+              </span>
             ))}
           </p>
         </section>
