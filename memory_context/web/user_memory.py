@@ -155,24 +155,13 @@ def add_user_memory(router: APIRouter, memory_store: MemoryStore, user: Any, lim
             raise ProblemError("unknown-statement", f"no preference or fact {key!r} is stored")
         return Response(status_code=204)
 
-    @router.get(
-        "/secrets",
-        summary="The names of the user's secrets",
-        response_class=Response,
-        responses={200: {"model": SecretList}, **problem_responses(*ALWAYS)},
-    )
+    @route(router, "GET", "/secrets", "The names of the user's secrets", SecretList)
     async def secrets(user_id: str = user) -> Response:
         names = await AgentMemory(memory_store, user_id).secrets.names()
         found = [SecretEntry(name=one.name, has_value=one.has_value, updated_at=one.updated_at) for one in names]
         return json_response(SecretList(secrets=found))
 
-    @router.delete(
-        "/secrets/{name}",
-        summary="Delete a secret; texts keep its name",
-        status_code=204,
-        response_class=Response,
-        responses=problem_responses(*ALWAYS, "unknown-secret"),
-    )
+    @route(router, "DELETE", "/secrets/{name}", "Delete a secret; texts keep its name", None, "unknown-secret")
     async def delete_secret(name: _Name, user_id: str = user) -> Response:
         if not await AgentMemory(memory_store, user_id).secrets.delete(name):
             raise ProblemError("unknown-secret", f"no secret {name!r} is stored")
