@@ -22,7 +22,7 @@ from benchmarks.scratch import scratch_store
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, UserMemoryPolicy
 from memory_context.memory import AgentMemory, UserMemoryText
 from memory_context.store import ReadScope
-from memory_context.store.user_memory import statements_of_user_memory
+from memory_context.store.statements import statements_of_user_memory
 from memory_context.tokens import default_token_counter
 
 __all__ = ["main", "measure_starting"]
@@ -80,7 +80,7 @@ def _policy(*, enabled: bool) -> ContextPolicy:
 
 def _at_database(store: MemoryStore) -> Timed:
     async def read() -> None:
-        await store._database.read("alice", *statements_of_user_memory("alice", READER))
+        await store._database.read("alice", *statements_of_user_memory(READER))
 
     return lambda: timed(read())
 

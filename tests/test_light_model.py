@@ -102,7 +102,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("memory_context.runtime.breaker.time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr("memory_context.runtime.background.time", SimpleNamespace(monotonic=clock))
     return clock
 
 

@@ -1,6 +1,5 @@
 from .archiver import Archiver
-from .batch_jobs import BatchJob, conversation_job, is_said
-from .cursor import ArchiveCursor
+from .cursor import ArchiveCursor, BatchJob, conversation_job, is_said
 from .resume import (
     ResumedSession,
     ResumeOutcome,

@@ -21,8 +21,7 @@ from ..policy import ArchivePolicy
 from ..runtime import Flusher
 from ..store import ChatMessage, ConversationArchive, NewBatch, NewJob, within
 from ..transcript import Transcript
-from .batch_jobs import BatchJob
-from .cursor import ArchiveCursor, BatchCursor, contains, next_batch
+from .cursor import ArchiveCursor, BatchCursor, BatchJob, contains, next_batch
 from .resume import ResumedSession, load_session
 from .titles import Titles
 

@@ -1,11 +1,15 @@
 """The archive cursor of a transcript and its next batch."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 
-from ..store import ChatMessage, NewBatch
+from autogen_core.models import AssistantMessage, UserMessage
+
+from ..identifiers import SessionKey
+from ..policy import ContextPolicy
+from ..store import CONVERSATION_JOB, ChatMessage, NewBatch, NewJob
 from ..transcript import (
     Decision,
     Entry,
@@ -16,7 +20,7 @@ from ..transcript import (
 )
 from ..utf8 import escape, unescape
 
-__all__ = ["ArchiveCursor", "BatchCursor", "contains", "next_batch"]
+__all__ = ["ArchiveCursor", "BatchCursor", "BatchJob", "contains", "conversation_job", "is_said", "next_batch"]
 
 
 @dataclass(frozen=True)
@@ -115,3 +119,36 @@ def _chat_message(saved: Mapping[str, Any]) -> ChatMessage:
 
 def _keys_in(decisions: Iterable[Decision]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key for decision in decisions for key in decision.memory_keys()))
+
+
+@dataclass(frozen=True)
+class BatchJob:
+    """A job of this kind is written with each batch that needs it.
+
+    Attributes:
+        kind: Registered with the store's `Jobs` by whoever handles it; its handler is idempotent.
+        payload: Returns what the handler needs beside the place of the batch, from its entries; None for no job.
+    """
+
+    kind: str
+    payload: Callable[[Sequence[Entry]], Mapping[str, Any] | None]
+
+    def of(self, key: SessionKey, branch: str, sequence: int, entries: Sequence[Entry]) -> list[NewJob]:
+        """Return the job of a batch, if it needs one; the payload names session, agent, branch and sequence."""
+        more = self.payload(entries)
+        place = {"session": key.session_id, "agent": key.agent_id, "branch": branch, "sequence": sequence}
+        return [] if more is None else [NewJob(self.kind, {**place, **more})]
+
+
+def conversation_job(policy: ContextPolicy, *, is_private: bool) -> BatchJob:
+    """Return the job that makes the messages of a batch searchable."""
+    more = {"is_private": is_private, "user_sources": list(policy.user_sources)}
+    return BatchJob(CONVERSATION_JOB, lambda entries: more if any(map(is_said, entries)) else None)
+
+
+def is_said(entry: Entry) -> bool:
+    """Return True for a person's or another agent's message, and for the agent's answer; not for calls and results."""
+    message = entry.message
+    if isinstance(message, AssistantMessage):
+        return isinstance(message.content, str)
+    return isinstance(message, UserMessage) and entry.is_told

@@ -24,7 +24,7 @@ from ..store import MemoryStore, within
 from ..tokens import TokenCounter
 from ..transcript import ExpansionShown, ExpansionWithdrawn, LightModelBilled, save_transcript
 from .archiver import Archiver
-from .batch_jobs import BatchJob
+from .cursor import BatchJob
 from .resume import ResumedSession, ResumeReport, load_session
 from .titles import Titles
 

@@ -25,7 +25,7 @@ from ..policy import ContextPolicy
 from ..store import Claim, Job, JobKind, MemoryStore, ReadScope
 from ..tokens import default_token_counter
 from ..transcript import Entry
-from .session_texts import SessionTexts, UserText
+from .own_words import SessionTexts, UserText
 
 if TYPE_CHECKING:
     from .rules import Statement

@@ -4,9 +4,14 @@ Only markers are known here; pasted texts without one are recognised by what the
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, cast
 
-__all__ = ["own_passages", "sentences"]
+from ..utf8 import unescape
+
+__all__ = ["SessionTexts", "UserText", "own_passages", "plain_words", "sentences"]
 
 _LONG_CHARACTERS = 4000  # longer messages are mostly pasted: only their first paragraph counts
 _FIRST_CHARACTERS = 1000
@@ -134,3 +139,99 @@ def _unquoted(passage: str) -> Iterator[str]:
             yield passage[start : found.start()]
             start = found.end()
     yield passage[start:]
+
+
+_WORD = re.compile(r"\w+")
+
+
+def plain_words(text: str) -> str:
+    """Return the words of a text between single spaces, without case, punctuation and line breaks."""
+    return f" {' '.join(_WORD.findall(text.casefold()))} "
+
+
+@dataclass(frozen=True)
+class UserText:
+    """A message of the user, as passages of own words; positions count from 0."""
+
+    position: int
+    at: datetime
+    passages: Sequence[str] = field(repr=False)
+
+
+class SessionTexts:
+    """Reads batches; texts that are only in the store have to be restored before `said`.
+
+    Args:
+        positions: Messages of the user that are read.
+    """
+
+    def __init__(self, bodies: Sequence[Mapping[str, Any]], positions: Collection[int]) -> None:
+        self._positions = positions
+        self._entries: dict[int, Mapping[str, Any]] = {}
+        self._offloaded: dict[tuple[int, int], str] = {}
+        self._contents: Mapping[str, str] = {}
+        for body in bodies:
+            entries: list[Mapping[str, Any]] = body["entries"]
+            self._entries.update(enumerate(entries, body["first_position"]))
+            self._offloaded.update(_offloaded_texts(body["decisions"]))
+
+    @property
+    def missing_keys(self) -> list[str]:
+        """Keys of the user's texts that are only in the store."""
+        return [key for (position, _), key in self._offloaded.items() if position in self._positions]
+
+    def restore(self, contents: Mapping[str, str]) -> None:
+        self._contents = contents
+
+    def said(self) -> list[UserText]:
+        """Return the messages asked for, in order."""
+        return [
+            UserText(
+                position, datetime.fromisoformat(entry["added_at"]), own_passages("\n\n".join(self._texts(position)))
+            )
+            for position, entry in sorted(self._entries.items())
+            if position in self._positions
+        ]
+
+    def is_shown_before(self, quote: str, said: UserText) -> bool:
+        """Return True if the words of a quote stood in a result, an answer or another's message before."""
+        words = plain_words(quote)
+        sources = {
+            self._entries[position]["message"].get("source") for position in self._positions & self._entries.keys()
+        }
+        for position, entry in self._entries.items():
+            message = entry["message"]
+            is_users = (
+                message["type"] == "UserMessage" and message.get("source") in sources and not entry["carries_result"]
+            )
+            if (
+                position < said.position
+                and not is_users
+                and any(words in plain_words(one) for one in _strings(message))
+            ):
+                return True
+        return False
+
+    def _texts(self, position: int) -> Iterator[str]:
+        content = self._entries[position]["message"]["content"]
+        blocks: list[object] = [content] if isinstance(content, str) else list(content)
+        for index, block in enumerate(blocks):
+            if isinstance(block, str):
+                yield unescape(block) or self._contents.get(self._offloaded.get((position, index), ""), "")
+
+
+def _offloaded_texts(decisions: Sequence[Sequence[Any]]) -> Iterator[tuple[tuple[int, int], str]]:
+    for _, one in decisions:
+        if one["kind"] == "offloaded" and one["address"]["kind"] == "text" and one["stored"]["refs"]:
+            yield (one["position"], one["address"]["index"]), unescape(one["stored"]["refs"][0]["key"])
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield unescape(value)
+    elif isinstance(value, dict):
+        for one in cast(dict[str, object], value).values():
+            yield from _strings(one)
+    elif isinstance(value, list):
+        for one in cast(list[object], value):
+            yield from _strings(one)

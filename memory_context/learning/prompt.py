@@ -13,8 +13,8 @@ from ..memory import STATEMENT_LIMIT_CHARACTERS, StatementType
 from ..store import MemoryItem
 from ..text import is_supported
 from ..tokens import cut_to_tokens, default_token_counter
+from .own_words import UserText
 from .rules import Statement
-from .session_texts import UserText
 
 __all__ = ["LEARNING_INSTRUCTIONS", "LearnedAnswer", "LearnedStatement", "ask", "checked"]
 

@@ -1,6 +1,15 @@
 from .agent_memory import AgentMemory, MemoryCriteria, SearchHit
 from .audit import AuditEvent, AuditTrail
-from .items import KNOWN_TYPES, MAX_CONTENT_BYTES, MemoryItem, MemoryType, NewItem, is_too_large
+from .items import (
+    KNOWN_TYPES,
+    MAX_CONTENT_BYTES,
+    MemoryItem,
+    MemorySnapshot,
+    MemoryType,
+    NewItem,
+    Sharing,
+    is_too_large,
+)
 from .secret_traces import (
     ClearSecrets,
     SecretTraces,
@@ -9,7 +18,6 @@ from .secret_traces import (
     keep_clear_secret,
     without_clear_secrets,
 )
-from .sharing import MemorySnapshot, Sharing
 from .statements import STATEMENT_LIMIT_CHARACTERS, StatementType, checked_statement, insert_statement
 from .user_memory import UserMemoryText
 

@@ -35,15 +35,17 @@ from .items import (
     MAX_CONTENT_BYTES,
     SUFFIX_LENGTHS,
     MemoryItem,
+    MemorySnapshot,
     MemoryType,
     NewItem,
+    Sharing,
     as_json,
     check_item,
     is_too_large,
     placed,
+    refusal,
 )
 from .secret_traces import MemoryWithSecrets
-from .sharing import MemorySnapshot, Sharing, refusal
 from .statements import UserStatements
 
 __all__ = ["AgentMemory"]

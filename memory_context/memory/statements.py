@@ -15,7 +15,7 @@ from ..store import MemoryItem, MemoryStore, NewItem, Origin, ReadScope
 from ..text import subject_of
 from ..tokens import TokenCounter, count_off_loop
 from ..vault import secrets_of
-from .sharing import Sharing
+from .items import Sharing
 
 __all__ = ["STATEMENT_LIMIT_CHARACTERS", "StatementType", "UserStatements", "checked_statement", "insert_statement"]
 

@@ -19,8 +19,7 @@ from ..runtime import Background, Breaker, in_thread_if_large
 from ..tokens import TokenCounter, count_off_loop
 from ..transcript import Entry, Part, PartId, PartOffloaded, PartsCompacted, RepeatFound, Transcript
 from .compactor_input import CompactorInput
-from .packing import PackedItem, Packer
-from .repeats import find_repeated, may_repeat, sources_before
+from .packing import PackedItem, Packer, find_repeated, may_repeat, sources_before
 from .summaries import Summariser
 
 __all__ = ["Offloader", "restore_texts"]

@@ -1,7 +1,5 @@
-from .background import LARGE_CHARACTERS, Background, PerLoop, Timer, attempt, begin, in_thread_if_large
-from .breaker import Breaker
-from .flusher import Flusher
-from .unwritten import WRITE_SECONDS, Buffer, Unwritten
+from .background import LARGE_CHARACTERS, Background, Breaker, PerLoop, Timer, attempt, begin, in_thread_if_large
+from .buffers import WRITE_SECONDS, Buffer, Flusher, Unwritten
 
 __all__ = [
     "LARGE_CHARACTERS",

@@ -41,7 +41,7 @@ from .search import (
     search_items,
 )
 from .secret_rows import KeyProvider, SealedSecret, SecretKey, SecretName, SecretRows
-from .statements import select_statements, statements_from
+from .statements import PastSession, UserMemory, select_statements, statements_from
 from .threads import (
     ElementContent,
     Feedback,
@@ -53,7 +53,6 @@ from .threads import (
     WholeThread,
 )
 from .transfer import ImportReport, TransferError
-from .user_memory import PastSession, UserMemory
 
 __all__ = [
     "CONVERSATION_JOB",

@@ -33,11 +33,10 @@ from .database import Database
 from .events import EventLog
 from .forget import BATCH_ITEMS, ProgressCallback, counted_rows, deletable_rows, forgetting, redact, tally_of
 from .items import MemoryItem, ReadScope, content_of, item_from_row, scope_params
-from .jobs import Jobs, NewJob, enqueue_all
+from .jobs import Jobs, NewJob, enqueue
 from .limits import StoreLimits, TransactionKind
-from .pool import Statement
 from .redact import Traces
-from .sql import load_queries
+from .sql import Statement, load_queries
 
 __all__ = ["ConversationArchive"]
 
@@ -89,15 +88,15 @@ class ConversationArchive:
             "title_is_final": title_is_final,
             "summary": summary,
         }
-        statements = [Statement(_QUERIES["touch_session"], {**place, **named})]
+        statements = [_QUERIES("touch_session", {**place, **named})]
         if batch is not None:
             params = {**place, **await params_for(batch)}
-            statements += [Statement(_QUERIES[name], params) for name in ("append_batch", "select_forgotten_keys")]
+            statements += _QUERIES.each(("append_batch", "select_forgotten_keys"), params)
         if chat:
-            statements.append(Statement(_QUERIES["append_chat"], {**place, **chat_params(chat)}))
-        statements.append(Statement(_QUERIES["fetch_head"], place))
+            statements.append(_QUERIES("append_chat", {**place, **chat_params(chat)}))
+        statements.append(_QUERIES("fetch_head", place))
         archived = len(statements)
-        statements += enqueue_all(key.user_id, jobs)
+        statements += enqueue(*jobs)
         try:
             _, *done, (head,) = (await self._write(key.user_id, statements))[:archived]
         except StoreError as error:
@@ -125,7 +124,7 @@ class ConversationArchive:
         place = {**key._asdict(), "branch": branch}
         names = ("select_batches", "fetch_head", "select_branches", "select_later_items", "fetch_session")
         batches, (head,), branches, later, sessions = await self._database.read(
-            key.user_id, *(Statement(_QUERIES[name], place) for name in names), kind="transfer"
+            key.user_id, *_QUERIES.each(names, place), kind="transfer"
         )
         if not sessions:  # unknown, or being deleted
             batches, branches, head = [], [], {"head": -1}
@@ -139,13 +138,11 @@ class ConversationArchive:
         )
 
     async def session(self, user_id: str, session_id: str) -> SessionInfo | None:
-        params = {"user_id": user_id, "session_id": session_id}
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_session"], params))
+        (rows,) = await self._database.read(user_id, _QUERIES("fetch_session", session_id=session_id))
         return SessionInfo(**rows[0]) if rows else None
 
     async def deleted_at(self, user_id: str, session_id: str) -> datetime | None:
-        params = {"user_id": user_id, "session_id": session_id}
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_deletion"], params))
+        (rows,) = await self._database.read(user_id, _QUERIES("fetch_deletion", session_id=session_id))
         return rows[0]["deleted_at"] if rows else None
 
     async def sessions(
@@ -155,8 +152,9 @@ class ConversationArchive:
 
         `before` is `last_activity_at` and id of the previous page's last session.
         """
-        params = {"user_id": user_id, "only_chats": only_chats, **checked_place(limit, before)}
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_sessions"], params))
+        (rows,) = await self._database.read(
+            user_id, _QUERIES("select_sessions", checked_place(limit, before), only_chats=only_chats)
+        )
         return [SessionInfo(**row) for row in rows]
 
     async def log_decisions(
@@ -177,21 +175,15 @@ class ConversationArchive:
         self, user_id: str, session_id: str, *, limit: int = 50, before: tuple[datetime, str] | None = None
     ) -> list[ChatMessage]:
         """Return the newest chat messages before a place (`timestamp` and id), oldest first."""
-        params = {
-            "user_id": user_id,
-            "session_id": session_id,
-            **checked_place(limit, before),
-        }
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_chat_page"], params))
+        (rows,) = await self._database.read(
+            user_id, _QUERIES("select_chat_page", checked_place(limit, before), session_id=session_id)
+        )
         return [chat_from_row(row) for row in reversed(rows)]
 
     async def known_chat_ids(self, user_id: str, session_id: str, ids: Iterable[str]) -> set[str]:
-        params = {
-            "user_id": user_id,
-            "session_id": session_id,
-            "message_ids": list(ids),
-        }
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_known_chat_ids"], params))
+        (rows,) = await self._database.read(
+            user_id, _QUERIES("select_known_chat_ids", session_id=session_id, message_ids=list(ids))
+        )
         return {row["id"] for row in rows}
 
     async def messages(
@@ -207,17 +199,19 @@ class ConversationArchive:
     ) -> list[MemoryItem]:
         """Return messages as items with at most 20,000 characters of text, in order: those from `before` ahead of a
         message on, or of a session from number `first` on. None if this scope has none."""
-        params = {
-            **scope_params(scope),
-            "user_id": user_id,
-            "memory_key": memory_key,
-            "session_id": session_id,
-            "first": first,
-            "messages_before": before,
-            "limit": limit,
-            "characters_limit": _MESSAGE_CHARACTERS,
-        }
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_messages"], params))
+        (rows,) = await self._database.read(
+            user_id,
+            _QUERIES(
+                "select_messages",
+                scope_params(scope),
+                memory_key=memory_key,
+                session_id=session_id,
+                first=first,
+                messages_before=before,
+                limit=limit,
+                characters_limit=_MESSAGE_CHARACTERS,
+            ),
+        )
         texts = [content_of(row) for row in rows]
         return [
             item_from_row(row, text, "all of", is_whole=len(text) < _MESSAGE_CHARACTERS)
@@ -232,28 +226,28 @@ class ConversationArchive:
         """
         checked_identifier("session_id", session_id)
         await self._events.flush(user_id)  # else they would outlive the deletion
-        params: dict[str, object] = {"user_id": user_id, "session_id": session_id, "limit": BATCH_ITEMS}
-        deletions, counts = deletable_rows(user_id, session_id)
-        select_said = Statement(_QUERIES["select_said_ids"], params)
+        params: dict[str, object] = {"session_id": session_id, "limit": BATCH_ITEMS}
+        deletions, counts = deletable_rows(session_id)
+        select_said = _QUERIES("select_said_ids", params)
         tally = await tally_of(self._database, user_id, counts, progress)
         was_known = False
         while True:
             (said,) = await self._database.read(user_id, select_said, kind="batch")
             params["memory_ids"] = [row["id"] for row in said]
             statements = [
-                *(Statement(_QUERIES[name], params) for name in _DELETE),
-                *(forgetting(user_id, said) if said else ()),
-                Statement(_QUERIES["update_session_deleted"], params),
-                Statement(_THREADS["update_thread_deleted"], params),
+                *_QUERIES.each(_DELETE, params),
+                *(forgetting(said) if said else ()),
+                _QUERIES("update_session_deleted", params),
+                _THREADS("update_thread_deleted", params),
                 *deletions,
-                Statement(_QUERIES["select_session_item_ids"], params),
+                _QUERIES("select_session_item_ids", params),
             ]
             results = await self._write(user_id, statements, "batch" if said else "call")
             *_, sessions, threads = results[: -len(deletions) - 1]
             rows, items = counted_rows(results[-len(deletions) - 1 : -1]), results[-1]
             if items:
                 kind: TransactionKind = "call" if len(items) < BATCH_ITEMS else "batch"
-                await self._write(user_id, forgetting(user_id, items), kind)
+                await self._write(user_id, forgetting(items), kind)
             tally.add(rows + len(items) + len(said))
             if not (rows or items or sessions or threads):
                 tally.finish()

@@ -25,20 +25,12 @@ from .connection import Connection, dedicated, driver_errors
 from .limits import StoreLimits, TransactionKind, extend, most_seconds
 from .location import OWNER_URL_ENV, Location, read_url
 from .logins import ensure_pool_login, fetch_login, refuse_unsafe
-from .pool import ConnectionPool, Statement
+from .pool import ConnectionPool
 from .redact import Forgettings
 from .schema import is_usable, migrate
-from .sql import load_queries
+from .sql import Statement, load_queries
 
-__all__ = [
-    "EVERY_AGENT",
-    "Database",
-    "every_user",
-    "is_set_up",
-    "only_user",
-    "prepare",
-    "reach_server",
-]
+__all__ = ["EVERY_AGENT", "Database", "every_user", "is_set_up", "only_user", "prepare", "reach_server"]
 
 EVERY_AGENT = None
 """Acts for the user as a whole, as exports and erasing do."""
@@ -174,12 +166,10 @@ class Database:
             "lock_timeout": _milliseconds(min(waits.lock_seconds, _FIRST * left)),
         }
         user_id, agent_id = who
-        if user_id is None:
-            limited = Statement(_TRANSACTIONS["limit_waits"], settings)
-        else:
-            scope = {**settings, "user_id": user_id, "agent_id": agent_id}
-            limited = Statement(_TRANSACTIONS["act_within_limits"], scope)
-        everything = [Statement(_TRANSACTIONS[begin]), limited, *statements, Statement(_TRANSACTIONS["commit"])]
+        limiting = "limit_waits" if user_id is None else "act_within_limits"
+        limited = _TRANSACTIONS(limiting, settings, user_id=user_id, agent_id=agent_id)
+        own = (Statement(query, {"user_id": user_id, **params}) for query, params in statements)
+        everything = [_TRANSACTIONS(begin), limited, *own, _TRANSACTIONS("commit")]
         try:
             with driver_errors(self.location.describe()):
                 rows = await pool.run(login, everything, seconds, bytes_per_second=waits.bytes_per_second)
@@ -197,7 +187,7 @@ class Database:
 
 
 def _content_bytes(statement: Statement) -> int:
-    return sum(len(value) for value in (statement.params or {}).values() if isinstance(value, (str, bytes)))
+    return sum(len(value) for value in statement.params.values() if isinstance(value, (str, bytes)))
 
 
 def _milliseconds(seconds: float) -> str:
@@ -303,7 +293,7 @@ async def every_user(database: Database) -> AsyncIterator[str]:
 
 async def only_user(database: Database) -> tuple[int, str | None]:
     """Return 0 and None, 1 and the only user, or 2 and None."""
-    ((found,),) = await database.read(None, Statement(_USERS["fetch_only_user"]))
+    ((found,),) = await database.read(None, _USERS("fetch_only_user"))
     return found["users"], found["user_id"]
 
 

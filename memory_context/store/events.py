@@ -20,10 +20,9 @@ from memory_context.outages import outages_of
 from memory_context.runtime import Flusher, Unwritten
 
 from .database import Database
-from .items import ReadScope, scope_params
-from .pool import Statement
+from .items import ANYBODY, ReadScope, scope_params
 from .redact import Traces
-from .sql import load_queries
+from .sql import Statement, load_queries
 
 __all__ = ["EventKind", "EventLog", "NewEvent", "StoredEvent"]
 
@@ -49,8 +48,6 @@ EventKind = Literal[
 
 USES = frozenset[EventKind](("retrieved", "searched", "expanded", "recalled"))
 """Kinds that showed an item; they update `last_used_at`."""
-
-NOBODY = ReadScope()
 
 BATCH_EVENTS = 100
 WAIT_SECONDS = 30.0
@@ -177,7 +174,7 @@ class EventLog:
         user_id: str,
         session_id: str,
         *,
-        scope: ReadScope = NOBODY,
+        scope: ReadScope = ANYBODY,
         limit: int = 100,
         after: tuple[datetime, str] | None = None,
         newest_first: bool = False,
@@ -186,16 +183,18 @@ class EventLog:
 
         `after` is time and id of the previous page's last event.
         """
-        params = {
-            "user_id": user_id,
-            "session_id": session_id,
-            **scope_params(scope),
-            "limit": limit,
-            "after_at": None if after is None else after[0],
-            "after_id": "" if after is None else after[1],
-            "newest_first": newest_first,
-        }
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_events"], params))
+        (rows,) = await self._database.read(
+            user_id,
+            _QUERIES(
+                "select_events",
+                scope_params(scope),
+                session_id=session_id,
+                limit=limit,
+                after_at=None if after is None else after[0],
+                after_id="" if after is None else after[1],
+                newest_first=newest_first,
+            ),
+        )
         return [
             StoredEvent(
                 id=row["event_id"],
@@ -285,28 +284,20 @@ def _statements(user_id: str, batch: Sequence[_Waiting], now: float) -> list[Sta
         if one.event.kind in USES:
             used.update(dict.fromkeys(one.event.keys, age))  # last is newest
     events = [one.event for one in batch]
-    written = Statement(
-        _QUERIES["insert_events"],
-        {
-            "user_id": user_id,
-            "event_ids": [one.id for one in batch],
-            "event_agent_ids": [event.agent_id for event in events],
-            "event_session_ids": [event.session_id for event in events],
-            "event_kinds": [event.kind for event in events],
-            "event_keys": [" ".join(event.keys) for event in events],
-            "event_details": [event.detail for event in events],
-            "event_are_private": [event.is_private for event in events],
-            "event_ages_seconds": ages,
-        },
+    written = _QUERIES(
+        "insert_events",
+        event_ids=[one.id for one in batch],
+        event_agent_ids=[event.agent_id for event in events],
+        event_session_ids=[event.session_id for event in events],
+        event_kinds=[event.kind for event in events],
+        event_keys=[" ".join(event.keys) for event in events],
+        event_details=[event.detail for event in events],
+        event_are_private=[event.is_private for event in events],
+        event_ages_seconds=ages,
     )
     if not used:
         return [written]
-    params = {
-        "user_id": user_id,
-        "used_keys": list(used),
-        "used_ages_seconds": list(used.values()),
-    }
-    return [written, Statement(_QUERIES["update_last_used"], params)]
+    return [written, _QUERIES("update_last_used", used_keys=list(used), used_ages_seconds=list(used.values()))]
 
 
 def _redacted(event: NewEvent, traces: Traces) -> NewEvent:

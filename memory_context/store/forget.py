@@ -19,9 +19,8 @@ from .codec import canonical_json, read_canonical
 from .database import EVERY_AGENT, Database
 from .items import CONVERSATION_JOB, content_of
 from .limits import TransactionKind
-from .pool import Statement
 from .redact import FORGOTTEN, Traces, beginning_of
-from .sql import load_queries
+from .sql import Statement, load_queries
 
 __all__ = [
     "BATCH_ITEMS",
@@ -45,8 +44,8 @@ _JOBS = load_queries("jobs")
 _REDACT = load_queries("redact")
 _SESSIONS = load_queries("conversations")
 
-_LOCK = ("lock_jobs", "lock_contents")  # all writers lock in this order, before items
-_UNFIND = ("delete_names", "delete_index_jobs")
+_LOCK = ("lock_jobs", "lock_contents", "lock_memories", "delete_names", "delete_index_jobs")  # all lock in this order
+_DELETE = (*_LOCK, "delete_memories", "delete_orphaned_contents")
 _PASSES = 10
 BATCH_ITEMS = 1000
 
@@ -78,9 +77,8 @@ async def forget_memories(
     progress: ProgressCallback | None = None,
 ) -> list[str]:
     """Erase one or all items of exactly this agent and session, or user memory, too; return their keys."""
-    params: dict[str, object] = {"user_id": user_id, **place, "memory_key": memory_key}
     kind: TransactionKind = "batch" if memory_key is None else "call"
-    (rows,) = await database.read(user_id, Statement(_ITEMS["select_own_ids"], params))
+    (rows,) = await database.read(user_id, _ITEMS("select_own_ids", place, memory_key=memory_key))
     keys: list[str] = []
     tally = Tally(progress, len(rows))
     for items in _batches(rows):
@@ -95,16 +93,16 @@ async def forget_items(
     """Forget items, what was made from them, and their texts wherever they are kept; return the keys."""
     if not items:
         return []
-    named = {"user_id": user_id, "memory_ids": [row["id"] for row in items]}
-    (derived,) = await database.read(user_id, Statement(_REDACT["select_derived_ids"], named))
+    named = {"memory_ids": [row["id"] for row in items]}
+    (derived,) = await database.read(user_id, _REDACT("select_derived_ids", named))
     items = [*items, *derived]
     named["memory_ids"] = [row["id"] for row in items]
-    (rows,) = await database.read(user_id, Statement(_REDACT["select_traces"], named), kind="content")
+    (rows,) = await database.read(user_id, _REDACT("select_traces", named), kind="content")
     quotes = [row["quote"] or "" for row in rows]
     traces = Traces.of((row["memory_key"] for row in rows), (*map(content_of, rows), *quotes))
     places = [SessionKey(user_id, row["agent_id"], row["session_id"]) for row in rows]
     await redact(database, user_id, traces, places=places, kept_ids=named["memory_ids"])
-    *_, gone, _ = await database.write(user_id, *forgetting(user_id, items), kind=kind)
+    *_, gone, _ = await database.write(user_id, *forgetting(items), kind=kind)
     return [row["memory_key"] for row in gone]
 
 
@@ -124,55 +122,54 @@ async def redact(
         kept_ids: Items that the caller forgets itself.
     """
     database.forgettings.tell(user_id, traces)
-    named = {"user_id": user_id, "probes": list(traces.probes), "memory_keys": sorted(traces.keys)}
-    holding = Statement(_REDACT["select_sessions_holding"], {**named, "session_id": within_session})
+    named = {"probes": list(traces.probes), "memory_keys": sorted(traces.keys)}
+    holding = _REDACT("select_sessions_holding", named, session_id=within_session)
     (rows,) = await database.read(user_id, holding, kind="batch")
     sessions = {SessionKey(user_id, row["agent_id"], row["session_id"]) for row in rows}
     rewritten: list[DictRow] = []
     for session_id in sorted({key.session_id for key in sessions}):
-        rewritten += await _redact_session(database, {**named, "session_id": session_id}, traces)
-    await _derive_again(database, {**named, "texts": list(traces.forms), "memory_ids": list(kept_ids)}, rewritten)
-    cuts = [_cut(table, user_id, form) for form in traces.forms for table in tables.TABLES if table.quoting]
-    forgotten = Statement(_REDACT["update_events_forgotten"], named)
+        rewritten += await _redact_session(database, user_id, {**named, "session_id": session_id}, traces)
+    await _derive_again(
+        database, user_id, {**named, "texts": list(traces.forms), "memory_ids": list(kept_ids)}, rewritten
+    )
+    cuts = [_cut(table, form) for form in traces.forms for table in tables.TABLES if table.quoting]
+    forgotten = _REDACT("update_events_forgotten", named)
     await database.write(user_id, *cuts, forgotten, kind="batch", agent_id=EVERY_AGENT)
     for copies in list(database.forgettings.copies):
         await copies.erase_traces(traces, sessions.union(places))
 
 
-async def _redact_session(database: Database, named: Mapping[str, Any], traces: Traces) -> list[DictRow]:
+async def _redact_session(database: Database, user_id: str, named: Mapping[str, Any], traces: Traces) -> list[DictRow]:
     """Rewrite the batches of a session, in one transaction for each attempt; chat messages may change meanwhile."""
     rewritten: list[DictRow] = []
     for _ in range(_PASSES):
-        holding = Statement(_REDACT["select_batches_holding"], named)
-        (rows,) = await database.read(named["user_id"], holding, kind="batch")
+        holding = _REDACT("select_batches_holding", named)
+        (rows,) = await database.read(user_id, holding, kind="batch")
         changed = [(row, text) for row in rows if (text := _redacted(row["message_batch"], traces)) is not None]
         if not changed:
             break
         updates = [_update(named, row, text) for row, text in changed]
-        await database.write(named["user_id"], Statement(_SESSIONS["lock_session"], named), *updates, kind="batch")
+        await database.write(user_id, _SESSIONS("lock_session", named), *updates, kind="batch")
         rewritten += [{**row, "session_id": named["session_id"]} for row, _ in changed if row["kind"] == "transcript"]
     return rewritten
 
 
-async def _derive_again(database: Database, named: Mapping[str, Any], batches: Sequence[DictRow]) -> None:
+async def _derive_again(database: Database, user_id: str, named: Mapping[str, Any], batches: Sequence[DictRow]) -> None:
     """Make the items of messages that quoted a content anew, from the rewritten batches."""
-    user_id = named["user_id"]
-    (items,) = await database.read(user_id, Statement(_REDACT["select_messages_quoting"], named), kind="batch")
+    (items,) = await database.read(user_id, _REDACT("select_messages_quoting", named), kind="batch")
     if not items:
         return
-    steps = (*_LOCK, "lock_memories", *_UNFIND, "delete_memories", "delete_orphaned_contents")
-    erasing = _statements(steps, {"user_id": user_id, **_ids(items)})
-    jobs = [Statement(_JOBS["insert_job"], _conversation_job(user_id, batch, items)) for batch in batches]
-    waiting = Statement(_ITEMS["upsert_pending_user"], {"user_id": user_id})
-    await database.write(user_id, *erasing, *jobs, waiting, kind="batch")
+    erasing = _ITEMS.each(_DELETE, _ids(items))
+    jobs = [_JOBS("insert_job", _conversation_job(batch, items)) for batch in batches]
+    await database.write(user_id, *erasing, *jobs, _ITEMS("upsert_pending_user"), kind="batch")
 
 
-def _conversation_job(user_id: str, batch: DictRow, items: Sequence[DictRow]) -> dict[str, Any]:
+def _conversation_job(batch: DictRow, items: Sequence[DictRow]) -> dict[str, Any]:
     place = {name.removesuffix("_id"): batch[name] for name in ("session_id", "agent_id", "branch", "sequence")}
     of_session = [row for row in items if (row["session_id"], row["agent_id"]) == (place["session"], place["agent"])]
     sources = sorted({row["source"] for row in of_session if row["origin"] == "user_words"})
     more = {"is_private": any(row["is_private"] for row in of_session), "user_sources": sources}
-    return {"user_id": user_id, "kind": CONVERSATION_JOB, "payload": {**place, **more}, "delay_seconds": 0.0}
+    return {"kind": CONVERSATION_JOB, "payload": {**place, **more}, "delay_seconds": 0.0}
 
 
 def _redacted(batch: str, traces: Traces) -> str | None:
@@ -184,29 +181,27 @@ def _redacted(batch: str, traces: Traces) -> str | None:
 
 def _update(named: Mapping[str, Any], row: DictRow, text: str) -> Statement:
     digest = hashlib.sha256(text.encode()).digest() if row["kind"] == "transcript" else None
-    return Statement(_REDACT["update_batch_redacted"], {**named, **row, "redacted": text, "redacted_sha256": digest})
+    return _REDACT("update_batch_redacted", {**named, **row}, redacted=text, redacted_sha256=digest)
 
 
-def _cut(table: tables.Table, user_id: str, text: str) -> Statement:
+def _cut(table: tables.Table, text: str) -> Statement:
     json_text = canonical_json(text)[1:-1]
-    params = {"user_id": user_id, "text": text, "json_text": json_text, "forgotten": FORGOTTEN}
+    params = {"text": text, "json_text": json_text, "forgotten": FORGOTTEN}
     params["beginning"] = beginning_of(text)
     return Statement(table.statement("update_quotations"), params)
 
 
-def forgetting(user_id: str, items: Sequence[DictRow]) -> list[Statement]:
+def forgetting(items: Sequence[DictRow]) -> list[Statement]:
     """Return the statements that forget items; the last but one returns the keys."""
-    params: dict[str, object] = {"user_id": user_id, **_ids(items)}
-    steps = (*_LOCK, "lock_memories", *_UNFIND, "update_memories_forgotten", "delete_orphaned_contents")
-    return _statements(steps, params)
+    return _ITEMS.each((*_LOCK, "update_memories_forgotten", "delete_orphaned_contents"), _ids(items))
 
 
-def deletable_rows(user_id: str, session_id: str | None) -> tuple[list[Statement], list[Statement]]:
+def deletable_rows(session_id: str | None) -> tuple[list[Statement], list[Statement]]:
     """Return statements that delete and count rows of tables without tombstones; a session includes its sub-agents'.
 
     Deletions handle a batch per table; the counts include items.
     """
-    params = {"user_id": user_id, "session_id": session_id}
+    params = {"session_id": session_id}
     deleted = [table for table in tables.TABLES if table.name != tables.ITEMS.name and not table.has_tombstones]
     return (
         [Statement(table.statement("delete_rows"), params) for table in deleted],
@@ -233,8 +228,8 @@ async def erase_user(database: Database, user_id: str, progress: ProgressCallbac
 
     Repeats up to 10 times for rows stored meanwhile.
     """
-    params: dict[str, object] = {"user_id": user_id, "limit": BATCH_ITEMS}
-    deletions, counts = deletable_rows(user_id, None)
+    params: dict[str, object] = {"limit": BATCH_ITEMS}
+    deletions, counts = deletable_rows(None)
     scope = {**params, "session_id": None}
     left = [
         Statement(table.statement("count_rows"), scope) for table in tables.TABLES if table.name != tables.ITEMS.name
@@ -247,14 +242,14 @@ async def erase_user(database: Database, user_id: str, progress: ProgressCallbac
             tally.add(rows)
         results = await database.write(
             user_id,
-            Statement(_JOBS["delete_user_jobs"], params),
-            Statement(_SESSIONS["lock_sessions"], params),
+            _JOBS("delete_user_jobs", params),
+            _SESSIONS("lock_sessions", params),
             *(Statement(table.statement("delete_all_rows"), params) for table in tables.TABLES if table.has_tombstones),
             *deletions,  # lock order: rows before the list of users
-            Statement(_JOBS["lock_user"], params),
-            Statement(_JOBS["delete_user_jobs"], params),
+            _JOBS("lock_user", params),
+            _JOBS("delete_user_jobs", params),
             *deletions,
-            *_statements(("delete_statistics", "delete_user", "select_ids"), params),
+            *_ITEMS.each(("delete_statistics", "delete_user", "select_ids"), params),
             *left,
             agent_id=EVERY_AGENT,
             kind="batch",
@@ -266,13 +261,11 @@ async def erase_user(database: Database, user_id: str, progress: ProgressCallbac
 
 
 async def _erase_items(database: Database, user_id: str, params: dict[str, object], tally: Tally) -> int:
-    steps = (*_LOCK, "lock_memories", *_UNFIND, "delete_memories", "delete_orphaned_contents")
     erased = 0
     while True:
-        (some,) = await database.read(user_id, Statement(_ITEMS["select_ids"], params))
+        (some,) = await database.read(user_id, _ITEMS("select_ids", params))
         if some:
-            statements = _statements(steps, {**params, **_ids(some)})
-            *_, gone, _ = await database.write(user_id, *statements, kind="batch")
+            *_, gone, _ = await database.write(user_id, *_ITEMS.each(_DELETE, _ids(some)), kind="batch")
             erased += sum(row["is_active"] for row in gone)
             tally.add(len(gone))
         if len(some) < BATCH_ITEMS:  # ends despite concurrent writers
@@ -287,7 +280,3 @@ def _batches(rows: Sequence[DictRow]) -> Iterator[Sequence[DictRow]]:
 def _ids(items: Sequence[DictRow]) -> dict[str, object]:
     contents = {row["content_id"] for row in items} - {None}
     return {"memory_ids": [row["id"] for row in items], "content_ids": sorted(contents)}
-
-
-def _statements(names: Sequence[str], params: dict[str, object]) -> list[Statement]:
-    return [Statement(_ITEMS[name], params) for name in names]

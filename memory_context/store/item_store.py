@@ -16,6 +16,7 @@ from .criteria import MemoryCriteria, criteria_params
 from .database import Database
 from .forget import ProgressCallback, forget_memories
 from .items import (
+    ANYBODY,
     SECRET_TYPE,
     TRUSTED_ORIGINS,
     USER_TYPES,
@@ -30,15 +31,11 @@ from .items import (
     scope_params,
 )
 from .jobs import Jobs
-from .pool import Statement
 from .search.conversation import KEY_STEM
 from .search.passages import related_keys
-from .sql import load_queries
-from .user_memory import UserMemory, read_user_memory
+from .sql import Statement, load_queries
 
-__all__ = ["ANYBODY", "ItemStore"]
-
-ANYBODY = ReadScope()
+__all__ = ["ItemStore"]
 
 _QUERIES = load_queries("agent_memories")
 _KEYS_COMPARED = 1000  # about 10 ms
@@ -67,15 +64,15 @@ class ItemStore:
         for item in items:
             refuse_secret(item.type)
         size = sum(len(item.content) for item in items) / 50  # 1 ms of SHA-256
-        rows = await in_thread_if_large(size, lambda: [row_params(user_id, item) for item in items])
+        rows = await in_thread_if_large(size, lambda: [row_params(item) for item in items])
         contents = {content["content_sha256"]: content for content, _ in rows}
         # a fixed order prevents deadlocks between transactions
         order = sorted(range(len(rows)), key=lambda at: (rows[at][1]["memory_key"], rows[at][1]["content_sha256"]))
         stored = await self._write_twice(
             user_id,
-            *(Statement(_QUERIES["upsert_content"], contents[digest]) for digest in sorted(contents)),
-            *(Statement(_QUERIES["upsert_memory"], rows[at][1]) for at in order),
-            Statement(_QUERIES["upsert_pending_user"], {"user_id": user_id}),
+            *(_QUERIES("upsert_content", contents[digest]) for digest in sorted(contents)),
+            *(_QUERIES("upsert_memory", rows[at][1]) for at in order),
+            _QUERIES("upsert_pending_user"),
         )
         self.write_transactions += 1
         answers = {at: row for at, (row,) in zip(order, stored[len(contents) : -1], strict=True)}
@@ -155,13 +152,6 @@ class ItemStore:
         params = {"memory_key": memory_key, "model_summary": summary, "summary": description}
         return bool(await self._write(user_id, "update_model_summary", params))
 
-    async def fetch_user_memory(
-        self, user_id: str, *, scope: ReadScope = ANYBODY, with_superseded: bool = False, only_notes: bool = False
-    ) -> UserMemory:
-        """Return what a session of this reader shows of the user, or only the agent's own notes, in one round trip."""
-        choice = {"with_superseded": with_superseded, "only_notes": only_notes}
-        return await read_user_memory(self._database, user_id, scope, **choice)
-
     async def share_memory(
         self, user_id: str, memory_key: str, *, agent_id: str, session_id: str, with_agent: str
     ) -> bool:
@@ -192,12 +182,12 @@ class ItemStore:
     async def _read(
         self, user_id: str, name: str, params: Mapping[str, Any], *, has_content: bool = False
     ) -> list[DictRow]:
-        statement = Statement(_QUERIES[name], {"user_id": user_id, **params})
+        statement = _QUERIES(name, params)
         (rows,) = await self._database.read(user_id, statement, kind="content" if has_content else "call")
         return rows
 
     async def _write(self, user_id: str, name: str, params: Mapping[str, Any]) -> list[DictRow]:
-        (rows,) = await self._database.write(user_id, Statement(_QUERIES[name], {"user_id": user_id, **params}))
+        (rows,) = await self._database.write(user_id, _QUERIES(name, params))
         return rows
 
     async def _write_twice(self, user_id: str, *statements: Statement) -> list[list[DictRow]]:

@@ -15,6 +15,7 @@ from memory_context.references import MemoryRef, one_line
 from memory_context.utf8 import ESCAPE, from_utf8, is_plain, to_utf8
 
 __all__ = [
+    "ANYBODY",
     "CONVERSATION_JOB",
     "CONVERSATION_TYPE",
     "RESERVED_METADATA",
@@ -177,14 +178,14 @@ class Whereabouts:
     updated_at: datetime
 
 
-def row_params(user_id: str, item: NewItem) -> tuple[dict[str, Any], dict[str, Any]]:
+def row_params(item: NewItem) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the parameters of `upsert_content` and `upsert_memory`.
 
     Content that needs escaping is kept as bytes, so server-side hashes stay correct.
     """
     data = to_utf8(item.content)
     is_text = is_plain(item.content) and ESCAPE not in item.content
-    same = {"user_id": user_id, "content_bytes": len(data), "content_sha256": hashlib.sha256(data).digest()}
+    same = {"content_bytes": len(data), "content_sha256": hashlib.sha256(data).digest()}
     return {**same, "content": item.content if is_text else None, "content_raw": None if is_text else data}, {
         **same,
         "memory_key": item.key,
@@ -278,6 +279,10 @@ class ReadScope:
     def is_narrow(self) -> bool:
         """True if it excludes more than private items."""
         return self.reach != "user" or self.keys is not None
+
+
+ANYBODY = ReadScope()
+"""Reads everything of a user but private items."""
 
 
 def scope_params(scope: ReadScope) -> dict[str, Any]:

@@ -8,26 +8,37 @@ Only a lease's holder finishes or fails a job.
 """
 
 import asyncio
+import heapq
 import logging
+import math
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from memory_context.errors import MemoryContextError, StoreError, StoreUnavailableError
 from memory_context.outages import outages_of
-from memory_context.runtime import PerLoop
+from memory_context.runtime import Background, PerLoop, Timer
 
 from .database import Database, every_user
-from .pool import Statement
-from .sql import load_queries
-from .user_schedule import UserSchedule
+from .sql import Statement, load_queries
 
-__all__ = ["Claim", "FailedJob", "Job", "JobKind", "JobReport", "Jobs", "NewJob", "enqueue", "enqueue_all"]
+__all__ = [
+    "Claim",
+    "FailedJob",
+    "Job",
+    "JobKind",
+    "JobReport",
+    "Jobs",
+    "NewJob",
+    "UserSchedule",
+    "enqueue",
+]
 
 _QUERIES = load_queries("jobs")
-_PENDING_USER = load_queries("agent_memories")["upsert_pending_user"]
+_ITEMS = load_queries("agent_memories")
 _logger = logging.getLogger("memory_context")
 
 ATTEMPTS_LIMIT = 8
@@ -98,24 +109,13 @@ class JobKind:
     batch_bytes: int = _UNBOUNDED
 
 
-def enqueue(
-    user_id: str, kind: str, payload: Mapping[str, Any] | None = None, *, delay_seconds: float = 0.0
-) -> list[Statement]:
-    """Return the statements that write a job; put them last in the transaction."""
-    return enqueue_all(user_id, [NewJob(kind, payload or {}, delay_seconds)])
-
-
-def enqueue_all(user_id: str, jobs: Sequence[NewJob]) -> list[Statement]:
-    """Return the statements that write several jobs; none without a job."""
-    user = {"user_id": user_id}
+def enqueue(*jobs: NewJob) -> list[Statement]:
+    """Return the statements that write jobs; put them last in the transaction."""
     inserts = [
-        Statement(
-            _QUERIES["insert_job"],
-            {**user, "kind": job.kind, "payload": dict(job.payload), "delay_seconds": job.delay_seconds},
-        )
+        _QUERIES("insert_job", kind=job.kind, payload=dict(job.payload), delay_seconds=job.delay_seconds)
         for job in jobs
     ]
-    return [*inserts, Statement(_PENDING_USER, user)] if inserts else []
+    return [*inserts, _ITEMS("upsert_pending_user")] if inserts else []
 
 
 @dataclass
@@ -133,7 +133,7 @@ class Claim:
 
     @property
     def params(self) -> dict[str, Any]:
-        return {"user_id": self.user_id, "claim": self.id}
+        return {"claim": self.id}
 
     async def take(self) -> int:
         """Claim due jobs; return how many left the queue, dead letters included."""
@@ -186,8 +186,7 @@ class Claim:
             await self.finish(self._open)
 
     async def _write(self, name: str, **params: Any) -> list[dict[str, Any]]:
-        statement = Statement(_QUERIES[name], {**self.params, **params})
-        (rows,) = await self.database.write(self.user_id, statement, kind="batch")
+        (rows,) = await self.database.write(self.user_id, _QUERIES(name, self.params, **params), kind="batch")
         return rows
 
 
@@ -231,17 +230,15 @@ class Jobs:
         return JobReport(pending, failed)
 
     async def failures(self, user_id: str, limit: int = 50) -> list[FailedJob]:
-        params = {"user_id": user_id, "limit": limit}
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_failed_jobs"], params))
+        (rows,) = await self._database.read(user_id, _QUERIES("select_failed_jobs", limit=limit))
         return [FailedJob(row["kind"], row["id"], row["payload"], row["attempts"], row["last_error"]) for row in rows]
 
     async def retry_failed(self) -> int:
         """Retry all users' failed jobs; return how many."""
         retried = 0
         async for user_id in every_user(self._database):
-            params = {"user_id": user_id}
-            retry = Statement(_QUERIES["update_jobs_retried"], params)
-            rows, _ = await self._database.write(user_id, retry, Statement(_PENDING_USER, params), kind="batch")
+            steps = _QUERIES("update_jobs_retried"), _ITEMS("upsert_pending_user")
+            rows, _ = await self._database.write(user_id, *steps, kind="batch")
             retried += len(rows)
         return retried
 
@@ -277,9 +274,8 @@ class Jobs:
             while done := await self._do_batch(Claim(self._database, user_id, kind, shared)):
                 if progress is not None:
                     progress(done)
-        params = {"user_id": user_id}
-        statements = [Statement(_QUERIES[name], params) for name in ("lock_user", "update_user_not_pending")]
-        await self._database.write(user_id, *statements, kind="batch")
+        steps = _QUERIES("lock_user"), _QUERIES("update_user_not_pending")
+        await self._database.write(user_id, *steps, kind="batch")
 
     async def _do_batch(self, claim: Claim) -> int:
         here = self._users.here()
@@ -300,15 +296,15 @@ class Jobs:
         """Release claims of interrupted batches."""
         broken_off = self._users.here().broken_off
         for claim, (user_id, was_failing) in list(broken_off.items()):
-            params = {"user_id": user_id, "claim": claim, "attempts_not_counted": int(not was_failing)}
-            await self._database.write(user_id, Statement(_QUERIES["update_jobs_released"], params), kind="batch")
+            params = {"claim": claim, "attempts_not_counted": int(not was_failing)}
+            await self._database.write(user_id, _QUERIES("update_jobs_released", params), kind="batch")
             broken_off.pop(claim, None)
 
     async def _pending_users(self, *, with_failed: bool) -> AsyncIterator[str]:
         after = ""
         while True:
             params = {"after": after, "limit": _USERS_PER_PAGE, "with_failed": with_failed}
-            (rows,) = await self._database.read(None, Statement(_QUERIES["select_pending_users"], params), kind="batch")
+            (rows,) = await self._database.read(None, _QUERIES("select_pending_users", params), kind="batch")
             for row in rows:
                 yield row["user_id"]
             if len(rows) < _USERS_PER_PAGE:
@@ -316,6 +312,76 @@ class Jobs:
             after = rows[-1]["user_id"]
 
     async def _counts(self, user_id: str, kinds: Sequence[str] | None = None) -> dict[str, Any]:
-        params = {"user_id": user_id, "kinds": list(kinds or self._kinds)}
-        ((counts,),) = await self._database.read(user_id, Statement(_QUERIES["fetch_job_counts"], params), kind="batch")
+        ((counts,),) = await self._database.read(
+            user_id, _QUERIES("fetch_job_counts", kinds=list(kinds or self._kinds)), kind="batch"
+        )
         return counts
+
+
+class UserSchedule:
+    """Runs `look_after` for each due user; it returns seconds until the next look.
+
+    Attributes:
+        broken_off: By claim: user, and whether the batch failed.
+    """
+
+    def __init__(self, look_after: Callable[[str], Coroutine[Any, Any, float | None]]) -> None:
+        self.claims: dict[str, str] = {}
+        self.broken_off: dict[str, tuple[str, bool]] = {}
+        self._look_after = look_after
+        self._due: dict[str, float] = {}  # monotonic clock
+        self._queue: list[tuple[float, str]] = []  # heap; rescheduled users are in it twice
+        self._wake = asyncio.Event()
+        self._task = Background[None]("memory_context jobs")
+        self._timer = Timer(self.start)
+        self._is_stopped = False
+
+    def put(self, user_id: str, seconds: float) -> None:
+        """Look after this user then, or sooner if planned."""
+        due = time.monotonic() + seconds
+        if due < self._due.get(user_id, float("inf")):
+            self._due[user_id] = due
+            heapq.heappush(self._queue, (due, user_id))
+            self._wake.set()
+
+    def start(self) -> None:
+        self._is_stopped = False
+        self._task.start(self._work)
+
+    def put_back(self, user_id: str, seconds: float) -> None:
+        """Plan a retry by timer: a cancelled caller may be the event loop's last task."""
+        self.put(user_id, seconds)
+        if not self._is_stopped and self._task.running() is None:
+            self._timer.plan(seconds)
+
+    def adopt(self, ended: "UserSchedule") -> None:
+        """Take over from a closed event loop."""
+        self.broken_off |= ended.broken_off | {claim: (user_id, False) for claim, user_id in ended.claims.items()}
+        for user_id in ended._due:
+            self.put(user_id, 0)
+
+    async def stop(self) -> None:
+        """End the task; its batch counts as broken off."""
+        self._is_stopped = True
+        self._timer.cancel()
+        await self._task.stop(math.inf)
+        while self.claims:
+            claim, user_id = self.claims.popitem()
+            self.broken_off[claim] = (user_id, False)
+
+    async def _work(self) -> None:
+        while self._queue:
+            due, user_id = self._queue[0]
+            wait = due - time.monotonic()
+            if self._due.get(user_id) == due and wait > 0:
+                self._wake.clear()
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), wait)
+                continue
+            heapq.heappop(self._queue)
+            if self._due.get(user_id) != due:  # rescheduled
+                continue
+            del self._due[user_id]
+            seconds = await self._look_after(user_id)
+            if seconds is not None:
+                self.put(user_id, seconds)

@@ -21,8 +21,8 @@ from .criteria import MemoryCriteria
 from .database import Database, every_user
 from .events import EventLog
 from .forget import ProgressCallback, erase_user, redact
-from .item_store import ANYBODY, ItemStore
-from .items import NewItem, ReadScope
+from .item_store import ItemStore
+from .items import ANYBODY, NewItem, ReadScope
 from .jobs import Jobs
 from .limits import StoreLimits
 from .location import Location

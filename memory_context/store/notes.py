@@ -11,8 +11,7 @@ from typing import Any
 from memory_context.utf8 import to_utf8
 
 from .database import EVERY_AGENT, Database
-from .pool import Statement
-from .sql import load_queries
+from .sql import Statement, load_queries
 
 __all__ = [
     "KEPT_VERSIONS",
@@ -72,9 +71,9 @@ class NotesExtent:
     updated_at: datetime
 
 
-def fetch_notes(user_id: str, agent_id: str) -> Statement:
+def fetch_notes(agent_id: str) -> Statement:
     """Return the statement that reads notes, for a transaction that acts as this agent; `AgentNotes.of` its rows."""
-    return Statement(_QUERIES["fetch_notes"], {"user_id": user_id, "agent_id": agent_id})
+    return _QUERIES("fetch_notes", agent_id=agent_id)
 
 
 def notes_channel_key(user_id: str, agent_id: str) -> str:
@@ -95,7 +94,7 @@ class NotesStore:
         return f"{os.getpid()}-{self._id}"
 
     async def fetch(self, user_id: str, agent_id: str) -> AgentNotes:
-        (rows,) = await self._database.read(user_id, fetch_notes(user_id, agent_id), agent_id=agent_id)
+        (rows,) = await self._database.read(user_id, fetch_notes(agent_id), agent_id=agent_id)
         return AgentNotes.of(rows)
 
     async def write(
@@ -119,7 +118,6 @@ class NotesStore:
             is_erased: Delete the former texts, too.
         """
         params = {
-            "user_id": user_id,
             "agent_id": agent_id,
             "notes": text,
             "operation": operation,
@@ -130,22 +128,19 @@ class NotesStore:
             "kept_versions": KEPT_VERSIONS,
             "changed": f"{notes_channel_key(user_id, agent_id)} {self.writer}",
         }
-        steps = (Statement(_USERS["insert_known_user"], params), Statement(_QUERIES["upsert_notes"], params))
-        _, written, rows = await self._database.write(
-            user_id, *steps, fetch_notes(user_id, agent_id), agent_id=agent_id
-        )
+        steps = (_USERS("insert_known_user", params), _QUERIES("upsert_notes", params))
+        _, written, rows = await self._database.write(user_id, *steps, fetch_notes(agent_id), agent_id=agent_id)
         self._database.user_memory_changes[user_id] += bool(written)
         return bool(written), AgentNotes.of(rows)
 
     async def versions(self, user_id: str, agent_id: str) -> list[NotesVersion]:
         """Return the notes in force and the former texts that are kept, newest first."""
-        params = {"user_id": user_id, "agent_id": agent_id}
-        versions = Statement(_QUERIES["select_notes_versions"], params)
+        versions = _QUERIES("select_notes_versions", agent_id=agent_id)
         (rows,) = await self._database.read(user_id, versions, agent_id=agent_id)
         return [NotesVersion(text=row.pop("notes"), **row) for row in rows]
 
     async def agents(self, user_id: str) -> list[NotesExtent]:
         """Return the user's agents that have notes, last changed first."""
-        agents = Statement(_QUERIES["select_notes_agents"], {"user_id": user_id})
+        agents = _QUERIES("select_notes_agents")
         (rows,) = await self._database.read(user_id, agents, agent_id=EVERY_AGENT)
         return [NotesExtent(**row) for row in rows]

@@ -11,7 +11,6 @@ import select
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import AsyncCursor
@@ -24,14 +23,9 @@ from memory_context.errors import StoreUnavailableError
 
 from .codec import ADAPTERS
 from .connection import Connection, DeadlineError, connect
-from .sql import load_queries
+from .sql import Statement, load_queries
 
-__all__ = [
-    "PIECE_LENGTH",
-    "ConnectionPool",
-    "Statement",
-    "split",
-]
+__all__ = ["PIECE_LENGTH", "ConnectionPool", "split"]
 
 PIECE_LENGTH = 3 * 65_536
 """Characters or bytes of one parameter: a millisecond of copying; a multiple of three for base64."""
@@ -41,28 +35,21 @@ _JOINED_AT_ONCE = 50
 _QUERIES = load_queries("transactions")
 
 
-class Statement(NamedTuple):
-    """SQL with its parameters."""
-
-    query: bytes
-    params: Mapping[str, Any] | None = None
-
-
 def split(statement: Statement, numbers: "count[int]") -> Iterator[Statement]:
     """Yield the pieces of long parameters, then the statement that joins them.
 
     libpq copies a statement in one call, 60 ms for 30 MB. `numbers` is shared by a transaction.
     """
-    query, params = statement.query, dict(statement.params or {})
-    for name, value in (statement.params or {}).items():
+    query, params = statement.query, dict(statement.params)
+    for name, value in statement.params.items():
         if not isinstance(value, (str, bytes)) or len(value) <= PIECE_LENGTH:
             continue
         pieces: list[str] = []
         for start in range(0, len(value), PIECE_LENGTH):
             setting = f"memory_context.piece_{next(numbers)}"
             pieces.append(f"current_setting('{setting}')")
-            piece = {"setting": setting, "piece": value[start : start + PIECE_LENGTH]}
-            yield Statement(_QUERIES["set_bytes_piece" if isinstance(value, bytes) else "set_piece"], piece)
+            setter = "set_bytes_piece" if isinstance(value, bytes) else "set_piece"
+            yield _QUERIES(setter, setting=setting, piece=value[start : start + PIECE_LENGTH])
         while len(pieces) > 1:
             groups = [pieces[start : start + _JOINED_AT_ONCE] for start in range(0, len(pieces), _JOINED_AT_ONCE)]
             pieces = [f"concat({', '.join(group)})" for group in groups]
@@ -71,7 +58,7 @@ def split(statement: Statement, numbers: "count[int]") -> Iterator[Statement]:
         else:
             query = query.replace(f"%({name})s".encode(), pieces[0].encode())
         del params[name]
-    yield Statement(query, params) if len(params) < len(statement.params or {}) else statement
+    yield Statement(query, params) if len(params) < len(statement.params) else statement
 
 
 IDLE_SECONDS = 300  # less than common firewalls grant

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Protocol
 
 from .database import Database
-from .pool import Statement
 from .sql import load_queries
 
 __all__ = ["KeyProvider", "SealedSecret", "SecretKey", "SecretName", "SecretRows"]
@@ -62,43 +61,42 @@ class SecretRows:
 
     async def select_names(self, user_id: str) -> list[SecretName]:
         """Return the names of the user's own secrets, in order."""
-        params = {"user_id": user_id, "limit": _NAMES_LIMIT}
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_secret_names"], params))
+        (rows,) = await self._database.read(user_id, _QUERIES("select_secret_names", limit=_NAMES_LIMIT))
         return [SecretName(**row) for row in rows]
 
     async def select(self, user_id: str) -> list[SealedSecret]:
         """Return the user's own secrets with a value."""
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_secrets"], {"user_id": user_id}))
+        (rows,) = await self._database.read(user_id, _QUERIES("select_secrets"))
         return [_sealed(row) for row in rows]
 
     async def fetch(self, user_id: str, name: str) -> SealedSecret | None:
         """Return a secret of any session; None if there is none, or only its name."""
-        params = {"user_id": user_id, "name": name}
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_secret"], params))
+        (rows,) = await self._database.read(user_id, _QUERIES("fetch_secret", name=name))
         return _sealed(rows[0]) if rows and rows[0]["key_id"] is not None else None
 
     async def select_of_other_keys(self, user_id: str, key_id: str, after: str = "") -> list[SealedSecret]:
         """Return a page of secrets that other keys encrypted, by name."""
-        params = {"user_id": user_id, "key_id": key_id, "after": after, "limit": _PAGE_ROWS}
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_secrets_of_other_keys"], params))
+        (rows,) = await self._database.read(
+            user_id, _QUERIES("select_secrets_of_other_keys", key_id=key_id, after=after, limit=_PAGE_ROWS)
+        )
         return [_sealed(row) for row in rows]
 
     async def upsert(self, user_id: str, secrets: Sequence[SealedSecret]) -> None:
         """Store or replace secrets in one transaction."""
-        statements = [Statement(_QUERIES["upsert_secret"], {"user_id": user_id, **asdict(one)}) for one in secrets]
-        await self._database.write(user_id, *statements, Statement(_THREADS["insert_known_user"], {"user_id": user_id}))
+        statements = [_QUERIES("upsert_secret", asdict(one)) for one in secrets]
+        await self._database.write(user_id, *statements, _THREADS("insert_known_user"))
         self._database.user_memory_changes[user_id] += any(not one.session_id for one in secrets)
 
     async def update_key(self, user_id: str, secret: SealedSecret, known_nonce: bytes) -> bool:
         """Replace an encryption of the same value; False if it was changed meanwhile."""
-        params = {"user_id": user_id, **asdict(secret), "known_nonce": known_nonce}
-        (rows,) = await self._database.write(user_id, Statement(_QUERIES["update_secret_key"], params))
+        (rows,) = await self._database.write(
+            user_id, _QUERIES("update_secret_key", asdict(secret), known_nonce=known_nonce)
+        )
         return bool(rows)
 
     async def delete(self, user_id: str, name: str) -> bool:
         """Delete a secret; return whether there was one."""
-        params = {"user_id": user_id, "name": name}
-        (rows,) = await self._database.write(user_id, Statement(_QUERIES["delete_secret"], params))
+        (rows,) = await self._database.write(user_id, _QUERIES("delete_secret", name=name))
         return bool(rows)
 
 

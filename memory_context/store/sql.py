@@ -5,12 +5,23 @@ A block is `-- name: fetch_memory :one`, a comment, one statement; `{may_read(it
 
 import hashlib
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
-__all__ = ["Migration", "Part", "expanded", "load_migrations", "load_queries", "part_of", "sql_folder"]
+__all__ = [
+    "Migration",
+    "Part",
+    "Queries",
+    "Statement",
+    "expanded",
+    "load_migrations",
+    "load_queries",
+    "part_of",
+    "sql_folder",
+]
 
 Part = Literal["pre", "post"]
 
@@ -21,6 +32,24 @@ _COMMENT_LINE = re.compile(r"^\s*--.*\n", re.MULTILINE)
 _NO_TRANSACTION = re.compile(r"^-- transaction: none$", re.MULTILINE)
 _END_OF_STATEMENT = re.compile(r";\s*$", re.MULTILINE)
 _TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|('(?:[^']|'')*'|\"[^\"]*\"|\w+|[^\w\s])", re.DOTALL)
+
+
+class Statement(NamedTuple):
+    """SQL with its parameters; a transaction adds `user_id`, the user it acts as."""
+
+    query: bytes
+    params: Mapping[str, Any] = {}
+
+
+class Queries(dict[str, bytes]):
+    """The blocks of a file by name; a call gives one with its parameters."""
+
+    def __call__(self, name: str, params: Mapping[str, Any] | None = None, /, **more: Any) -> Statement:
+        return Statement(self[name], {**(params or {}), **more})
+
+    def each(self, names: Iterable[str], params: Mapping[str, Any]) -> list[Statement]:
+        """Return several blocks with the same parameters."""
+        return [self(name, params) for name in names]
 
 
 @dataclass(frozen=True)
@@ -48,13 +77,13 @@ def sql_folder() -> Path:
 
 
 @cache
-def load_queries(name: str) -> dict[str, bytes]:
+def load_queries(name: str) -> Queries:
     """Return the blocks of a file, without comments, whose percent signs would be parameters."""
     _, *pieces = _BLOCK.split(_read(sql_folder() / "queries" / f"{name}.sql"))
-    return {
-        block: expanded(_COMMENT_LINE.sub("", text).strip().rstrip(";")).encode()
+    return Queries(
+        (block, expanded(_COMMENT_LINE.sub("", text).strip().rstrip(";")).encode())
         for block, text in zip(pieces[::2], pieces[1::2], strict=True)
-    }
+    )
 
 
 @cache

@@ -5,6 +5,7 @@ stored ──same subject, newer──▶ superseded (kept, linked)        said 
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from psycopg.rows import DictRow
 
 from .database import Database
 from .items import (
+    ANYBODY,
     RESERVED_METADATA,
     USER_TYPES,
     MemoryItem,
@@ -23,16 +25,53 @@ from .items import (
     scope_params,
 )
 from .jobs import Jobs
-from .pool import Statement
-from .sql import load_queries
+from .notes import AgentNotes, fetch_notes
+from .secret_rows import SecretName
+from .sql import Statement, load_queries
 
-__all__ = ["StatementStore", "select_statements", "statements_from", "without_claims"]
+__all__ = [
+    "PastSession",
+    "StatementStore",
+    "UserMemory",
+    "select_statements",
+    "statements_from",
+    "statements_of_user_memory",
+    "without_claims",
+]
 
 _WORD = re.compile(r"\w+")
 _BETWEEN = r"[\W_]+"
 
 _QUERIES = load_queries("statements")
 _ITEMS = load_queries("agent_memories")
+_MEMORY = load_queries("user_memory")
+_SECRETS = load_queries("secrets")
+_SESSIONS, _NAMES = 5, 100
+
+
+@dataclass(frozen=True)
+class PastSession:
+    """An earlier conversation of the user in one line."""
+
+    title: str
+    last_activity_at: datetime
+
+
+@dataclass(frozen=True)
+class UserMemory:
+    """Everything that a session shows of its user from its start.
+
+    Attributes:
+        statements: Newest first.
+        sessions: At most five, newest first.
+        secrets: Names only, in order.
+        notes: The reading agent's own.
+    """
+
+    statements: tuple[MemoryItem, ...] = ()
+    sessions: tuple[PastSession, ...] = ()
+    secrets: tuple[SecretName, ...] = ()
+    notes: AgentNotes = field(default_factory=AgentNotes)
 
 
 def without_claims(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,7 +82,6 @@ def without_claims(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def select_statements(
-    user_id: str,
     scope: ReadScope,
     *,
     as_of: datetime | None = None,
@@ -52,12 +90,23 @@ def select_statements(
 ) -> Statement:
     """Return the statement that reads user memory, newest first; `statements_from` reads its rows."""
     params = {"as_of": as_of, "with_superseded": with_superseded, "limit": limit}
-    return Statement(_QUERIES["select_statements"], {"user_id": user_id, **params, **scope_params(scope)})
+    return _QUERIES("select_statements", {**params, **scope_params(scope)})
 
 
 def statements_from(rows: Sequence[DictRow]) -> list[MemoryItem]:
     """Return the items of rows of `select_statements`, with their text."""
     return [item_from_row(row, content_of(row), "all of", is_whole=True) for row in rows]
+
+
+def statements_of_user_memory(scope: ReadScope, *, with_superseded: bool = False) -> list[Statement]:
+    """Return the statements that read all of it in one round trip, the agent's notes last."""
+    session = {"session_id": scope.session_id}
+    return [
+        select_statements(scope, with_superseded=with_superseded),
+        _MEMORY("select_last_sessions", session, limit=_SESSIONS),
+        _SECRETS("select_secret_names", session, limit=_NAMES),
+        fetch_notes(scope.agent_id),
+    ]
 
 
 class StatementStore:
@@ -76,14 +125,29 @@ class StatementStore:
         limit: int = 200,
     ) -> list[MemoryItem]:
         """Return statements that hold now or held `as_of` a time, newest first; superseded ones only if asked for."""
-        reading = select_statements(user_id, scope, as_of=as_of, with_superseded=with_superseded, limit=limit)
+        reading = select_statements(scope, as_of=as_of, with_superseded=with_superseded, limit=limit)
         (rows,) = await self._database.read(user_id, reading)
         return statements_from(rows)
 
+    async def fetch_user_memory(
+        self, user_id: str, *, scope: ReadScope = ANYBODY, with_superseded: bool = False, only_notes: bool = False
+    ) -> UserMemory:
+        """Return what a session of this reader shows of the user, or only the agent's own notes, in one round trip."""
+        reading = statements_of_user_memory(scope, with_superseded=with_superseded)[-1 if only_notes else 0 :]
+        *rest, notes = await self._database.read(user_id, *reading, agent_id=scope.agent_id)
+        if only_notes:
+            return UserMemory(notes=AgentNotes.of(notes))
+        statements, sessions, secrets = rest
+        return UserMemory(
+            statements=tuple(one for one in statements_from(statements) if not one.is_private),
+            sessions=tuple(PastSession(row["summary"] or row["title"], row["last_activity_at"]) for row in sessions),
+            secrets=tuple(SecretName(**row) for row in secrets),
+            notes=AgentNotes.of(notes),
+        )
+
     async def select_claims(self, user_id: str, *, scope: ReadScope, limit: int = 200) -> list[MemoryItem]:
         """Return items of user types without a trusted origin, newest first, with their text up to 2,000 characters."""
-        params = {"user_id": user_id, "limit": limit, **scope_params(scope)}
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_claims"], params))
+        (rows,) = await self._database.read(user_id, _QUERIES("select_claims", scope_params(scope), limit=limit))
         return statements_from(rows)
 
     async def insert_statement(
@@ -97,16 +161,16 @@ class StatementStore:
         Returns:
             The key of the statement that holds, and whether it is new.
         """
-        content, row = row_params(user_id, item)
+        content, row = row_params(item)
         params = {**row, **_times(item.key, valid_from, item.metadata, supersedes)}
         *_, (stored,), _, _, _ = await self._database.write(
             user_id,
-            Statement(_QUERIES["lock_statements"], params),
-            Statement(_ITEMS["upsert_content"], content),
-            Statement(_QUERIES["insert_statement"], params),
-            Statement(_QUERIES["update_statements_superseded"], params),
-            Statement(_QUERIES["delete_unused_content"], params),
-            Statement(_ITEMS["upsert_pending_user"], {"user_id": user_id}),
+            _QUERIES("lock_statements", params),
+            _ITEMS("upsert_content", content),
+            _QUERIES("insert_statement", params),
+            _QUERIES("update_statements_superseded", params),
+            _QUERIES("delete_unused_content", params),
+            _ITEMS("upsert_pending_user"),
         )
         if stored["is_new"]:
             self._jobs.wake(user_id)
@@ -116,15 +180,14 @@ class StatementStore:
     async def is_shown_before(self, user_id: str, session_id: str, quote: str, position: int, before: datetime) -> bool:
         """Return True if an item or file of the session holds the words of a quote, and is older than a message."""
         words = _WORD.findall(quote)
-        params = {
-            "user_id": user_id,
-            "session_id": session_id,
-            "position": position,
-            "said_at": before,
-            "pattern": rf"\m{_BETWEEN.join(words)}\M",
-            "bytes_pattern": _BETWEEN.join(word if word.isascii() else r"\S+" for word in words),
-        }
-        statement = Statement(_QUERIES["fetch_is_shown_before"], params)
+        statement = _QUERIES(
+            "fetch_is_shown_before",
+            session_id=session_id,
+            position=position,
+            said_at=before,
+            pattern=rf"\m{_BETWEEN.join(words)}\M",
+            bytes_pattern=_BETWEEN.join(word if word.isascii() else r"\S+" for word in words),
+        )
         (rows,) = await self._database.read(user_id, statement, kind="batch")
         return bool(words) and rows[0]["is_shown"]
 
@@ -133,13 +196,12 @@ class StatementStore:
     ) -> bool:
         """Make an item of a user type the user's; False if it is not there, of another type, or superseded."""
         params = {
-            "user_id": user_id,
             "source": source,
             "metadata": dict(metadata),
             **_times(memory_key, valid_from, metadata, ()),
         }
         names = ("lock_statements", "update_statement_confirmed", "update_statements_superseded")
-        _, confirmed, _ = await self._database.write(user_id, *(Statement(_QUERIES[name], params) for name in names))
+        _, confirmed, _ = await self._database.write(user_id, *_QUERIES.each(names, params))
         self._database.user_memory_changes[user_id] += 1
         return bool(confirmed)
 

@@ -13,7 +13,6 @@ from .codec import canonical_json
 from .conversation_rows import checked_place
 from .conversations import ConversationArchive
 from .database import Database
-from .pool import Statement
 from .sql import load_queries
 
 __all__ = [
@@ -120,26 +119,18 @@ class ThreadStore:
     # --- users
 
     async def user(self, user_id: str) -> UIUser | None:
-        params = {"user_id": checked_identifier("user_id", user_id)}
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_ui_user"], params))
+        (rows,) = await self._read(checked_identifier("user_id", user_id), "fetch_ui_user")
         return UIUser(user_id, **rows[0]) if rows else None
 
     async def upsert_user(self, user_id: str, metadata: Mapping[str, Any]) -> UIUser:
         """Store a login; the metadata is replaced."""
-        params = {
-            "user_id": checked_identifier("user_id", user_id),
-            "metadata": canonical_json(metadata),
-        }
-        (row,), _ = await self._database.write(
-            user_id, *(Statement(_QUERIES[name], params) for name in ("upsert_ui_user", "insert_known_user"))
-        )
+        (row,), _ = await self._write(user_id, "upsert_ui_user", "insert_known_user", metadata=canonical_json(metadata))
         return UIUser(user_id, **row)
 
     # --- threads
 
     async def owner(self, thread_id: str) -> str | None:
-        statement = Statement(_QUERIES["fetch_thread_owner"], {"thread_id": thread_id})
-        ((row,),) = await self._database.read(None, statement)
+        ((row,),) = await self._database.read(None, _QUERIES("fetch_thread_owner", thread_id=thread_id))
         return row["user_id"]
 
     async def update_thread(
@@ -156,26 +147,25 @@ class ThreadStore:
         None leaves a field. Metadata is merged by key; a value of None deletes its key.
         """
         given = metadata or {}
-        params = {
-            **_place(user_id, thread_id),
-            "name": name,
-            "tags": None if tags is None else list(tags),
-            "metadata": canonical_json({key: value for key, value in given.items() if value is not None}),
-            "removed_keys": [key for key, value in given.items() if value is None],
-        }
-        _, updated = await self._write(user_id, params, "insert_thread", "update_thread")
+        _, updated = await self._write(
+            user_id,
+            "insert_thread",
+            "update_thread",
+            thread_id=checked_identifier("thread_id", thread_id),
+            name=name,
+            tags=None if tags is None else list(tags),
+            metadata=canonical_json({key: value for key, value in given.items() if value is not None}),
+            removed_keys=[key for key, value in given.items() if value is None],
+        )
         return bool(updated)
 
     async def thread(self, user_id: str, thread_id: str) -> WholeThread | None:
-        params = {"user_id": user_id, "thread_id": thread_id}
         names = ("fetch_thread", "select_steps", "select_elements")
-        threads, steps, elements = await self._read(user_id, params, *names)
+        threads, steps, elements = await self._read(user_id, *names, thread_id=thread_id)
         if not threads:
             return None
         return WholeThread(
-            _thread(threads[0]),
-            tuple(_step(row) for row in steps),
-            tuple(ThreadElement(**row) for row in elements),
+            _thread(threads[0]), tuple(map(_step, steps)), tuple(ThreadElement(**row) for row in elements)
         )
 
     async def page(
@@ -193,13 +183,9 @@ class ThreadStore:
             before: `last_activity_at` and id of the previous page's last thread.
             search: Text in the name or in a step, in any case.
         """
-        params = {
-            "user_id": user_id,
-            "pattern": "%" + _WILDCARD.sub(r"\\\g<0>", search) + "%" if search else None,
-            "feedback_value": feedback_value,
-            **checked_place(limit, before),
-        }
-        (rows,) = await self._read(user_id, params, "select_threads")
+        pattern = "%" + _WILDCARD.sub(r"\\\g<0>", search) + "%" if search else None
+        asked = {"pattern": pattern, "feedback_value": feedback_value, **checked_place(limit, before)}
+        (rows,) = await self._read(user_id, "select_threads", **asked)
         return [_thread(row) for row in rows]
 
     async def delete_thread(self, user_id: str, thread_id: str) -> bool:
@@ -213,49 +199,48 @@ class ThreadStore:
 
         None leaves a known field. A new step after its update only fills in missing fields.
         """
-        checked_identifier("step_id", step.step_id)
         if step.created_at is not None and step.created_at.utcoffset() is None:
             raise ValueError(f"created_at={step.created_at!r} has no timezone: use datetime.now(timezone.utc)")
-        params = {
-            **_place(user_id, step.thread_id),
-            "step_id": step.step_id,
-            "input": step.input,
-            "output": step.output,
-            "fields": canonical_json(step.fields),
-            "is_update": is_update,
-            "created_at": step.created_at,
-        }
-        _, kept = await self._write(user_id, params, "insert_thread", "upsert_step")
+        _, kept = await self._write(
+            user_id,
+            "insert_thread",
+            "upsert_step",
+            thread_id=checked_identifier("thread_id", step.thread_id),
+            step_id=checked_identifier("step_id", step.step_id),
+            input=step.input,
+            output=step.output,
+            fields=canonical_json(step.fields),
+            is_update=is_update,
+            created_at=step.created_at,
+        )
         return bool(kept)
 
     async def delete_step(self, user_id: str, step_id: str) -> None:
         """Delete a step, elements and rating."""
-        await self._write(user_id, {"user_id": user_id, "step_id": step_id}, "delete_step")
+        await self._write(user_id, "delete_step", step_id=step_id)
 
     async def favorite_steps(self, user_id: str) -> list[ThreadStep]:
         """Return the newest 200 favorites."""
-        params = {"user_id": user_id, "limit": _FAVORITES}
-        (rows,) = await self._read(user_id, params, "select_favorite_steps")
+        (rows,) = await self._read(user_id, "select_favorite_steps", limit=_FAVORITES)
         return [_step(row) for row in rows]
 
     async def rate_step(
         self, user_id: str, step_id: str, value: int, comment: str | None, *, feedback_id: str | None = None
     ) -> str | None:
         """Replace the rating of a step; return its id."""
-        params = {
-            "user_id": user_id,
-            "step_id": step_id,
-            "feedback_id": feedback_id if feedback_id else None,
-            "new_feedback_id": str(uuid4()),
-            "feedback_value": value,
-            "feedback_comment": comment,
-        }
-        (rows,) = await self._write(user_id, params, "update_feedback")
+        (rows,) = await self._write(
+            user_id,
+            "update_feedback",
+            step_id=step_id,
+            feedback_id=feedback_id or None,
+            new_feedback_id=str(uuid4()),
+            feedback_value=value,
+            feedback_comment=comment,
+        )
         return rows[0]["feedback_id"] if rows else None
 
     async def delete_rating(self, user_id: str, feedback_id: str) -> bool:
-        params = {"user_id": user_id, "feedback_id": feedback_id}
-        (rows,) = await self._write(user_id, params, "delete_feedback")
+        (rows,) = await self._write(user_id, "delete_feedback", feedback_id=feedback_id)
         return bool(rows)
 
     # --- elements
@@ -264,40 +249,39 @@ class ThreadStore:
         self, user_id: str, element: ThreadElement, content: bytes | None = None, *, keeps_content: bool = True
     ) -> bool:
         """Store an element like a step; without content, `keeps_content` keeps the stored one."""
-        checked_identifier("element_id", element.element_id)
-        params = {
-            **_place(user_id, element.thread_id),
-            "element_id": element.element_id,
-            "step_id": element.step_id,
-            "fields": canonical_json(element.fields),
-            "content": content,
-            "keeps_content": keeps_content,
-        }
-        _, kept = await self._write(user_id, params, "insert_thread", "upsert_element")
+        _, kept = await self._write(
+            user_id,
+            "insert_thread",
+            "upsert_element",
+            thread_id=checked_identifier("thread_id", element.thread_id),
+            element_id=checked_identifier("element_id", element.element_id),
+            step_id=element.step_id,
+            fields=canonical_json(element.fields),
+            content=content,
+            keeps_content=keeps_content,
+        )
         return bool(kept)
 
     async def element(self, user_id: str, thread_id: str, element_id: str) -> ThreadElement | None:
-        params = {"user_id": user_id, "thread_id": thread_id, "element_id": element_id}
-        (rows,) = await self._read(user_id, params, "fetch_element")
+        (rows,) = await self._read(user_id, "fetch_element", thread_id=thread_id, element_id=element_id)
         return ThreadElement(**rows[0]) if rows else None
 
     async def element_content(
         self, user_id: str, thread_id: str, element_id: str, *, start: int = 0, length: int | None = None
     ) -> ElementContent | None:
-        place = {"user_id": user_id, "thread_id": thread_id, "element_id": element_id}
-        params = {**place, "start": start, "length": length}
-        (rows,) = await self._read(user_id, params, "fetch_element_content")
+        place = {"thread_id": thread_id, "element_id": element_id}
+        (rows,) = await self._read(user_id, "fetch_element_content", **place, start=start, length=length)
         found = (ElementContent(bytes(row["content"]), row["fields"], row["size_bytes"]) for row in rows)
         return next(found, None)
 
     async def delete_element(self, user_id: str, element_id: str) -> None:
-        await self._write(user_id, {"user_id": user_id, "element_id": element_id}, "delete_element")
+        await self._write(user_id, "delete_element", element_id=element_id)
 
-    async def _read(self, user_id: str, params: Mapping[str, Any], *names: str) -> list[list[dict[str, Any]]]:
-        return await self._database.read(user_id, *(Statement(_QUERIES[name], params) for name in names))
+    async def _read(self, user_id: str, *names: str, **params: Any) -> list[list[dict[str, Any]]]:
+        return await self._database.read(user_id, *_QUERIES.each(names, params))
 
-    async def _write(self, user_id: str, params: Mapping[str, Any], *names: str) -> list[list[dict[str, Any]]]:
-        return await self._database.write(user_id, *(Statement(_QUERIES[name], params) for name in names))
+    async def _write(self, user_id: str, *names: str, **params: Any) -> list[list[dict[str, Any]]]:
+        return await self._database.write(checked_identifier("user_id", user_id), *_QUERIES.each(names, params))
 
 
 def _thread(row: Mapping[str, Any]) -> Thread:
@@ -309,10 +293,3 @@ def _step(row: Mapping[str, Any]) -> ThreadStep:
     id_, value, comment = row["feedback_id"], row["feedback_value"], row["feedback_comment"]
     kept = {name: row[name] for name in ("step_id", "thread_id", "fields", "input", "output", "created_at")}
     return ThreadStep(**kept, feedback=None if id_ is None else Feedback(id_, value, comment))
-
-
-def _place(user_id: str, thread_id: str) -> dict[str, Any]:
-    return {
-        "user_id": checked_identifier("user_id", user_id),
-        "thread_id": checked_identifier("thread_id", thread_id),
-    }

@@ -16,7 +16,7 @@ from autogen_core.models import UserMessage
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.errors import StoreUnavailableError
 from memory_context.policy import ArchivePolicy
-from memory_context.runtime import unwritten
+from memory_context.runtime import buffers
 
 from ..agents.scripted import report
 from ..conftest import StartPython
@@ -354,7 +354,7 @@ def test_a_context_that_is_collected_with_something_unwritten_warns(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
     """When its loop ended the store was away: the warning names the session and what to do."""
-    monkeypatch.setattr(unwritten, "WRITE_SECONDS", 5.0)
+    monkeypatch.setattr(buffers, "WRITE_SECONDS", 5.0)
 
     async def main() -> MemoryContext:
         context = context_of(MemoryStore("postgresql://nobody@127.0.0.1:1/nowhere"), "lost")

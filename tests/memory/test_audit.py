@@ -21,7 +21,7 @@ from memory_context import (
 )
 from memory_context.memory import AgentMemory, AuditEvent
 from memory_context.messages import Address
-from memory_context.store.pool import Statement
+from memory_context.store.sql import Statement
 from memory_context.transcript import (
     ExpansionShown,
     ExpansionWithdrawn,

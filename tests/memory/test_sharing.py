@@ -1,4 +1,4 @@
-"""Sharing between the agents of one user: each read path keeps to the table of `memory.sharing`."""
+"""Sharing between the agents of one user: each read path keeps to the table of `memory.items`."""
 
 from collections.abc import Awaitable, Callable
 

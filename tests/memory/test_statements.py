@@ -184,10 +184,10 @@ async def test_user_memory_is_read_by_its_index_among_many_items(
     many(database_url, "alice", 3000)
     database = database_of(database_url)
     server.execute("ANALYZE memory_context.agent_memories", database)
-    statement = select_statements("alice", ReadScope())
+    statement = select_statements(ReadScope())
     with psycopg.connect(server.url(database, user=login_of(database)), autocommit=True) as connection:
         connection.execute("SELECT set_config('memory_context.user_id', 'alice', false)")
-        plan = connection.execute(b"EXPLAIN " + statement.query, statement.params).fetchall()
+        plan = connection.execute(b"EXPLAIN " + statement.query, {"user_id": "alice", **statement.params}).fetchall()
     assert "agent_memories_statements" in str(plan)
 
 

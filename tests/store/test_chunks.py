@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.store.search.chunks import CHUNK_CHARACTERS, INDEXED_CHARACTERS, chunks_of
+from memory_context.store.search.postings import CHUNK_CHARACTERS, INDEXED_CHARACTERS, chunks_of
 
 lines = st.lists(
     st.text("a# \n\r.", max_size=300) | st.sampled_from(["\n", "\n\n", "def f():\n", "x" * 700]), max_size=40

@@ -8,7 +8,7 @@ import pytest
 
 from memory_context.embeddings import EmbeddingError, Purpose
 from memory_context.store import MemoryCriteria, MemoryStore, NewItem, ReadScope, database
-from memory_context.store.search import embed
+from memory_context.store.search import indexer
 from memory_context.store.search.indexer import IndexReport
 from memory_context.store.search.passages import PassageSearch, QueryVector
 from tests.conftest import Server, StartPython, database_of
@@ -33,7 +33,7 @@ async def store(database_url: str) -> AsyncIterator[MemoryStore]:
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embed, "EMBED_TEXTS", 7)
+    monkeypatch.setattr(indexer, "EMBED_TEXTS", 7)
     monkeypatch.setattr(database, "_USERS_PER_PAGE", 2)
 
 
@@ -259,9 +259,9 @@ async def test_killed_in_the_middle_it_goes_on_where_it_was(
     script = (
         "import asyncio, os, signal\n"
         "from memory_context.store import MemoryStore\n"
-        "from memory_context.store.search import embed\n"
+        "from memory_context.store.search import indexer\n"
         "from tests.embeddings.fakes import FakeEmbedder\n"
-        "embed.EMBED_TEXTS = 7\n"
+        "indexer.EMBED_TEXTS = 7\n"
         "def progress(done, total):\n"
         "    if done >= 30: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"asyncio.run(MemoryStore({database_url!r}).reindex(FakeEmbedder('new', 40), progress=progress))\n"

@@ -33,9 +33,9 @@ END_BEFORE_THE_SERVER_IS_UP = """
 import asyncio
 from autogen_core.models import UserMessage
 from memory_context import ContextPolicy, MemoryContext
-from memory_context.runtime import unwritten
+from memory_context.runtime import buffers
 
-unwritten.WRITE_SECONDS = 60  # on a busy machine
+buffers.WRITE_SECONDS = 60  # on a busy machine
 
 async def main():
     context = MemoryContext("alice", "coder", "s", policy=ContextPolicy(store_timeout_seconds=0.001))

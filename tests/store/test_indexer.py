@@ -21,9 +21,9 @@ from memory_context.embeddings import Purpose
 from memory_context.errors import EmbeddingError, StoreUnavailableError
 from memory_context.memory import AgentMemory
 from memory_context.store import MemoryCriteria, MemoryStore, NewItem, jobs
-from memory_context.store.search import embed, indexer, postings
-from memory_context.store.search.chunks import INDEXED_CHARACTERS
+from memory_context.store.search import indexer, postings
 from memory_context.store.search.indexer import IndexReport
+from memory_context.store.search.postings import INDEXED_CHARACTERS
 from memory_context.text import query_terms
 from memory_context.utf8 import unescape
 from tests.conftest import Server, StartPython, database_of
@@ -443,7 +443,7 @@ async def test_a_broken_embedder_delays_nothing_but_embeddings(
     database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch, broken: FakeEmbedder, says: str
 ) -> None:
     """What is stored is found by its text, is tried again later each time, and embedded when one works."""
-    monkeypatch.setattr(embed, "EMBED_SECONDS", 0.2)
+    monkeypatch.setattr(indexer, "EMBED_SECONDS", 0.2)
     monkeypatch.setattr(indexer, "_PROBE_SECONDS", 0.2)
     monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     async with MemoryStore(database_url, broken) as store:
@@ -514,7 +514,7 @@ async def test_what_was_embedded_before_a_failure_is_not_embedded_again(
     database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A long item goes on where it was."""
-    monkeypatch.setattr(embed, "EMBED_TEXTS", 4)
+    monkeypatch.setattr(indexer, "EMBED_TEXTS", 4)
     monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     embedder = Choosy()
     async with MemoryStore(database_url, embedder) as store:
@@ -825,7 +825,7 @@ async def test_a_lease_does_not_end_while_an_embedder_is_waited_for(
     clock = [0.0]
     monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     monkeypatch.setattr(jobs, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + clock[0]))
-    monkeypatch.setattr(embed, "EMBED_SECONDS", 1.5)
+    monkeypatch.setattr(indexer, "EMBED_SECONDS", 1.5)
     monkeypatch.setattr(jobs, "LEASE_SECONDS", 4.0)
     monkeypatch.setattr(indexer, "_PROBE_SECONDS", 0.5)
     async with MemoryStore(database_url, Slow()) as store:
@@ -952,9 +952,9 @@ async def test_an_item_that_is_indexed_during_a_search_is_found_once(
 
 def test_the_bounds_are_what_is_promised() -> None:
     """A lease is longer than an embedder that hangs is waited for; waits have an end."""
-    assert jobs.LEASE_SECONDS > embed.EMBED_SECONDS + 2 * indexer._PROBE_SECONDS
+    assert jobs.LEASE_SECONDS > indexer.EMBED_SECONDS + 2 * indexer._PROBE_SECONDS
     assert jobs.ATTEMPTS_LIMIT >= 3
-    assert math.isfinite(embed.EMBED_SECONDS)
+    assert math.isfinite(indexer.EMBED_SECONDS)
     assert issubclass(EmbeddingError, Exception)
     assert query_terms("harbours") == query_terms("harbour")
 
@@ -966,7 +966,7 @@ async def test_indexer_waits_as_long_as_work_over_many_rows_and_makes_an_index_o
     kinds: dict[str, set[str]] = {"read": set(), "write": set()}
     ensured: list[str] = []
     seconds: list[float] = []
-    embed_checked = embed.embed_checked
+    embed_checked = indexer.embed_checked
 
     def noting(name: str) -> Callable[..., Awaitable[Any]]:
         real = getattr(store._database, name)
@@ -987,7 +987,7 @@ async def test_indexer_waits_as_long_as_work_over_many_rows_and_makes_an_index_o
         await store.insert_memories("alice", [memory(key, f"content {key}")])
         for name in kinds:
             monkeypatch.setattr(store._database, name, noting(name))
-        monkeypatch.setattr(embed, "embed_checked", embedding)
+        monkeypatch.setattr(indexer, "embed_checked", embedding)
         await store.flush_index()
         monkeypatch.undo()
     assert kinds == {"read": {"batch"}, "write": {"batch"}}

@@ -10,9 +10,8 @@ import pytest
 
 from memory_context.errors import StoreError, StoreUnavailableError
 from memory_context.store import IndexReport, MemoryStore, NewItem, jobs
-from memory_context.store.jobs import Claim, FailedJob, JobKind, JobReport, enqueue
-from memory_context.store.pool import Statement
-from memory_context.store.sql import load_queries
+from memory_context.store.jobs import Claim, FailedJob, JobKind, JobReport, NewJob, enqueue
+from memory_context.store.sql import Statement, load_queries
 from tests.conftest import Server, database_of
 
 MAKE_DUE = "UPDATE memory_context.jobs SET due_at = now(), claim = NULL WHERE NOT is_failed"
@@ -56,7 +55,7 @@ async def store(database_url: str, lessons: Lessons, monkeypatch: pytest.MonkeyP
 
 async def learn(store: MemoryStore, *sessions: str, user: str = "alice", delay_seconds: float = 0.0) -> None:
     for session in sessions:
-        await store._database.write(user, *enqueue(user, "learn", {"session": session}, delay_seconds=delay_seconds))
+        await store._database.write(user, *enqueue(NewJob("learn", {"session": session}, delay_seconds)))
 
 
 def rows(server: Server, url: str, columns: str = "payload ->> 'session'") -> list[tuple[Any, ...]]:
@@ -68,9 +67,9 @@ async def test_job_is_written_in_the_transaction_that_enqueues_it(
 ) -> None:
     """With it or not at all; payloads may hold any str."""
     item = Statement(load_queries("threads")["insert_known_user"], {"user_id": "alice"})
-    await store._database.write("alice", item, *enqueue("alice", "learn", {"session": "s\x00\ud800"}))
+    await store._database.write("alice", item, *enqueue(NewJob("learn", {"session": "s\x00\ud800"})))
     with pytest.raises(StoreError):
-        await store._database.write("alice", *enqueue("alice", "learn", {"session": "t"}), Statement(b"SELECT 1 / 0"))
+        await store._database.write("alice", *enqueue(NewJob("learn", {"session": "t"})), Statement(b"SELECT 1 / 0"))
     assert len(rows(server, database_url)) == 1
     assert await store.jobs.flush() == JobReport(0, 0)
     assert lessons.done == ["s\x00\ud800"]
@@ -190,7 +189,7 @@ async def test_bytes_in_payloads_bound_a_claim(store: MemoryStore, lessons: Less
     store.jobs.register(replace(lessons.kind, batch_jobs=9, batch_bytes=100))
     for size in (60, 60, 300, 10, 10):
         payload = {"session": f"of {size}", "bytes": size}
-        await store._database.write("alice", *enqueue("alice", "learn", payload))
+        await store._database.write("alice", *enqueue(NewJob("learn", payload)))
     await store.jobs.flush()
     assert [[job.payload["bytes"] for job in claim.jobs] for claim in lessons.claims] == [[60, 60], [300], [10, 10]]
 

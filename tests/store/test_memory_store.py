@@ -9,7 +9,8 @@ import pytest
 
 from memory_context import errors
 from memory_context.store import MemoryStore, NewItem, ReadScope
-from memory_context.store.pool import Connection, Statement
+from memory_context.store.pool import Connection
+from memory_context.store.sql import Statement
 from tests.conftest import Server, database_of
 from tests.context.steps import a_turn_of_the_loop
 

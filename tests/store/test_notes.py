@@ -9,7 +9,7 @@ import pytest
 from memory_context import errors
 from memory_context.store import AgentNotes, MemoryStore, TransferError, fetch_notes
 from memory_context.store.notes import KEPT_VERSIONS
-from memory_context.store.pool import Statement
+from memory_context.store.sql import Statement
 from tests.conftest import Server, database_of
 from tests.support.statements import login_of
 

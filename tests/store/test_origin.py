@@ -24,7 +24,7 @@ from memory_context import AgentMemory, MemoryContext, MemoryCriteria, MemoryIte
 from memory_context.cli import execute as command
 from memory_context.errors import StoreError
 from memory_context.store import TransferError
-from memory_context.store.pool import Statement
+from memory_context.store.sql import Statement
 from memory_context.utf8 import to_utf8
 from samples.chainlit_web.panels import _listed
 from tests.conftest import Server, database_of

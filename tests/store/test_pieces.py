@@ -9,8 +9,9 @@ from psycopg import AsyncCursor
 
 from memory_context import MemoryStore
 from memory_context.store import NewItem, pool
-from memory_context.store.pool import PIECE_LENGTH, Statement, split
-from memory_context.store.search import embed
+from memory_context.store.pool import PIECE_LENGTH, split
+from memory_context.store.search import indexer
+from memory_context.store.sql import Statement
 
 CHINESE = "".join(map(chr, range(0x4E00, 0x4E00 + 997)))
 TEXTS = {"Chinese": CHINESE * 500, "JSON": '{"id": 7},' * 30_000, "surrogates": "\ud83d \x00" * 80_000}
@@ -78,7 +79,7 @@ async def test_passages_are_masked_and_vectors_spelled_off_the_event_loop(
         return call
 
     for name in ("masked", "HalfVector"):
-        monkeypatch.setattr(embed, name, watched(getattr(embed, name)))
+        monkeypatch.setattr(indexer, name, watched(getattr(indexer, name)))
     await store.insert_memories("alice", [_memory("k", "the ship is called Ida")])
     await store.flush_index()
     assert on_loop == [False, False]

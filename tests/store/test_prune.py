@@ -13,7 +13,7 @@ from memory_context.identifiers import SessionKey
 from memory_context.memory import KNOWN_TYPES
 from memory_context.store import NewBatch, NewItem, tables
 from memory_context.store.admin import prune
-from memory_context.store.pool import Statement
+from memory_context.store.sql import Statement
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 

@@ -7,8 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from memory_context.store import MemoryStore, TransferError, tables
-from memory_context.store.pool import Statement
-from memory_context.store.sql import load_queries
+from memory_context.store.sql import Statement, load_queries
 from tests.conftest import Server, SqlCopy, database_of
 
 MIGRATION = """

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from memory_context.store.user_schedule import UserSchedule
+from memory_context.store.jobs import UserSchedule
 from tests.context.steps import a_turn_of_the_loop
 
 
@@ -81,7 +81,7 @@ async def test_waiting_costs_nothing_meanwhile(monkeypatch: pytest.MonkeyPatch):
         assert len(waits) < 20, "it goes round and round"
         return await wait_for(waited, seconds)
 
-    monkeypatch.setattr("memory_context.store.user_schedule.asyncio.wait_for", counting)
+    monkeypatch.setattr("memory_context.store.jobs.asyncio.wait_for", counting)
     looks.background.put("late", 3600)
     looks.background.start()
     await turns()

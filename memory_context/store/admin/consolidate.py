@@ -23,8 +23,7 @@ from ..database import Database
 from ..forget import forget_items
 from ..items import NewItem, content_of
 from ..jobs import Claim, JobKind
-from ..pool import Statement
-from ..sql import load_queries
+from ..sql import Statement, load_queries
 from .articles import Article, Said, recurring_articles
 from .prune import prune_items
 
@@ -278,7 +277,7 @@ class Consolidation:
         return answer
 
     def _statement(self, name: str, params: Mapping[str, Any]) -> Statement:
-        return Statement(_QUERIES[name], {"user_id": self.user_id, **params})
+        return _QUERIES(name, params)
 
     async def _read(self, name: str, **params: Any) -> list[DictRow]:
         (rows,) = await self.database.read(self.user_id, self._statement(name, params), kind="batch")
@@ -294,19 +293,17 @@ async def undo_consolidation(database: Database, user_id: str, run_id: int | Non
 
     What changed since stays: a statement superseded by a newer one is not brought back.
     """
-    params: dict[str, Any] = {"user_id": user_id, "run_id": run_id}
-    (rows,) = await database.read(user_id, Statement(_QUERIES["fetch_consolidation"], params))
+    params: dict[str, Any] = {"run_id": run_id}
+    (rows,) = await database.read(user_id, _QUERIES("fetch_consolidation", params))
     if not rows:
         return None
     run: dict[str, Any] = rows[0]
     changes: list[dict[str, Any]] = run["changes"]["changes"]
     statements = [statement for change in reversed(changes) for statement in _undoing(user_id, change)]
-    undone = Statement(_QUERIES["update_consolidation_undone"], {**params, "run_id": run["id"]})
+    undone = _QUERIES("update_consolidation_undone", params, run_id=run["id"])
     await database.write(user_id, *statements, undone, kind="batch")
     articles = [change["key"] for change in changes if change["kind"] == "article"]
-    (items,) = await database.read(
-        user_id, Statement(_QUERIES["select_ids_of_keys"], {**params, "memory_keys": articles})
-    )
+    (items,) = await database.read(user_id, _QUERIES("select_ids_of_keys", params, memory_keys=articles))
     await forget_items(database, user_id, items, kind="batch")
     return run["id"]
 
@@ -327,12 +324,12 @@ def _undoing(user_id: str, change: Mapping[str, Any]) -> list[Statement]:
     else:
         names = ("update_session_summary",)
         params = {"session_id": change["session"], "summary": "", "before": change["summary"]}
-    return [Statement(_QUERIES[name], {"user_id": user_id, **params}) for name in names]
+    return _QUERIES.each(names, params)
 
 
 async def is_consolidation_due(database: Database, user_id: str, every: timedelta = DAILY) -> bool:
     """Return whether a user's last run is older than this and something came since."""
-    (rows,) = await database.read(user_id, Statement(_QUERIES["fetch_last_run"], {"user_id": user_id}))
+    (rows,) = await database.read(user_id, _QUERIES("fetch_last_run"))
     last_at, changed_at = rows[0]["last_at"], rows[0]["changed_at"]
     if changed_at is None or last_at is None:
         return changed_at is not None

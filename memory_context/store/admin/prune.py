@@ -14,8 +14,7 @@ from psycopg.rows import DictRow
 from .. import tables
 from ..database import Database, every_user
 from ..items import CONVERSATION_TYPE, SECRET_TYPE, TRUSTED_ORIGINS, USER_TYPES
-from ..pool import Statement
-from ..sql import load_queries
+from ..sql import Statement, load_queries
 
 __all__ = ["KEPT_TYPES", "PRUNED_TYPES", "PruneProgress", "PruneReport", "prune", "prune_items"]
 
@@ -128,7 +127,7 @@ class _Pruning:
     async def count(self, user_id: str) -> None:
         params = {**self._same, "user_id": user_id}
         counts = [Statement(table.statement("count_old_rows"), params) for table in self._aged]
-        (found,), *rows = await self._database.read(user_id, Statement(_QUERIES["count_prunable"], params), *counts)
+        (found,), *rows = await self._database.read(user_id, _QUERIES("count_prunable", params), *counts)
         self.rows.update({table.record: row["rows"] for table, (row,) in zip(self._aged, rows, strict=True)})
         self.items += found["items"]
         self.sessions += found["sessions"]
@@ -139,22 +138,21 @@ class _Pruning:
     async def items_of(self, user_id: str) -> None:
         params = {
             **self._same,
-            "user_id": user_id,
             "after_at": None,
             "after_memory_id": 0,
             "limit": BATCH_ITEMS,
         }
         while True:
-            (old,) = await self._database.read(user_id, Statement(_QUERIES["select_old_items"], params), kind="batch")
+            (old,) = await self._database.read(user_id, _QUERIES("select_old_items", params), kind="batch")
             if not old:
                 return
             params["memory_ids"] = [row["id"] for row in old]
             params["content_ids"] = sorted({row["content_id"] for row in old})
             *_, pruned, freed = await self._database.write(
                 user_id,
-                *(Statement(_ITEMS[name], params) for name in _LOCK),
-                Statement(_QUERIES["update_memories_pruned"], params),
-                Statement(_ITEMS["delete_orphaned_contents"], params),
+                *_ITEMS.each(_LOCK, params),
+                _QUERIES("update_memories_pruned", params),
+                _ITEMS("delete_orphaned_contents", params),
                 kind="batch",
             )
             self.items += len(pruned)
@@ -173,18 +171,18 @@ class _Pruning:
 
     async def sessions_of(self, user_id: str) -> None:
         """Delete old sessions, each with its messages in one transaction."""
-        params: dict[str, Any] = {**self._same, "user_id": user_id, "after_session_id": "", "limit": BATCH_SESSIONS}
-        page = Statement(_QUERIES["select_old_sessions"], params)
+        params: dict[str, Any] = {**self._same, "after_session_id": "", "limit": BATCH_SESSIONS}
+        page = _QUERIES("select_old_sessions", params)
         while old := (await self._database.read(user_id, page, kind="batch"))[0]:
             params["session_ids"] = [row["session_id"] for row in old]
             for name in ("memory_ids", "content_ids"):
                 params[name] = sorted({id_ for row in old for id_ in row[name]})
             gone, *_, freed = await self._database.write(
                 user_id,
-                Statement(_QUERIES["delete_old_sessions"], params),
-                *(Statement(_ITEMS[name], params) for name in _LOCK),
-                Statement(_QUERIES["update_messages_pruned"], params),
-                Statement(_ITEMS["delete_orphaned_contents"], params),
+                _QUERIES("delete_old_sessions", params),
+                *_ITEMS.each(_LOCK, params),
+                _QUERIES("update_messages_pruned", params),
+                _ITEMS("delete_orphaned_contents", params),
                 kind="batch",
             )
             self.sessions += sum(row["deleted_at"] is None for row in gone)
@@ -194,7 +192,7 @@ class _Pruning:
 
     async def _deleted(self, user_id: str, query: bytes) -> AsyncGenerator[list[DictRow], None]:
         """Repeat a deletion until it finds nothing; yield each batch."""
-        deletion = Statement(query, {**self._same, "user_id": user_id, "limit": BATCH_SESSIONS})
+        deletion = Statement(query, {**self._same, "limit": BATCH_SESSIONS})
         while gone := (await self._database.write(user_id, deletion, kind="batch"))[0]:
             yield gone
             self.tell()

@@ -15,9 +15,9 @@ from ..connection import driver_errors
 from ..database import Database, is_set_up, prepare, reach_server
 from ..limits import StoreLimits
 from ..location import Location
-from ..pool import ConnectionPool, Statement
+from ..pool import ConnectionPool
 from ..schema import MigrationState, states_of, vector_advice
-from ..sql import Part, load_migrations, load_queries, part_of
+from ..sql import Part, Statement, load_migrations, load_queries, part_of
 from ..tables import TABLES
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ async def _fetch_status(location: Location, limits: StoreLimits) -> StoreStatus:
         return StoreStatus(**same, is_set_up=False, pending_migrations=tuple(one.name for one in known))
     async with _looking(location, limits) as ask:
         names = ("fetch_server", "fetch_database", "select_table_sizes", "select_vector_indexes")
-        (server,), (database,), tables, indexes = await ask(*(Statement(_SCHEMA[name]) for name in names))
+        (server,), (database,), tables, indexes = await ask(*(_SCHEMA(name) for name in names))
         states = states_of(await _applied(ask))
         sizes: dict[str, int] = {row["name"]: row["total_bytes"] for row in tables}
         return StoreStatus(
@@ -201,7 +201,7 @@ async def _fetch_status(location: Location, limits: StoreLimits) -> StoreStatus:
 
 async def _fetch_vector_advice(location: Location, limits: StoreLimits) -> str | None:
     async with _looking(location, limits) as ask:
-        (server,), indexes = await ask(Statement(_SCHEMA["fetch_server"]), Statement(_SCHEMA["select_vector_indexes"]))
+        (server,), indexes = await ask(_SCHEMA("fetch_server"), _SCHEMA("select_vector_indexes"))
     return vector_advice(server["vector_version"], [row["name"] for row in indexes])
 
 
@@ -215,17 +215,20 @@ async def _looking(location: Location, limits: StoreLimits) -> AsyncGenerator[_A
     pool = ConnectionPool(1, limits.slot_seconds)
 
     async def ask(*statements: Statement, seconds: float = limits.batch_seconds) -> list[list[DictRow]]:
-        waits = {
-            "statement_timeout": f"{round(1000 * seconds)}ms",
-            "lock_timeout": f"{round(1000 * limits.lock_seconds)}ms",
-        }
-        begin = Statement(_TRANSACTIONS["begin_read"]), Statement(_TRANSACTIONS["limit_waits"], waits)
-        _, _, *rows, _ = await pool.run(params, [*begin, *statements, Statement(_TRANSACTIONS["commit"])], seconds)
+        begin = (
+            _TRANSACTIONS("begin_read"),
+            _TRANSACTIONS(
+                "limit_waits",
+                statement_timeout=f"{round(1000 * seconds)}ms",
+                lock_timeout=f"{round(1000 * limits.lock_seconds)}ms",
+            ),
+        )
+        _, _, *rows, _ = await pool.run(params, [*begin, *statements, _TRANSACTIONS("commit")], seconds)
         return rows
 
     try:
         with driver_errors(location.describe()):
-            await ask(Statement(_SCHEMA["fetch_server"]), seconds=limits.transaction_seconds)
+            await ask(_SCHEMA("fetch_server"), seconds=limits.transaction_seconds)
             yield ask
     finally:
         pool.close()
@@ -240,10 +243,10 @@ async def _keeper(location: Location) -> "KeeperState | None":
 
 
 async def _applied(ask: _Ask) -> list[DictRow]:
-    ((server,),) = await ask(Statement(_SCHEMA["fetch_server"]))
+    ((server,),) = await ask(_SCHEMA("fetch_server"))
     if not server["has_schema"]:
         return []
-    (rows,) = await ask(Statement(_SCHEMA["select_applied_migrations"]))
+    (rows,) = await ask(_SCHEMA("select_applied_migrations"))
     return rows
 
 
@@ -251,7 +254,7 @@ async def _counts(ask: _Ask, tables: Container[str]) -> dict[str, Any]:
     if "memory_users" not in tables:
         return {}
     names = {table.name: table.record for table in TABLES}
-    counting = Statement(_STATUS["fetch_counts"]), Statement(_STATUS["select_row_counts"], {"names": list(names)})
+    counting = _STATUS("fetch_counts"), _STATUS("select_row_counts", names=list(names))
     try:
         (counts,), found = await ask(*counting)
     except (psycopg.errors.UndefinedFunction, psycopg.errors.UndefinedColumn):  # another version's schema

@@ -11,7 +11,6 @@ from ...identifiers import SessionKey
 from ..database import Database, only_user
 from ..forget import forget_items
 from ..items import SECRET_TYPE, ReadScope, scope_params
-from ..pool import Statement
 from ..sql import load_queries
 
 __all__ = [
@@ -189,7 +188,7 @@ class UserStats:
         return {row["kind"]: row["events"] for row in rows}
 
     async def _rows(self, name: str, user_id: str, **params: Any) -> list[DictRow]:
-        statement = Statement(_QUERIES[name], {"user_id": user_id, **params})
+        statement = _QUERIES(name, params)
         (rows,) = await self._database.read(user_id, statement)
         return rows
 

@@ -1,9 +1,8 @@
-from .chunks import Chunk, chunks_of
 from .conversation import CONVERSATION_JOB, register_conversation_jobs
-from .embed import reindex
 from .hits import FoundPassage, SearchHit, SearchScore, search_items
-from .indexer import Indexer, IndexReport
+from .indexer import Indexer, IndexReport, reindex
 from .passages import Candidate, PassagePlace, PassageSearch, QueryProfile, StoredPassage
+from .postings import Chunk, chunks_of
 
 __all__ = [
     "CONVERSATION_JOB",

@@ -8,7 +8,7 @@ from typing import Any
 from memory_context.runtime import Background
 
 from ..database import Database
-from ..pool import Statement
+from ..sql import Statement
 
 __all__ = ["AnnQualityCheck"]
 

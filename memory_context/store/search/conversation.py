@@ -21,7 +21,6 @@ from ..codec import canonical_json, read_canonical
 from ..database import Database
 from ..items import CONVERSATION_JOB, CONVERSATION_TYPE, NewItem, Origin, row_params
 from ..jobs import Claim, JobKind, Jobs
-from ..pool import Statement
 from ..sql import load_queries
 
 __all__ = ["CONVERSATION_JOB", "KEY_STEM", "SaidText", "register_conversation_jobs", "said_in"]
@@ -110,10 +109,10 @@ def register_conversation_jobs(database: Database, jobs: Jobs, *, masks_credenti
 
 
 async def _store_batch(database: Database, user_id: str, job: Mapping[str, Any], masks_credentials: bool) -> None:
-    place = {"user_id": user_id, "session_id": job["session"], "agent_id": job["agent"]}
+    place = {"session_id": job["session"], "agent_id": job["agent"]}
     place |= {"branch": job["branch"], "sequence": job["sequence"]}
     names = ("fetch_said_batch", "select_batch_items")
-    reading = [Statement(_QUERIES[name], place) for name in names]
+    reading = _QUERIES.each(names, place)
     while True:
         batches, kept = await database.read(user_id, *reading, kind="batch")
         if not batches:  # deleted meanwhile
@@ -128,7 +127,7 @@ async def _store_batch(database: Database, user_id: str, job: Mapping[str, Any],
             "messages": canonical_json([_message_json(place, row) for place, (_, row) in enumerate(rows)]),
         }
         names = ("lock_live_session", "upsert_said_contents", "insert_said", "fetch_batch_sha256")
-        *_, now = await database.write(user_id, *(Statement(_QUERIES[name], given) for name in names), kind="batch")
+        *_, now = await database.write(user_id, *_QUERIES.each(names, given), kind="batch")
         if not now or now[0]["batch_sha256"] == read["batch_sha256"]:  # else something in it was forgotten meanwhile
             return
 
@@ -143,7 +142,7 @@ def _rows_of(
         offloaded = items.get(said.offloaded_key)
         if not said.text and offloaded is None:
             continue  # forgotten
-        content, row = row_params(job["user_id"], _item_of(said, job, masks_credentials))
+        content, row = row_params(_item_of(said, job, masks_credentials))
         row |= {"said_at": datetime.fromisoformat(said.said_at)}
         if offloaded is not None:
             names = ("content_sha256", "content_bytes", "summary", "token_count")

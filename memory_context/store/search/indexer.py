@@ -5,30 +5,33 @@ index ──passages, terms, names──▶ embed ──embeddings──▶ done
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pgvector import HalfVector
+
+from memory_context.credentials import masked
 from memory_context.embeddings import Embedder, EmbeddingError, embed_checked
 from memory_context.errors import StoreError, StoreUnavailableError
 from memory_context.outages import outages_of
 
-from ..database import Database
+from ..database import Database, every_user
+from ..forget import ProgressCallback
 from ..jobs import ATTEMPTS_LIMIT, Claim, JobKind, Jobs
-from ..pool import Statement
 from ..sql import load_queries
-from . import embed
-from .chunks import INDEXED_CHARACTERS
 from .conversation import CONVERSATION_JOB
-from .postings import index_claimed
+from .postings import INDEXED_CHARACTERS, index_claimed
 
-__all__ = ["IndexReport", "Indexer", "model_of"]
+__all__ = ["EMBED_SECONDS", "EMBED_TEXTS", "IndexReport", "Indexer", "model_of", "reindex", "write_embeddings"]
 
 _QUERIES = load_queries("index")
 _logger = logging.getLogger("memory_context")
 
 BATCH_ITEMS = 64
 BATCH_BYTES = 8_000_000  # some 8,000 passages, indexed within 20 s
+EMBED_TEXTS = 256
+EMBED_SECONDS = 120.0  # for one batch; then the embedder is considered hung
 _PROBE_SECONDS = 10.0
 _EMBEDDING = "embedding"  # topic of outages
 _EMBEDDER_ERROR = "embedder error"  # stops embedding in this pass
@@ -80,8 +83,7 @@ class Indexer:
         return IndexReport(report.pending, report.failed)
 
     async def failures(self, user_id: str, limit: int = 50) -> list[tuple[str, str]]:
-        params = {"user_id": user_id, "limit": limit}
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_failed_items"], params))
+        (rows,) = await self._database.read(user_id, _QUERIES("select_failed_items", limit=limit))
         return [(row["memory_key"], row["last_error"] or "") for row in rows]
 
     async def ensure_model(self, user_id: str, embedder: Embedder) -> str:
@@ -89,7 +91,7 @@ class Indexer:
         model = model_of(embedder)
         if model not in self._models_ready:
             params = {"embedding_model": model, "dimensions": embedder.dimensions}
-            await self._database.write(user_id, Statement(_QUERIES["ensure_embedding_index"], params), kind="batch")
+            await self._database.write(user_id, _QUERIES("ensure_embedding_index", params), kind="batch")
             self._models_ready.add(model)
         return model
 
@@ -122,7 +124,7 @@ class Indexer:
         if rows:
             await claim.keep(_longest_call())
             params = claim.params | await asyncio.to_thread(index_claimed, rows, self.masks_credentials)
-            statements = [Statement(_QUERIES[name], params) for name in _WRITE_TEXT]
+            statements = _QUERIES.each(_WRITE_TEXT, params)
             await self._database.write(claim.user_id, *statements, kind="batch")
 
     # --- embeddings
@@ -170,18 +172,85 @@ class Indexer:
             raise claim.shared[_EMBEDDER_ERROR] from error
         params = {**claim.params, "memory_ids": list(memory_ids), "embedding_model": model}
         rows = await self._read(claim, "select_chunks_to_embed", params)
-        for start in range(0, len(rows), embed.EMBED_TEXTS):
+        for start in range(0, len(rows), EMBED_TEXTS):
             await claim.keep(_longest_call())
-            texts = rows[start : start + embed.EMBED_TEXTS]
-            await embed.write_embeddings(
+            texts = rows[start : start + EMBED_TEXTS]
+            await write_embeddings(
                 self._database, claim.user_id, embedder, model, texts, masks_credentials=self.masks_credentials
             )
         self._outages.worked(_EMBEDDING)
 
     async def _read(self, claim: Claim, name: str, params: _Row) -> list[_Row]:
-        (rows,) = await self._database.read(claim.user_id, Statement(_QUERIES[name], params), kind="batch")
+        (rows,) = await self._database.read(claim.user_id, _QUERIES(name, params), kind="batch")
         return rows
 
 
 def _longest_call() -> float:
-    return embed.EMBED_SECONDS + 2 * _PROBE_SECONDS
+    return EMBED_SECONDS + 2 * _PROBE_SECONDS
+
+
+async def write_embeddings(
+    database: Database,
+    user_id: str,
+    embedder: Embedder,
+    model: str,
+    chunks: Sequence[Mapping[str, Any]],
+    *,
+    masks_credentials: bool = True,
+) -> int:
+    """Embed and write passages; return their number, without texts that have no words."""
+    mask = masked if masks_credentials else str  # it may have been indexed unmasked
+    texts = await asyncio.to_thread(lambda: [mask(chunk["text"]) for chunk in chunks])
+    vectors = await embed_checked(embedder, texts, "document", timeout_seconds=EMBED_SECONDS)
+    made = [(chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True) if vector is not None]
+    await database.write(
+        user_id,
+        _QUERIES(
+            "insert_embeddings",
+            embedding_model=model,
+            chunk_content_ids=[chunk["content_id"] for chunk, _ in made],
+            chunk_numbers=[chunk["chunk_number"] for chunk, _ in made],
+            embeddings=await asyncio.to_thread(lambda: [HalfVector(one) for _, one in made]),
+        ),
+        kind="batch",
+    )
+    return len(made)
+
+
+async def reindex(database: Database, indexer: Indexer, embedder: Embedder, progress: ProgressCallback | None) -> int:
+    """Embed the passages of all users that this model lacks; return how many. `progress` never goes back."""
+    done = total = embedded = 0
+    users: list[str] = []
+    async for user_id in every_user(database):
+        model = await indexer.ensure_model(user_id, embedder)
+        params = {"embedding_model": model}
+        ((counts,),) = await database.read(user_id, _QUERIES("fetch_embedding_counts", params), kind="batch")
+        total += counts["chunks"]
+        done += counts["embedded"]
+        if counts["embedded"] < counts["chunks"]:
+            users.append(user_id)
+    if progress is not None:
+        progress(done, total)
+    for user_id in users:
+        after = (-1, -1)
+        while True:
+            model = await indexer.ensure_model(user_id, embedder)
+            params = {
+                "embedding_model": model,
+                "after_content_id": after[0],
+                "after_chunk_number": after[1],
+                "limit": EMBED_TEXTS,
+            }
+            (chunks,) = await database.read(user_id, _QUERIES("select_chunks_without_embedding", params), kind="batch")
+            if not chunks:
+                break
+            embedded += await write_embeddings(
+                database, user_id, embedder, model, chunks, masks_credentials=indexer.masks_credentials
+            )
+            after = (chunks[-1]["content_id"], chunks[-1]["chunk_number"])
+            done += len(chunks)
+            if progress is not None:
+                progress(min(done, total), total)
+    if progress is not None and done < total:  # forgotten meanwhile
+        progress(total, total)
+    return embedded

@@ -17,8 +17,7 @@ from ..codec import stored_form
 from ..criteria import MemoryCriteria, criteria_params
 from ..database import Database
 from ..items import MemoryItem, ReadScope, content_of, is_as_stored, item_from_row, scope_params
-from ..pool import Statement
-from ..sql import expanded, load_queries
+from ..sql import Statement, expanded, load_queries
 from .ann_quality import AnnQualityCheck
 from .indexer import Indexer, model_of
 
@@ -140,7 +139,6 @@ class PassageSearch:
         is_filtered = criteria.is_filter or scope.is_narrow
         params: dict[str, Any] = {
             **filters,
-            "user_id": user_id,
             "terms": list(terms),
             "limit": CANDIDATES,
             "per_item": PASSAGES_AN_ITEM,
@@ -196,7 +194,7 @@ class PassageSearch:
         items = {"given_contents": sorted({content_id for content_id, _ in pool})}
         lexical, semantic = await self._database.read(
             user_id,
-            Statement(_QUERIES["select_scores_by_terms"], {**params, **_of_terms(known), **items}),
+            _QUERIES("select_scores_by_terms", {**params, **_of_terms(known), **items}),
             _of_places("select_scores_by_embedding", pool, params),
         )
         by_place = {(row["content_id"], row["chunk_number"]): row["score"] for row in lexical}
@@ -211,7 +209,7 @@ class PassageSearch:
         """Return passages by place, each with its newest matching item."""
         if not places:
             return {}
-        params = {"user_id": user_id, **await self._filter_params(user_id, criteria, scope)}
+        params = {**await self._filter_params(user_id, criteria, scope)}
         (rows,) = await self._database.read(user_id, _of_places("select_passages", places, params))
         return {
             (row["content_id"], row["chunk_number"]): StoredPassage(item_from_row(row), *(row[one] for one in _SPAN))
@@ -230,18 +228,20 @@ class PassageSearch:
     ) -> list[StoredPassage]:
         """Return beginnings of the newest unindexed items, or surroundings of matches; items named by `words` first."""
         sought = [word for word in dict.fromkeys((*written, *words)) if len(word) >= _SHORTEST_WORD]
-        params = {
-            **await self._filter_params(user_id, criteria, scope),
-            "user_id": user_id,
-            "characters_limit": _UNINDEXED_CHARACTERS,
-            "bytes_limit": _UNINDEXED_BYTES,
-            "characters_before": _BEFORE_A_WORD,
-            "written": sought,
-            "folded": [word.casefold() for word in sought],
-            "patterns": ["%" + _LIKE_SIGNS.sub(r"\\\g<0>", word) + "%" for word in words if word],
-            "limit": limit,
-        }
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_unindexed"], params))
+        (rows,) = await self._database.read(
+            user_id,
+            _QUERIES(
+                "select_unindexed",
+                await self._filter_params(user_id, criteria, scope),
+                characters_limit=_UNINDEXED_CHARACTERS,
+                bytes_limit=_UNINDEXED_BYTES,
+                characters_before=_BEFORE_A_WORD,
+                written=sought,
+                folded=[word.casefold() for word in sought],
+                patterns=["%" + _LIKE_SIGNS.sub(r"\\\g<0>", word) + "%" for word in words if word],
+                limit=limit,
+            ),
+        )
         return [_unindexed(row) for row in rows if is_as_stored(_shown(row), row)]
 
     async def _filter_params(self, user_id: str, criteria: MemoryCriteria, scope: ReadScope) -> dict[str, Any]:
@@ -252,8 +252,8 @@ class PassageSearch:
         if len(vector.values) > NEAREST_DIMENSIONS_LIMIT:
             return False
         if user_id not in self._passage_counts:  # the first search
-            params = {"user_id": user_id, **scope_params(ReadScope())}
-            statement = Statement(_QUERIES["fetch_statistics"], params)
+            params = scope_params(ReadScope())
+            statement = _QUERIES("fetch_statistics", params)
             (rows,) = await self._database.read(user_id, statement)
             self._remember(user_id, rows[0]["chunk_count"] if rows else 0)
         return self._passage_counts.get(user_id, 0) > EXACT_UP_TO_PASSAGES
@@ -269,8 +269,9 @@ async def related_keys(database: Database, user_id: str, criteria: MemoryCriteri
     """Return the keys linked to the item of `criteria.related_to`."""
     if criteria.related_to is None:
         return []
-    params = {"user_id": user_id, "memory_key": criteria.related_to, **scope_params(scope)}
-    (rows,) = await database.read(user_id, Statement(_QUERIES["select_related_keys"], params))
+    (rows,) = await database.read(
+        user_id, _QUERIES("select_related_keys", scope_params(scope), memory_key=criteria.related_to)
+    )
     return [row["memory_key"] for row in rows]
 
 
@@ -294,7 +295,7 @@ def nearest_statement(model: str, dimensions: int) -> bytes:
 
 
 def _nearest(vector: QueryVector, params: dict[str, Any]) -> list[Statement]:
-    scope = Statement(_QUERIES["set_nearest_scope"], {"ef_search": EF_SEARCH})
+    scope = _QUERIES("set_nearest_scope", ef_search=EF_SEARCH)
     nearest = nearest_statement(vector.model, len(vector.values))
     return [scope, Statement(nearest, {**params, "limit": NEAREST})]
 
@@ -326,7 +327,7 @@ def _of_terms(known: dict[str, int]) -> dict[str, Any]:
 
 def _of_places(name: str, places: Sequence[PassagePlace], params: dict[str, Any]) -> Statement:
     ids = {"content_ids": [content_id for content_id, _ in places], "chunk_numbers": [number for _, number in places]}
-    return Statement(_QUERIES[name], {**params, **ids})
+    return _QUERIES(name, {**params, **ids})
 
 
 def _place(row: dict[str, Any], name: str) -> PassagePlace | None:

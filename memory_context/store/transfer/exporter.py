@@ -18,7 +18,7 @@ from ..database import EVERY_AGENT, Database
 from ..items import checked_content
 from ..sql import load_migrations, load_queries
 from ..tables import ITEMS, TABLES, Column, Table, columns_of
-from .lines import END, FORMAT, FORMAT_VERSION, ascii_json
+from .records import END, FORMAT, FORMAT_VERSION, ascii_json
 
 __all__ = ["end_line", "export_lines"]
 

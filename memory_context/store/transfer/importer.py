@@ -18,13 +18,11 @@ from memory_context.utf8 import ESCAPE, is_plain, to_utf8, unescape
 
 from ..database import EVERY_AGENT, Database
 from ..items import imported_origin
-from ..pool import Statement
-from ..sql import load_queries
+from ..sql import Statement, load_queries
 from ..statements import without_claims
 from ..tables import ITEMS, TABLES, Column, Table, columns_of
 from .exporter import end_line
-from .lines import END, Line, TransferError, read_header, read_line
-from .records import Models, item_content, models_of
+from .records import END, Line, Models, TransferError, item_content, models_of, read_header, read_line
 
 __all__ = ["ImportReport", "ReadLines", "bounded_lines", "import_lines"]
 
@@ -86,8 +84,9 @@ async def import_lines(
     user_id = user_id or whose
     is_signed = user_id == whose and await _is_signed(database, user_id, read)  # another user's origins do not count
     keeps_origins = trust_origins or is_signed
-    names = {"names": [table.name for table in TABLES]}
-    columns = columns_of((await database.read(user_id, Statement(_QUERIES["select_columns"], names)))[0])
+    columns = columns_of(
+        (await database.read(user_id, _QUERIES("select_columns", names=[table.name for table in TABLES])))[0]
+    )
     models = models_of(columns)
     outcomes: dict[str, Counter[str]] = defaultdict(Counter)
     conflicts: list[str] = []
@@ -122,8 +121,7 @@ async def _is_signed(database: Database, user_id: str, read: ReadLines) -> bool:
     if found is None:
         return False
     file_sha256, signature = found
-    params = {"user_id": user_id, "file_sha256": file_sha256}
-    ((row,),) = await database.read(user_id, Statement(_QUERIES["fetch_export_signature"], params))
+    ((row,),) = await database.read(user_id, _QUERIES("fetch_export_signature", file_sha256=file_sha256))
     return hmac.compare_digest(bytes(row["signature"]).hex(), signature)
 
 
@@ -225,7 +223,7 @@ async def _compare(
     given = [
         {"place": place, **{name: line.fields[name] for name in table.compared}} for place, line in enumerate(lines)
     ]
-    params = {"user_id": user_id, "records": json.dumps(given)}
+    params = {"records": json.dumps(given)}
     comparison = Statement(table.statement("compare_rows", columns), params)
     (rows,) = await database.read(user_id, comparison, agent_id=EVERY_AGENT, kind="batch")
     found: dict[int, tuple[str, str]] = {}
@@ -255,12 +253,12 @@ async def _store(
     database: Database, user_id: str, table: Table, columns: Sequence[Column], lines: Sequence[Line]
 ) -> int:
     """Store missing rows in one transaction; return their number."""
-    params = {"user_id": user_id} | await asyncio.to_thread(_params_of, table, lines)
-    finish = Statement(_ITEMS["upsert_pending_user"], params)
-    listed = Statement(_THREADS["insert_known_user"], params)
-    before = [Statement(_QUERIES[name], params) for name in table.before_insert]
+    params = await asyncio.to_thread(_params_of, table, lines)
+    finish = _ITEMS("upsert_pending_user", params)
+    listed = _THREADS("insert_known_user", params)
+    before = _QUERIES.each(table.before_insert, params)
     insert = Statement(table.statement("insert_rows", columns), params)
-    after = [Statement(_QUERIES[name], params) for name in table.after_insert]
+    after = _QUERIES.each(table.after_insert, params)
     steps = (*before, insert, *after, listed, finish)
     results = await database.write(user_id, *steps, agent_id=EVERY_AGENT, kind="batch")
     stored = int(results[len(before)][0]["stored"])
