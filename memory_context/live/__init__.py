@@ -3,7 +3,8 @@
 from .cache import CacheStats, SessionCache
 from .claims import Claims, LocalClaims, SessionKey, SessionStates
 from .entry import LiveSession
-from .redis import RedisClaims, RedisStates
+from .redis_claims import RedisClaims
+from .redis_states import RedisStates
 
 __all__ = [
     "CacheStats",

@@ -4,12 +4,11 @@ from .items import (
     KNOWN_TYPES,
     MAX_CONTENT_BYTES,
     MemoryItem,
-    MemorySnapshot,
     MemoryType,
     NewItem,
-    Sharing,
     is_too_large,
 )
+from .scope import MemorySnapshot, Sharing
 from .secret_traces import (
     ClearSecrets,
     SecretTraces,

@@ -5,46 +5,39 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import cached_property
-from typing import Any, get_args
+from typing import Any
 
 from ..credentials import masked
-from ..errors import ConflictError, ItemNotFoundError
+from ..errors import ConflictError
 from ..identifiers import checked_identifier
 from ..notes import LongTermNotes
-from ..references import KEY_PATTERN, MemoryRef, ToolAnswer, one_line
+from ..references import KEY_PATTERN, MemoryRef
 from ..runtime import in_thread_if_large
 from ..store import (
     CallerOrigin,
     MemoryCriteria,
-    MemoryStore,
     ProgressCallback,
-    Reach,
-    ReadScope,
     SearchHit,
     checked_caller_origin,
     search_items,
     within,
 )
-from ..tokens import TokenCounter, count_off_loop, default_token_counter
+from ..tokens import count_off_loop
 from ..transforms import FULL, MemoryTransform, cut
 from ..utf8 import to_utf8
-from ..vault import secrets_of
-from .audit import AuditEvent, AuditTrail
-from .conversation import ConversationReader
+from .audit import AuditEvent
 from .items import (
     MAX_CONTENT_BYTES,
     SUFFIX_LENGTHS,
     MemoryItem,
-    MemorySnapshot,
     MemoryType,
     NewItem,
-    Sharing,
     as_json,
     check_item,
     is_too_large,
     placed,
-    refusal,
 )
+from .scope import MemorySnapshot
 from .secret_traces import MemoryWithSecrets
 from .statements import UserStatements
 
@@ -54,7 +47,7 @@ _SECRETS_SECONDS = 1.0
 """A search waits so long for the values that its query must not name."""
 
 
-class AgentMemory(ConversationReader, UserStatements, MemoryWithSecrets):
+class AgentMemory(UserStatements, MemoryWithSecrets):
     """Items that one agent stores and reads.
 
     Methods raise `StoreUnavailableError` if the database is unreachable.
@@ -64,40 +57,6 @@ class AgentMemory(ConversationReader, UserStatements, MemoryWithSecrets):
         sharing: With other agents: `shared` both ways; `read_only` only reads theirs; `isolated` neither.
         mask_credentials: Mask credentials in descriptions; contents stay unchanged.
     """
-
-    def __init__(
-        self,
-        memory_store: MemoryStore,
-        user_id: str,
-        agent_id: str | None = None,
-        session_id: str | None = None,
-        *,
-        reach: Reach = "user",
-        sharing: Sharing = "shared",
-        token_counter: TokenCounter | None = None,
-        mask_credentials: bool = True,
-    ) -> None:
-        for name, value, choices in (("reach", reach, get_args(Reach)), ("sharing", sharing, get_args(Sharing))):
-            if value not in choices:
-                raise ValueError(f"{name}={value!r}: use one of {', '.join(choices)}")
-        self.memory_store = memory_store
-        self.user_id = user_id
-        self.agent_id = agent_id or ""
-        self.session_id = session_id or ""
-        self.trail = AuditTrail(
-            memory_store,
-            user_id,
-            self.agent_id,
-            self.session_id,
-            is_private=sharing != "shared",
-            masks_credentials=mask_credentials,
-        )
-        self.sharing: Sharing = sharing
-        self._reach: Reach = "session" if sharing == "isolated" else reach
-        self._restored: dict[str, None] | None = None  # snapshot keys, plus keys stored since
-        self._counter = token_counter or default_token_counter()
-        self._masks_credentials = mask_credentials
-        self._secrets = secrets_of(memory_store, user_id)
 
     @cached_property
     def notes(self) -> LongTermNotes:
@@ -271,6 +230,36 @@ class AgentMemory(ConversationReader, UserStatements, MemoryWithSecrets):
         self.trail.note_read("searched", [hit.item.key for hit in hits], reader, repr(query))
         return hits
 
+    async def read_conversation(
+        self,
+        memory_key: str | None = None,
+        *,
+        session_id: str | None = None,
+        first_message: int = 1,
+        before: int = 3,
+        limit: int = 20,
+        reader: str | None = "read_conversation",
+    ) -> list[MemoryItem]:
+        """Return archived messages around one, or of a session, in order; empty if this scope has none of them.
+
+        Args:
+            memory_key: Of a found message; its session is read from `before` messages ahead of it.
+            session_id: Read from `first_message` (from 1) on, without a key; None for the own session.
+        """
+        if memory_key is not None and not KEY_PATTERN.fullmatch(memory_key):
+            return []
+        said = await self.memory_store.conversations.messages(
+            self.user_id,
+            memory_key=memory_key,
+            session_id=self.session_id if session_id is None else session_id,
+            first=first_message,
+            before=before,
+            limit=limit,
+            scope=self.scope,
+        )
+        self.trail.note_read("retrieved", [item.key for item in said], reader, FULL)
+        return said
+
     async def share(self, key: str, agent_id: str) -> None:
         """Let another agent of the user read one own item, whatever `sharing` says.
 
@@ -345,34 +334,3 @@ class AgentMemory(ConversationReader, UserStatements, MemoryWithSecrets):
         if snapshot.user_id != self.user_id:
             raise ValueError(f"this snapshot belongs to user {snapshot.user_id!r}, not to {self.user_id!r}")
         self._restored = dict.fromkeys(snapshot.keys)
-
-    async def not_found(self, key: str) -> ItemNotFoundError:
-        """Return the error that explains why a key is unreadable."""
-        found = await self.memory_store.fetch_whereabouts(self.user_id, key[:64])
-        if found is not None and not found.is_active:
-            return ItemNotFoundError(f"{key!r} was forgotten on {found.updated_at:%Y-%m-%d}")
-        if found is not None:
-            return ItemNotFoundError(refusal(key, found, self.scope, self.sharing))
-        nearest = await self.memory_store.select_keys(self.user_id, like=key[:64], limit=3, scope=self.scope)
-        offer = f"; did you mean {' or '.join(repr(k) for k in nearest)}?" if nearest else ""
-        return ItemNotFoundError(f"no item {one_line(self._secrets.filter.hide(key), 80)!r} in this memory{offer}")
-
-    def register_answer(self, answer: str, label: str, *, shows_content: bool = True) -> None:
-        """Record a tool answer, so that the same text later collapses to `label`."""
-        self.memory_store.tool_answers.add(self._answer_owners[0], answer, ToolAnswer(label, shows_content))
-
-    def find_answer(self, text: str) -> ToolAnswer | None:
-        """Return the tool answer with this text, if readable here."""
-        answers = (self.memory_store.tool_answers.find(owner, text) for owner in self._answer_owners)
-        return next((answer for answer in answers if answer is not None), None)
-
-    @property
-    def _answer_owners(self) -> tuple[str, ...]:
-        """Owners of look-ups readable here, own first; others' private references must not leak."""
-        own = "\0".join((self.user_id, self.agent_id, self.session_id))
-        return {"shared": (self.user_id,), "read_only": (own, self.user_id), "isolated": (own,)}[self.sharing]
-
-    @property
-    def scope(self) -> ReadScope:
-        keys = None if self._restored is None else tuple(self._restored)
-        return ReadScope(self.agent_id, self.session_id, self._reach, keys)

@@ -4,14 +4,12 @@
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ..credentials import masked
 from ..references import shorten
 from ..store import MemoryStore, ReadScope
-from ..store.events import EventKind, NewEvent, StoredEvent
+from ..store.events import AuditEvent, EventKind, NewEvent
 from ..vault import secrets_of
 
 if TYPE_CHECKING:
@@ -23,27 +21,6 @@ _logger = logging.getLogger("memory_context")
 
 _DETAIL_CHARACTERS = 200
 _READ_CHARACTERS = 4_000  # limit of masking, before a detail is cut
-
-
-@dataclass(frozen=True)
-class AuditEvent:
-    """An event on items.
-
-    Attributes:
-        at: UTC, by the database clock.
-        session_id: Empty for none.
-        agent_id: Empty for none.
-        kind: `recalled`, `withdrawn`: moved into or out of the view; `lost`: events could not be written.
-        id: Distinguishes events of the same time.
-    """
-
-    at: datetime
-    session_id: str
-    agent_id: str
-    kind: EventKind
-    keys: tuple[str, ...]
-    detail: str
-    id: str
 
 
 class AuditTrail:
@@ -111,7 +88,7 @@ class AuditTrail:
         if limit < 1:
             raise ValueError(f"limit={limit!r} must be at least 1")
         await self._log.flush(self._user_id)
-        stored = await self._log.select(
+        return await self._log.select(
             self._user_id,
             self._session_id if session_id is None else session_id,
             scope=scope or ReadScope(self._agent_id, self._session_id),
@@ -119,31 +96,3 @@ class AuditTrail:
             after=None if after is None else (after.at, after.id),
             newest_first=newest_first,
         )
-        return [
-            AuditEvent(
-                event.at,
-                event.session_id,
-                event.agent_id,
-                event.kind,
-                event.keys,
-                event.detail or _origin(event),
-                event.id,
-            )
-            for event in stored
-        ]
-
-
-def _origin(event: StoredEvent) -> str:
-    if event.kind != "stored":
-        return ""
-    metadata = event.metadata
-    if event.is_forgotten:  # its size was erased with it
-        return "forgotten since"
-    origin: list[str] = [f"{event.token_count:,} tokens from {event.source}"]
-    if "message" in metadata:
-        origin.append(f"{metadata.get('part', 'text')} of message {metadata['message']}")
-    if metadata.get("call_id"):
-        origin.append(f"call {metadata['call_id']}")
-    if metadata.get("is_error"):
-        origin.append("an error")
-    return ", ".join(origin)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import SecretError
 from ..runtime import in_thread_if_large
-from ..store import SECRET_TYPE, USER_TYPES, MemoryCriteria, MemoryItem, MemoryStore, NewItem, Traces
+from ..store import SECRET_TYPE, USER_TYPES, MemoryCriteria, MemoryItem, NewItem, Traces
 from ..utf8 import from_utf8, unescape, unescape_json
 from ..vault import SecretFilter, Secrets
+from .scope import MemoryScope
 
 if TYPE_CHECKING:
     from .agent_memory import AgentMemory
@@ -58,12 +59,8 @@ class ClearSecrets:
     left: tuple[str, ...] = ()
 
 
-class MemoryWithSecrets:
+class MemoryWithSecrets(MemoryScope):
     """The methods of `AgentMemory` for secrets, which are the user's, whatever agent asks."""
-
-    memory_store: MemoryStore
-    user_id: str
-    _secrets: Secrets
 
     @property
     def secrets(self) -> Secrets:

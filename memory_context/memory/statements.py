@@ -15,7 +15,7 @@ from ..store import MemoryItem, MemoryStore, NewItem, Origin, ReadScope
 from ..text import subject_of
 from ..tokens import TokenCounter, count_off_loop
 from ..vault import secrets_of
-from .items import Sharing
+from .scope import MemoryScope
 
 __all__ = ["STATEMENT_LIMIT_CHARACTERS", "StatementType", "UserStatements", "checked_statement", "insert_statement"]
 
@@ -85,13 +85,8 @@ class _Confirmed:
         return {"confirmed_by": self.by, "confirmed_at": self.at.isoformat()}
 
 
-class UserStatements:
+class UserStatements(MemoryScope):
     """The methods of `AgentMemory` for user memory. It is the user's, whatever agent asks, but no isolated one."""
-
-    memory_store: MemoryStore
-    user_id: str
-    sharing: Sharing
-    _counter: TokenCounter
 
     async def user_memory(
         self, as_of: datetime | None = None, *, with_superseded: bool = False, limit: int = 200
@@ -220,15 +215,6 @@ class UserStatements:
         if item.superseded_by:
             raise ItemNotFoundError(f"{key!r} was replaced by {item.superseded_by!r}: confirm or edit that one")
         return item
-
-    async def not_found(self, key: str) -> ItemNotFoundError:
-        """Return the error that explains why a key is unreadable."""
-        raise NotImplementedError
-
-    @property
-    def scope(self) -> ReadScope:
-        """Items that this object reads."""
-        raise NotImplementedError
 
     @property
     def _statement_scope(self) -> ReadScope:

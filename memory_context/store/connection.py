@@ -26,13 +26,7 @@ from memory_context.runtime import Timer, attempt
 from .codec import ADAPTERS
 from .limits import extend
 
-__all__ = [
-    "Connection",
-    "DeadlineError",
-    "connect",
-    "dedicated",
-    "driver_errors",
-]
+__all__ = ["Connection", "DeadlineError", "connect", "dedicated", "driver_errors"]
 
 try:
     import fcntl
@@ -68,6 +62,11 @@ class Connection(AsyncConnection[DictRow]):
         """Set the deadline; each `bytes_per_second` received extends it by a second."""
         self._deadline = time.monotonic() + seconds
         self._bytes_per_second = bytes_per_second
+
+    async def fetch(self, query: bytes, params: Mapping[str, Any] | None = None) -> list[DictRow]:
+        """Run one statement; return its rows."""
+        cursor = await self.execute(query, params, binary=True)
+        return await cursor.fetchall() if cursor.description else []
 
     @property
     def seconds_left(self) -> float:

@@ -24,10 +24,9 @@ from .codec import ADAPTERS
 from .connection import Connection, dedicated, driver_errors
 from .limits import StoreLimits, TransactionKind, extend, most_seconds
 from .location import OWNER_URL_ENV, Location, read_url
-from .logins import ensure_pool_login, fetch_login, refuse_unsafe
 from .pool import ConnectionPool
 from .redact import Forgettings
-from .schema import is_usable, migrate
+from .schema import ensure_pool_login, fetch_login, is_usable, migrate, refuse_unsafe
 from .sql import Statement, load_queries
 
 __all__ = ["EVERY_AGENT", "Database", "every_user", "is_set_up", "only_user", "prepare", "reach_server"]
@@ -232,8 +231,7 @@ async def prepare(
 async def _vector_adapters(connection: Connection) -> AdaptersMap:
     """Return adapters with this database's `halfvec`; each lookup is a round trip."""
     adapters = AdaptersMap(ADAPTERS)
-    row = await (await connection.execute(_SCHEMA["fetch_vector_type"])).fetchone()
-    if row is not None:
+    for row in await connection.fetch(_SCHEMA["fetch_vector_type"]):
         register_halfvec_info(cast(Any, adapters), TypeInfo("halfvec", row["oid"], row["array_oid"]))
     return adapters
 
@@ -281,7 +279,7 @@ async def every_user(database: Database) -> AsyncIterator[str]:
             async with dedicated(params, limits.transaction_seconds) as connection:
                 page = {"after": after, "limit": _USERS_PER_PAGE}
                 try:
-                    rows = await (await connection.execute(_USERS["select_users"], page)).fetchall()
+                    rows = await connection.fetch(_USERS["select_users"], page)
                 except psycopg.errors.InsufficientPrivilege as error:
                     raise StoreError(_may_not_list(connection.info.user, location.describe())) from error
         for row in rows:

@@ -16,12 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import cast
 
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
-from typing_extensions import LiteralString
 
 from memory_context.errors import StoreUnavailableError
 
@@ -289,9 +287,9 @@ def _interpreter() -> str:
 
 def _ensure_database(params: dict[str, str]) -> None:
     conninfo = make_conninfo(**{**params, "dbname": "postgres"})
-    create = sql.SQL(cast("LiteralString", _QUERIES["create_database"].decode()))
+    create = _QUERIES.composed("create_database", database=sql.Identifier(params["dbname"]))
     with psycopg.connect(conninfo, autocommit=True, connect_timeout=5) as connection:
         if not connection.execute(_QUERIES["fetch_database_exists"], {"name": params["dbname"]}).fetchone():
             # concurrent creation
             with suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
-                connection.execute(create.format(database=sql.Identifier(params["dbname"])))
+                connection.execute(create)

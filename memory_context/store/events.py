@@ -10,8 +10,8 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from .items import ANYBODY, ReadScope, scope_params
 from .redact import Traces
 from .sql import Statement, load_queries
 
-__all__ = ["EventKind", "EventLog", "NewEvent", "StoredEvent"]
+__all__ = ["AuditEvent", "EventKind", "EventLog", "NewEvent"]
 
 _QUERIES = load_queries("events")
 
@@ -69,18 +69,22 @@ class NewEvent:
 
 
 @dataclass(frozen=True)
-class StoredEvent(NewEvent):
-    """An event from the database, in UTC; `stored` and `forgotten` are derived from the item's row.
+class AuditEvent:
+    """An event on items, in UTC by the database's clock; `stored` and `forgotten` derive from the item's row.
 
-    `source`, `token_count`, `metadata` and `is_forgotten` describe a stored item.
+    Attributes:
+        session_id: Empty for none, like `agent_id`.
+        kind: `recalled`, `withdrawn`: moved into or out of the view; `lost`: events could not be written.
+        id: Distinguishes events of the same time.
     """
 
-    id: str = field(kw_only=True)
-    at: datetime = field(kw_only=True)
-    source: str = ""
-    token_count: int = 0
-    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
-    is_forgotten: bool = False
+    at: datetime
+    session_id: str
+    agent_id: str
+    kind: EventKind
+    keys: tuple[str, ...]
+    detail: str
+    id: str
 
 
 @dataclass(frozen=True)
@@ -178,7 +182,7 @@ class EventLog:
         limit: int = 100,
         after: tuple[datetime, str] | None = None,
         newest_first: bool = False,
-    ) -> list[StoredEvent]:
+    ) -> list[AuditEvent]:
         """Return a page of events of a session's items ("" for none).
 
         `after` is time and id of the previous page's last event.
@@ -195,22 +199,7 @@ class EventLog:
                 newest_first=newest_first,
             ),
         )
-        return [
-            StoredEvent(
-                id=row["event_id"],
-                at=row["happened_at"],
-                kind=row["kind"],
-                keys=tuple(row["memory_keys"]),
-                detail=row["detail"],
-                agent_id=row["agent_id"],
-                session_id=row["session_id"],
-                source=row["source"],
-                token_count=row["token_count"],
-                metadata=row["content_metadata"] or {},
-                is_forgotten=row["is_forgotten"],
-            )
-            for row in rows
-        ]
+        return [_audit_event(row) for row in rows]
 
     # --- writing
 
@@ -302,3 +291,29 @@ def _statements(user_id: str, batch: Sequence[_Waiting], now: float) -> list[Sta
 
 def _redacted(event: NewEvent, traces: Traces) -> NewEvent:
     return replace(event, detail="" if traces.keys & set(event.keys) else traces.cut(event.detail))
+
+
+def _audit_event(row: Mapping[str, Any]) -> AuditEvent:
+    return AuditEvent(
+        row["happened_at"],
+        row["session_id"],
+        row["agent_id"],
+        row["kind"],
+        tuple(row["memory_keys"]),
+        row["detail"] or (_origin(row) if row["kind"] == "stored" else ""),
+        row["event_id"],
+    )
+
+
+def _origin(row: Mapping[str, Any]) -> str:
+    metadata: dict[str, Any] = row["content_metadata"] or {}
+    if row["is_forgotten"]:  # its size was erased with it
+        return "forgotten since"
+    origin = [f"{row['token_count']:,} tokens from {row['source']}"]
+    if "message" in metadata:
+        origin.append(f"{metadata.get('part', 'text')} of message {metadata['message']}")
+    if metadata.get("call_id"):
+        origin.append(f"call {metadata['call_id']}")
+    if metadata.get("is_error"):
+        origin.append("an error")
+    return ", ".join(origin)

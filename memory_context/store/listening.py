@@ -84,8 +84,7 @@ class ListeningConnection:
             with driver_errors(self._database.location.describe()):
                 other = await connect(login, self._database.limits.opening_seconds)
             try:
-                cursor = await other.execute(_QUERIES["fetch_backend"])
-                backends = {row["backend"] for row in await cursor.fetchall()}
+                backends = {row["backend"] for row in await other.fetch(_QUERIES["fetch_backend"])}
             except psycopg.Error:
                 return  # all are taken, none is lent
             finally:
@@ -100,8 +99,7 @@ class ListeningConnection:
         self._unwatch()
         connection.allow(self._database.limits.transaction_seconds)
         with driver_errors(self._database.location.describe()):
-            cursor = await connection.execute(_QUERIES[name], params, binary=True)
-            rows = await cursor.fetchall() if cursor.description else []
+            rows = await connection.fetch(_QUERIES[name], params)
         self._watched = connection.fileno()
         asyncio.get_running_loop().add_reader(self._watched, self._read, connection)
         self._read(connection)  # notifications that came with the answer

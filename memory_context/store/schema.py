@@ -1,34 +1,45 @@
-"""Migrations go forward only, each in one transaction with its record, under one lock. Edited files are noticed.
+"""Migrations, and the pool's login.
+
+Migrations go forward only, each in one transaction with its record, under one lock. Edited files are noticed. The login
+is bound by row-level security, which owners bypass. It derives from the owner's by HMAC; nothing is stored.
 
 rolling deployment:  migrate --pre ─▶ deploy beside the old version ─▶ migrate --post
 """
 
 import asyncio
+import hashlib
+import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 import psycopg
+from psycopg import sql
 
 from memory_context.errors import SchemaError, StoreUnavailableError
 
-from .connection import Connection, dedicated
+from .connection import Connection, DeadlineError, dedicated
 from .limits import StoreLimits
 from .location import OWNER_URL_ENV
 from .sql import Migration, load_migrations, load_queries, part_of
 
 __all__ = [
     "SUPERSEDED",
+    "Login",
     "MigrationState",
     "begin_alone",
+    "ensure_pool_login",
+    "fetch_login",
     "is_usable",
     "migrate",
+    "refuse_unsafe",
     "states_of",
     "vector_advice",
 ]
 
 _QUERIES = load_queries("schema")
+_LOGINS = load_queries("logins")
 _TRANSACTIONS = load_queries("transactions")
 _OLDEST_SERVER = 15
 _OLDEST_VECTOR = (0, 8)
@@ -131,8 +142,7 @@ async def begin_alone(connection: Connection) -> None:
     """
     while True:
         await connection.execute(_TRANSACTIONS["begin_write"])
-        row = await (await connection.execute(_QUERIES["lock_migrations"])).fetchone()
-        assert row is not None  # always one row
+        (row,) = await connection.fetch(_QUERIES["lock_migrations"])
         if row["is_locked"]:
             return
         await connection.execute(_TRANSACTIONS["commit"])
@@ -212,12 +222,11 @@ async def _ensure_vector(connection: Connection) -> None:
 async def _applied(connection: Connection) -> Sequence[Mapping[str, Any]]:
     if not (await _fetch_server(connection))["has_schema"]:
         return []
-    return await (await connection.execute(_QUERIES["select_applied_migrations"])).fetchall()
+    return await connection.fetch(_QUERIES["select_applied_migrations"])
 
 
 async def _fetch_server(connection: Connection) -> Mapping[str, Any]:
-    row = await (await connection.execute(_QUERIES["fetch_server"])).fetchone()
-    assert row is not None  # always one row
+    (row,) = await connection.fetch(_QUERIES["fetch_server"])
     return row
 
 
@@ -234,3 +243,127 @@ def vector_advice(version: str | None, indexes: Sequence[str]) -> str | None:
 
 def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".") if part.isdecimal())
+
+
+@dataclass(frozen=True)
+class Login:
+    """Rights of a login."""
+
+    name: str
+    database: str
+    is_superuser: bool
+    bypasses_rls: bool
+    may_create_roles: bool
+    may_create_schema: bool
+    has_schema: bool
+    owns_schema: bool
+    is_app_member: bool
+
+    @property
+    def is_owner(self) -> bool:
+        """True if it can prepare the database; the pool must not use it."""
+        owns = self.owns_schema or (self.may_create_schema and not self.has_schema)
+        return self.is_superuser or self.may_create_roles or owns
+
+
+async def fetch_login(connection: Connection) -> Login:
+    """Return the rights of this connection's login."""
+    (row,) = await connection.fetch(_LOGINS["fetch_login"])
+    return Login(**row)
+
+
+def refuse_unsafe(login: Login, where: str) -> None:
+    """Raise `SchemaError` unless row-level security binds this login."""
+    if login.is_superuser or login.bypasses_rls or login.owns_schema:
+        raise SchemaError(
+            f'row-level security would not hold for login {login.name!r}: run ALTER ROLE "{login.name}" NOSUPERUSER '
+            f"NOBYPASSRLS; and let it own nothing in the schema memory_context, or use another login ({where})"
+        )
+    if not login.is_app_member:
+        raise SchemaError(
+            f"login {login.name!r} may not use the schema memory_context: run GRANT memory_context_app TO "
+            f'"{login.name}"; ({where})'
+        )
+
+
+async def ensure_pool_login(
+    owner: Connection, owner_params: Mapping[str, str], where: str, migration_seconds: float
+) -> dict[str, str]:
+    """Return the connection parameters of the pool's login, created if missing; `SchemaError` if that fails."""
+    database = (await fetch_login(owner)).database
+    name = "memory_context_login_" + hashlib.sha256(database.encode()).hexdigest()[:8]
+    secret = owner.pgconn.password  # from the URL, PGPASSWORD or the password file
+    password = hmac.new(secret, name.encode(), hashlib.sha256).hexdigest() if secret else None
+    params = {**owner_params, "user": name, "dbname": database}
+    params.pop("password", None)
+    if password:
+        params["password"] = password
+
+    if not await _exists(owner, name):
+        await _write_login(owner, name, password, where, migration_seconds)
+    try:
+        login = await _log_in(params, owner.seconds_left)
+    except psycopg.OperationalError as error:
+        if _is_passing(error):
+            raise
+        # the owner's password was changed
+        await _write_login(owner, name, password, where, migration_seconds)
+        login = await _log_in_or_explain(params, where, owner.seconds_left)
+    if not login.is_app_member:  # after a restore
+        await _write_login(owner, name, password, where, migration_seconds)
+        login = await _log_in_or_explain(params, where, owner.seconds_left)
+    refuse_unsafe(login, where)
+    return params
+
+
+async def _exists(owner: Connection, name: str) -> bool:
+    (row,) = await owner.fetch(_LOGINS["fetch_role_exists"], {"name": name})
+    return row["exists"]
+
+
+async def _log_in(params: Mapping[str, str], seconds: float) -> Login:
+    async with dedicated(params, seconds) as connection:
+        return await fetch_login(connection)
+
+
+async def _log_in_or_explain(params: Mapping[str, str], where: str, seconds: float) -> Login:
+    try:
+        return await _log_in(params, seconds)
+    except psycopg.OperationalError as error:
+        if _is_passing(error):
+            raise
+        raise SchemaError(
+            f"the pool's login {params['user']!r} cannot log in ({str(error).strip().splitlines()[0]}): admit it in "
+            f"pg_hba.conf or in PgBouncer's user list, or give the URL of an ordinary login that is a member of "
+            f"memory_context_app, and the owner's in {OWNER_URL_ENV} ({where})"
+        ) from error
+
+
+async def _write_login(
+    owner: Connection, name: str, password: str | None, where: str, migration_seconds: float
+) -> None:
+    owner.allow(migration_seconds)
+    verifier = None
+    if password:  # hashed here: the server logs statements
+        verifier = owner.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
+    parts = {"login": sql.Identifier(name), "password": sql.Literal(verifier)}
+    try:
+        await begin_alone(owner)
+        if not await _exists(owner, name):
+            await owner.execute(_LOGINS.composed("create_login", **parts))
+        elif verifier:
+            await owner.execute(_LOGINS.composed("update_login_password", **parts))
+        await owner.execute(_LOGINS.composed("grant_app_role", **parts))
+        await owner.execute(_TRANSACTIONS["commit"])
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise SchemaError(
+            f"login {owner.info.user!r} may not create the pool's login ({error.diag.message_primary}): a database "
+            f"administrator must run CREATE ROLE memory_app LOGIN PASSWORD '…' IN ROLE memory_context_app; then give "
+            f"the URL of memory_app, and this one in {OWNER_URL_ENV} ({where})"
+        ) from error
+
+
+def _is_passing(error: psycopg.OperationalError) -> bool:
+    """Return whether a retry can help; a refused connection has no SQLSTATE."""
+    is_late = isinstance(error, (DeadlineError, psycopg.errors.ConnectionTimeout))
+    return is_late or any(words in str(error) for words in ("too many", "connection slots", "starting up"))

@@ -11,6 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
+from psycopg import sql
+from typing_extensions import LiteralString
+
 __all__ = [
     "Migration",
     "Part",
@@ -46,6 +49,10 @@ class Queries(dict[str, bytes]):
 
     def __call__(self, name: str, params: Mapping[str, Any] | None = None, /, **more: Any) -> Statement:
         return Statement(self[name], {**(params or {}), **more})
+
+    def composed(self, name: str, **parts: sql.Composable) -> sql.Composed:
+        """Return a block with identifiers or literals in place of `{part}`."""
+        return sql.SQL(cast(LiteralString, self[name].decode())).format(**parts)
 
     def each(self, names: Iterable[str], params: Mapping[str, Any]) -> list[Statement]:
         """Return several blocks with the same parameters."""

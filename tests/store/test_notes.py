@@ -101,7 +101,7 @@ async def test_an_agent_reads_and_writes_its_own_notes_only(
                         if acting == "'alice', 'coder'":
                             with pytest.raises(psycopg.errors.InsufficientPrivilege), pooled.transaction():
                                 pooled.execute(f"UPDATE memory_context.{table} SET {moved}".encode())
-    (rows,) = await store._database.read("alice", fetch_notes("alice", "critic"), agent_id="coder")
+    (rows,) = await store._database.read("alice", fetch_notes("critic"), agent_id="coder")
     assert AgentNotes.of(rows) == AgentNotes()
     with pytest.raises(errors.StoreError, match="row-level security"):
         await store._database.write("alice", *_forged(), agent_id="coder")

@@ -41,14 +41,14 @@ async def export_lines(
         async with dedicated(login, database.limits.opening_seconds) as connection:
             connection.allow(database.limits.batch_seconds)
             scope = {"user_id": user_id, "session_id": session_id}
-            await _execute(connection, _TRANSACTIONS["begin_snapshot"])
-            await _execute(connection, _TRANSACTIONS["act_as"], {**scope, "agent_id": EVERY_AGENT})
-            await _execute(connection, _QUERIES["set_transfer_scope"])
+            await connection.fetch(_TRANSACTIONS["begin_snapshot"])
+            await connection.fetch(_TRANSACTIONS["act_as"], {**scope, "agent_id": EVERY_AGENT})
+            await connection.fetch(_QUERIES["set_transfer_scope"])
             names = {"names": [table.name for table in TABLES]}
-            columns = columns_of(await _execute(connection, _QUERIES["select_columns"], names))
+            columns = columns_of(await connection.fetch(_QUERIES["select_columns"], names))
             total = None
             if session_id is None:
-                counts = [await _execute(connection, table.statement("count_rows"), scope) for table in TABLES]
+                counts = [await connection.fetch(table.statement("count_rows"), scope) for table in TABLES]
                 total = sum(row["rows"] for (row,) in counts)
             done = 0
             digest = hashlib.sha256()
@@ -71,7 +71,7 @@ async def export_lines(
                 end = end_line(written)
                 digest.update(end)
                 params = {**scope, "file_sha256": digest.digest()}
-                (signed,) = await _execute(connection, _QUERIES["fetch_export_signature"], params)
+                (signed,) = await connection.fetch(_QUERIES["fetch_export_signature"], params)
                 yield end_line(written, signature=bytes(signed["signature"]).hex())
 
 
@@ -86,7 +86,7 @@ async def _rows(
         "packed_bytes_limit": PAGE_PACKED_BYTES,
     }
     query = table.statement("select_page", columns)
-    while rows := await _execute(connection, query, params):
+    while rows := await connection.fetch(query, params):
         params |= {name: value for name, value in rows[-1].items() if name in table.start}
         while rows:  # free each before the next page
             yield rows.pop(0)
@@ -158,9 +158,3 @@ def _line(fields: dict[str, Any]) -> bytes:
 def end_line(records: Mapping[str, Any], **more: str) -> bytes:
     """Return the last line; the signature covers the file that ends with this line unsigned."""
     return _line({"record": END, "records": records, **more})
-
-
-async def _execute(connection: Connection, query: bytes, params: dict[str, Any] | None = None) -> list[DictRow]:
-    cursor = connection.cursor(binary=True)
-    await cursor.execute(query, params)
-    return await cursor.fetchall() if cursor.description else []

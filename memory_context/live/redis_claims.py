@@ -15,8 +15,8 @@ from memory_context.errors import SessionBusyError, StoreError, StoreUnavailable
 from memory_context.identifiers import SessionKey
 from memory_context.runtime import Background, Timer, begin
 
-from ..claims import busy_text
-from .server import ANSWER_SECONDS, RedisServer, name_of
+from .claims import busy_text
+from .redis_states import ANSWER_SECONDS, RedisServer, name_of
 
 __all__ = ["RedisClaims"]
 

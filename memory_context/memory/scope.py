@@ -1,0 +1,124 @@
+"""One agent's memory of a user: who reads and writes, what of other agents' items it sees, and why it refuses.
+
+`isolated` reads only items of the own agent and session; the others read all but private ones. Items stored as `shared`
+never become private; all others are. Each scope forgets its own items; with the user's agreement (`forget_memory`) a
+`shared` agent forgets any that are not private.
+"""
+
+from datetime import datetime
+from typing import Annotated, Literal, get_args
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints
+from typing_extensions import Self
+
+from ..errors import ItemNotFoundError
+from ..references import KEY_PATTERN, ToolAnswer, one_line
+from ..store import MemoryStore, Reach, ReadScope, Whereabouts
+from ..tokens import TokenCounter, default_token_counter
+from ..vault import secrets_of
+from .audit import AuditTrail
+
+__all__ = ["MemoryScope", "MemorySnapshot", "Sharing", "refusal"]
+
+Sharing = Literal["shared", "read_only", "isolated"]
+
+
+class MemorySnapshot(BaseModel):
+    """Readable keys of a scope, newest first, without content; ids are empty for none."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    user_id: str
+    agent_id: str
+    session_id: str
+    taken_at: AwareDatetime | datetime
+    keys: tuple[Annotated[str, StringConstraints(pattern=f"^{KEY_PATTERN.pattern}$")], ...]
+
+    def to_json(self) -> str:
+        return self.model_dump_json()
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read the JSON of `to_json`; `ValueError` for other text."""
+        return cls.model_validate_json(text)
+
+
+class MemoryScope:
+    """The user, agent and session of an `AgentMemory`, and what it may read."""
+
+    def __init__(
+        self,
+        memory_store: MemoryStore,
+        user_id: str,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        *,
+        reach: Reach = "user",
+        sharing: Sharing = "shared",
+        token_counter: TokenCounter | None = None,
+        mask_credentials: bool = True,
+    ) -> None:
+        for name, value, choices in (("reach", reach, get_args(Reach)), ("sharing", sharing, get_args(Sharing))):
+            if value not in choices:
+                raise ValueError(f"{name}={value!r}: use one of {', '.join(choices)}")
+        self.memory_store = memory_store
+        self.user_id = user_id
+        self.agent_id = agent_id or ""
+        self.session_id = session_id or ""
+        self.sharing: Sharing = sharing
+        place = (memory_store, user_id, self.agent_id, self.session_id)
+        self.trail = AuditTrail(*place, is_private=sharing != "shared", masks_credentials=mask_credentials)
+        self._reach: Reach = "session" if sharing == "isolated" else reach
+        self._restored: dict[str, None] | None = None  # snapshot keys, plus keys stored since
+        self._counter = token_counter or default_token_counter()
+        self._masks_credentials = mask_credentials
+        self._secrets = secrets_of(memory_store, user_id)
+
+    @property
+    def scope(self) -> ReadScope:
+        keys = None if self._restored is None else tuple(self._restored)
+        return ReadScope(self.agent_id, self.session_id, self._reach, keys)
+
+    async def not_found(self, key: str) -> ItemNotFoundError:
+        """Return the error that explains why a key is unreadable."""
+        found = await self.memory_store.fetch_whereabouts(self.user_id, key[:64])
+        if found is not None and not found.is_active:
+            return ItemNotFoundError(f"{key!r} was forgotten on {found.updated_at:%Y-%m-%d}")
+        if found is not None:
+            return ItemNotFoundError(refusal(key, found, self.scope, self.sharing))
+        nearest = await self.memory_store.select_keys(self.user_id, like=key[:64], limit=3, scope=self.scope)
+        offer = f"; did you mean {' or '.join(repr(k) for k in nearest)}?" if nearest else ""
+        return ItemNotFoundError(f"no item {one_line(self._secrets.filter.hide(key), 80)!r} in this memory{offer}")
+
+    def register_answer(self, answer: str, label: str, *, shows_content: bool = True) -> None:
+        """Record a tool answer, so that the same text later collapses to `label`."""
+        self.memory_store.tool_answers.add(self._answer_owners[0], answer, ToolAnswer(label, shows_content))
+
+    def find_answer(self, text: str) -> ToolAnswer | None:
+        """Return the tool answer with this text, if readable here."""
+        answers = (self.memory_store.tool_answers.find(owner, text) for owner in self._answer_owners)
+        return next((answer for answer in answers if answer is not None), None)
+
+    @property
+    def _answer_owners(self) -> tuple[str, ...]:
+        """Owners of look-ups readable here, own first; others' private references must not leak."""
+        own = "\0".join((self.user_id, self.agent_id, self.session_id))
+        return {"shared": (self.user_id,), "read_only": (own, self.user_id), "isolated": (own,)}[self.sharing]
+
+
+def refusal(key: str, item: Whereabouts, scope: ReadScope, sharing: Sharing) -> str:
+    """Return why an item is unreadable and what to do instead, for a model."""
+    owner = f"agent {item.agent_id!r}" if item.agent_id else "no agent"
+    where = f" (session {item.session_id!r})" if item.session_id else ""
+    is_own_agent = bool(item.agent_id) and item.agent_id == scope.agent_id
+    if scope.keys is not None:
+        why = "is not in the snapshot that this memory was restored to"
+    elif item.is_private and sharing != "isolated":
+        whose = "another session of this agent" if is_own_agent else owner
+        return f"item {key!r} is private to {whose}{where}: ask it to include the content"
+    elif sharing == "isolated":
+        whose = "another session of this agent" if is_own_agent else f"another agent, {owner}{where},"
+        why = f"belongs to {whose} and this agent is isolated"
+    else:
+        why = f"belongs to {owner}{where}, beyond the reach of this memory"
+    return f"item {key!r} {why}: ask for its content in the message"
