@@ -108,7 +108,7 @@ async def delete_section(
     """Delete a section of an agent's notes; undo restores it."""
     notes = await _notes(target, agent)
     await notes.read()
-    _tell(await notes.delete_section(header))
+    _tell(await notes.edit("delete_section_by_header", None, header))
 
 
 @notes_app.command("undo")

@@ -1,7 +1,4 @@
-"""`LongTermNotes`: the notes of one agent about one user, edited by several sessions without losing an edit.
-
-read ─▶ apply ─▶ write if the version is still in force ── another was first ─▶ apply to its text
-"""
+"""Notes of one agent about one user: read, apply, write if the version is in force, else apply to the newer one."""
 
 from ..errors import ConflictError, NotesError
 from ..runtime import in_thread_if_large
@@ -18,9 +15,8 @@ _PARSED_FACTOR = 50  # parsing Markdown takes some 50 times as long as reading i
 class LongTermNotes:
     """The notes of one agent, as one session knows them.
 
-    An edit that removes text is refused with ConflictError unless this object has read that text: neither `overwrite`
-    nor an operation on a section removes what another session wrote meanwhile. Methods raise `StoreUnavailableError`
-    if the database is unreachable, and `NotesError` if the operation makes no sense; then nothing was written.
+    An edit never removes text that this object did not read: ConflictError. Methods raise `StoreUnavailableError` if the
+    database is unreachable, and `NotesError` if the operation makes no sense; then nothing was written.
     """
 
     def __init__(self, memory_store: MemoryStore, user_id: str, agent_id: str) -> None:
@@ -31,17 +27,17 @@ class LongTermNotes:
         self._known: str | None = None  # the text as this session believes it is
 
     async def read(self) -> str:
-        """Return the notes; "" if there are none."""
+        """Return the text of the notes."""
         return (await self.fetch()).text
 
     async def fetch(self) -> AgentNotes:
-        """Return the notes with their version; 0 means that none were written yet."""
+        """Return the notes with their version."""
         notes = await self._store.fetch(self._user_id, self.agent_id)
         self.note_shown(notes.text)
         return notes
 
     def note_shown(self, text: str) -> None:
-        """Note that this session was shown the notes: it may replace them."""
+        """Note that this session has read the notes and may replace them."""
         self._known = text
 
     def knows(self, text: str) -> bool:
@@ -58,22 +54,6 @@ class LongTermNotes:
         """Add a text behind the notes, after a blank line."""
         return await self.edit("append", content)
 
-    async def prepend(self, content: str) -> AgentNotes:
-        """Add a text before the notes."""
-        return await self.edit("prepend", content)
-
-    async def delete_section(self, section_header: str) -> AgentNotes:
-        """Delete a section with those nested in it."""
-        return await self.edit("delete_section_by_header", None, section_header)
-
-    async def replace_section(self, section_header: str, content: str) -> AgentNotes:
-        """Replace a section; its header stays unless the content begins with one of its rank or a higher one."""
-        return await self.edit("replace_section_by_header", content, section_header)
-
-    async def delete_all(self) -> AgentNotes:
-        """Empty the notes; former versions can be restored."""
-        return await self.edit("delete_all_notes")
-
     async def edit(
         self,
         operation: NotesOperation,
@@ -85,8 +65,7 @@ class LongTermNotes:
         """Apply one operation to the newest notes, and return them.
 
         Raises:
-            ConflictError: It would remove text that another session wrote and this one did not read, or the version
-                in force is not `expected_version`.
+            ConflictError: It would remove unread text, or the version in force is not `expected_version`.
             NotesError: See `NotesEdit`.
         """
         edit = NotesEdit(operation, await self._secrets.hidden(content), section_header)
@@ -112,13 +91,11 @@ class LongTermNotes:
         raise ConflictError(f"the notes were changed {_ATTEMPTS} times meanwhile: try again in a moment")
 
     async def versions(self) -> list[NotesVersion]:
-        """Return the notes in force and the last 20 versions before, newest first."""
+        """Return the notes in force and the last 20 versions, newest first."""
         return await self._store.versions(self._user_id, self.agent_id)
 
     async def undo(self, to_version: int | None = None) -> AgentNotes:
-        """Restore the version before the one in force, or a kept one, as a new version; return the notes.
-
-        Undoing again goes one version further back.
+        """Restore the last or a kept version as a new one; return the notes. The next undo goes further back.
 
         Raises:
             NotesError: There is nothing to undo, or the version is not kept.
@@ -142,7 +119,7 @@ class LongTermNotes:
         return notes
 
     async def erase(self) -> None:
-        """Delete the notes with all former versions; nothing of them can be restored."""
+        """Delete the notes with all former versions."""
         self._require_agent()
         notes = await self._store.fetch(self._user_id, self.agent_id)
         is_written = notes.version == 0
@@ -158,7 +135,7 @@ class LongTermNotes:
 
 
 def _applied(edit: NotesEdit, text: str, known: str | None, is_expected: bool) -> tuple[str, str | None]:
-    """Return the edited notes, and how the session knows them afterwards."""
+    """Return the edited notes, and the text as the session knows it then."""
     removed = edit.removed_from(text)
     if not (is_expected or not removed or text == known):
         before = None if known is None else edit.removed_from(known)

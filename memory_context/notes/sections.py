@@ -1,11 +1,7 @@
 """Operations on Markdown notes, as pure functions of texts.
 
-Headers are those of CommonMark at the top level: `# Title`, and underlined ones; none in code, comments, lists or
-quotations. A section reaches to the next header of its rank or a higher one, so it includes its nested sections. Notes
-have line feeds only, no blank lines at their ends, and a blank line between the pieces that an operation joins.
-
-markdown-it-py, not a scanner of our own: fences of any length, in lists and unclosed, comments and underlined headers
-decide where an edit cuts, and it gives the exact lines of each header.
+Headers are CommonMark's at the top level: none in code, comments, lists or quotations (markdown-it-py gives their exact
+lines). A section includes its nested ones. Notes have line feeds only, and a blank line between joined pieces.
 """
 
 import re
@@ -22,8 +18,6 @@ from ..references import one_line
 __all__ = ["LIMIT_CHARACTERS", "NotesEdit", "NotesOperation", "Section", "clean", "find_section", "sections_of"]
 
 LIMIT_CHARACTERS = 32_000
-"""The most that the notes of one agent about one user hold."""
-
 NotesOperation = Literal[
     "overwrite",
     "append",
@@ -51,12 +45,7 @@ _SHOWN_CHARACTERS = 80  # of a header there
 
 @dataclass(frozen=True)
 class Section:
-    """A section by character offsets: its header at `start`, its text from `body`, all of it before `end`.
-
-    Attributes:
-        level: 1 to 6.
-        path: The titles of the sections around it, then its own.
-    """
+    """A section by character offsets: header at `start`, text from `body`; `path` has the titles around it, then its own."""
 
     level: int
     start: int
@@ -75,11 +64,7 @@ class Section:
 
 @dataclass(frozen=True)
 class NotesEdit:
-    """One operation with its arguments; `apply` is a pure function.
-
-    Raises:
-        NotesError: The operation is unknown, or an argument is missing or has no meaning; the text says which.
-    """
+    """One operation; `NotesError` if it is unknown, or an argument is missing or has no meaning."""
 
     operation: NotesOperation
     content: str | None = None
@@ -106,8 +91,7 @@ class NotesEdit:
         """Return the notes after this operation.
 
         Raises:
-            NotesError: There is no such section, or several; the content would swallow what follows it; or the notes
-                would be too long.
+            NotesError: No or several such sections; content that swallows what follows it; or notes too long.
         """
         text, content = clean(text), clean(self.content or "")
         _check_length(content)
@@ -126,7 +110,7 @@ class NotesEdit:
         return text
 
     def removed_from(self, text: str) -> str | None:
-        """Return the part of the notes that it replaces or deletes: "" for none, None for no such section."""
+        """Return the part that it replaces or deletes; None for no such section."""
         if self.replaces_all:
             return text
         if self.section_header is None:
@@ -148,7 +132,7 @@ def clean(text: str) -> str:
 
 
 def sections_of(text: str) -> list[Section]:
-    """Return the sections of clean notes in order, nested ones behind those around them."""
+    """Return the sections of clean notes in order."""
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
     tokens = _MARKDOWN.parse(text)
     found: list[Section] = []
@@ -165,7 +149,7 @@ def sections_of(text: str) -> list[Section]:
 
 
 def find_section(text: str, header: str) -> Section:
-    """Return the one section with a header: `Title`, `## Title`, or `Parent > Title`; case matters only if it must.
+    """Return the one section called `Title`, `## Title`, or `Parent > Title`; case decides between several.
 
     Raises:
         NotesError: There is none, or several; the text lists the headers.
@@ -210,7 +194,7 @@ def _brings_header(content: str, section: Section) -> bool:
 
 
 def _spliced(text: str, start: int, end: int, content: str = "") -> str:
-    """Replace a range; refuse a content that changes which headers there are around it, such as an open code fence."""
+    """Replace a range; refuse content that changes the headers around it, such as an open code fence."""
     result = _joined(text[:start], content, text[end:])
     beside = sections_of(text)
     before, after = ([one for one in beside if one.start < start], [one for one in beside if one.start >= end])

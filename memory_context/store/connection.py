@@ -63,9 +63,11 @@ class Connection(AsyncConnection[DictRow]):
         self._deadline = time.monotonic() + seconds
         self._bytes_per_second = bytes_per_second
 
-    async def fetch(self, query: bytes, params: Mapping[str, Any] | None = None) -> list[DictRow]:
-        """Run one statement; return its rows."""
-        cursor = await self.execute(query, params, binary=True)
+    async def fetch(
+        self, query: bytes, params: Mapping[str, Any] | None = None, *, binary: bool = False
+    ) -> list[DictRow]:
+        """Run one statement; return its rows. In binary its snapshot may last until the transaction's next statement."""
+        cursor = await self.execute(query, params, binary=binary)
         return await cursor.fetchall() if cursor.description else []
 
     @property

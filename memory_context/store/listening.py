@@ -99,7 +99,7 @@ class ListeningConnection:
         self._unwatch()
         connection.allow(self._database.limits.transaction_seconds)
         with driver_errors(self._database.location.describe()):
-            rows = await connection.fetch(_QUERIES[name], params)
+            rows = await connection.fetch(_QUERIES[name], params, binary=True)
         self._watched = connection.fileno()
         asyncio.get_running_loop().add_reader(self._watched, self._read, connection)
         self._read(connection)  # notifications that came with the answer

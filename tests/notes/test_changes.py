@@ -108,7 +108,7 @@ async def test_notes_shown_as_a_whole_may_be_replaced(store: MemoryStore) -> Non
     await notes_of(store).notes.append("# Work\nOrders is at db1.")
     async with MemoryContext("alice", "coder", "s", store, policy=ContextPolicy(store_timeout_seconds=30)) as context:
         await take_turn(context)
-        await context.agent_memory.notes.replace_section("Work", "None.")
+        await context.agent_memory.notes.edit("replace_section_by_header", "None.", "Work")
         await notes_of(store).notes.append("# Home")
         await take_turn(context)
         assert (await context.agent_memory.notes.overwrite("All new.")).text == "All new."

@@ -10,8 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, ConflictError, MemoryContext, MemoryStore, NotesError
-from memory_context.notes import LongTermNotes
+from memory_context.notes import LongTermNotes, NotesOperation
 from memory_context.store import NotesStore
+
+DELETE: NotesOperation = "delete_section_by_header"
 
 
 @pytest.fixture
@@ -38,11 +40,11 @@ async def test_every_operation_is_a_method(store: MemoryStore) -> None:
     notes = notes_of(store)
     await notes.overwrite("# A\na")
     await notes.append("# B\nb")
-    await notes.prepend("top")
-    await notes.replace_section("A", "new")
-    await notes.delete_section("B")
+    await notes.edit("prepend", "top")
+    await notes.edit("replace_section_by_header", "new", "A")
+    await notes.edit("delete_section_by_header", None, "B")
     assert await notes.read() == "top\n\n# A\n\nnew"
-    assert (await notes.delete_all()).text == ""
+    assert (await notes.edit("delete_all_notes")).text == ""
     assert [one.operation for one in await notes.versions()] == [
         "delete_all_notes",
         "delete_section_by_header",
@@ -100,14 +102,22 @@ async def test_an_edit_that_removes_unread_text_is_refused(store: MemoryStore) -
     """After reading it is done. Another section may have changed meanwhile."""
     mine, theirs = notes_of(store), notes_of(store, session="other")
     await mine.append("# A\na\n# B\nb")
-    for edit in (theirs.overwrite("lost"), theirs.delete_all(), theirs.delete_section("A")):
+    for edit in (
+        theirs.overwrite("lost"),
+        theirs.edit("delete_all_notes"),
+        theirs.edit("delete_section_by_header", None, "A"),
+    ):
         with pytest.raises(ConflictError, match="not read here, or was changed by another session since: read them"):
             await edit
     await theirs.read()
-    await theirs.replace_section("A", "theirs")
+    await theirs.edit("replace_section_by_header", "theirs", "A")
     await mine.append("# C\nc")
-    await mine.replace_section("B", "mine")
-    for edit in (mine.overwrite("lost"), mine.delete_section("A"), theirs.delete_section("B")):
+    await mine.edit("replace_section_by_header", "mine", "B")
+    for edit in (
+        mine.overwrite("lost"),
+        mine.edit("delete_section_by_header", None, "A"),
+        theirs.edit("delete_section_by_header", None, "B"),
+    ):
         with pytest.raises(ConflictError):
             await edit
     assert await mine.read() == "# A\n\ntheirs\n\n# B\n\nmine\n\n# C\nc"
@@ -181,11 +191,11 @@ async def test_two_sessions_never_lose_an_edit(store: MemoryStore, steps: list[t
             if operation == "read":
                 seen[who] |= set((await notes.read()).split("\n"))
             elif operation == "replace":
-                await notes.replace_section(title, edit)
+                await notes.edit("replace_section_by_header", edit, title)
             elif operation == "delete":
-                await notes.delete_section(title)
+                await notes.edit("delete_section_by_header", None, title)
             elif operation == "delete_all":
-                await notes.delete_all()
+                await notes.edit("delete_all_notes")
             else:
                 await getattr(notes, operation)(f"# {title}\n{edit}")
         except (ConflictError, NotesError):

@@ -41,14 +41,14 @@ async def export_lines(
         async with dedicated(login, database.limits.opening_seconds) as connection:
             connection.allow(database.limits.batch_seconds)
             scope = {"user_id": user_id, "session_id": session_id}
-            await connection.fetch(_TRANSACTIONS["begin_snapshot"])
-            await connection.fetch(_TRANSACTIONS["act_as"], {**scope, "agent_id": EVERY_AGENT})
-            await connection.fetch(_QUERIES["set_transfer_scope"])
+            await connection.fetch(_TRANSACTIONS["begin_snapshot"], binary=True)
+            await connection.fetch(_TRANSACTIONS["act_as"], {**scope, "agent_id": EVERY_AGENT}, binary=True)
+            await connection.fetch(_QUERIES["set_transfer_scope"], binary=True)
             names = {"names": [table.name for table in TABLES]}
-            columns = columns_of(await connection.fetch(_QUERIES["select_columns"], names))
+            columns = columns_of(await connection.fetch(_QUERIES["select_columns"], names, binary=True))
             total = None
             if session_id is None:
-                counts = [await connection.fetch(table.statement("count_rows"), scope) for table in TABLES]
+                counts = [await connection.fetch(table.statement("count_rows"), scope, binary=True) for table in TABLES]
                 total = sum(row["rows"] for (row,) in counts)
             done = 0
             digest = hashlib.sha256()
@@ -71,7 +71,7 @@ async def export_lines(
                 end = end_line(written)
                 digest.update(end)
                 params = {**scope, "file_sha256": digest.digest()}
-                (signed,) = await connection.fetch(_QUERIES["fetch_export_signature"], params)
+                (signed,) = await connection.fetch(_QUERIES["fetch_export_signature"], params, binary=True)
                 yield end_line(written, signature=bytes(signed["signature"]).hex())
 
 
@@ -86,7 +86,7 @@ async def _rows(
         "packed_bytes_limit": PAGE_PACKED_BYTES,
     }
     query = table.statement("select_page", columns)
-    while rows := await connection.fetch(query, params):
+    while rows := await connection.fetch(query, params, binary=True):
         params |= {name: value for name, value in rows[-1].items() if name in table.start}
         while rows:  # free each before the next page
             yield rows.pop(0)
