@@ -15,8 +15,8 @@ _PARSED_FACTOR = 50  # parsing Markdown takes some 50 times as long as reading i
 class LongTermNotes:
     """The notes of one agent, as one session knows them.
 
-    An edit never removes text that this object did not read: ConflictError. Methods raise `StoreUnavailableError` if the
-    database is unreachable, and `NotesError` if the operation makes no sense; then nothing was written.
+    An edit never removes text that this object did not read: ConflictError. Methods raise `StoreUnavailableError` if
+    the database is unreachable, and `NotesError` if the operation makes no sense; then nothing was written.
     """
 
     def __init__(self, memory_store: MemoryStore, user_id: str, agent_id: str) -> None:

@@ -45,7 +45,7 @@ _SHOWN_CHARACTERS = 80  # of a header there
 
 @dataclass(frozen=True)
 class Section:
-    """A section by character offsets: header at `start`, text from `body`; `path` has the titles around it, then its own."""
+    """A section by character offsets: header at `start`, text from `body`. `path` ends with its own title."""
 
     level: int
     start: int

@@ -66,7 +66,7 @@ class Connection(AsyncConnection[DictRow]):
     async def fetch(
         self, query: bytes, params: Mapping[str, Any] | None = None, *, binary: bool = False
     ) -> list[DictRow]:
-        """Run one statement; return its rows. In binary its snapshot may last until the transaction's next statement."""
+        """Return a statement's rows; in binary it may keep its snapshot until the transaction's next statement."""
         cursor = await self.execute(query, params, binary=binary)
         return await cursor.fetchall() if cursor.description else []
 
