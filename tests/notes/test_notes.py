@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -197,7 +197,7 @@ async def test_two_sessions_never_lose_an_edit(store: MemoryStore, steps: list[t
             elif operation == "delete_all":
                 await notes.edit("delete_all_notes")
             else:
-                await getattr(notes, operation)(f"# {title}\n{edit}")
+                await notes.edit(cast(NotesOperation, operation), f"# {title}\n{edit}")
         except (ConflictError, NotesError):
             is_done = False
         was_crossed = is_crossed and crossed.meanwhile is None
