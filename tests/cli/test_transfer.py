@@ -22,6 +22,7 @@ from memory_context import MemoryContext, MemoryStore
 from memory_context.errors import ConflictError, StoreUnavailableError
 from memory_context.store import NewItem, TransferError
 from memory_context.store.codec import canonical_json
+from memory_context.store.connection import Connection
 from memory_context.store.database import Database
 from memory_context.store.threads import ThreadElement, ThreadStep
 from memory_context.store.transfer import exporter, importer, records
@@ -607,15 +608,15 @@ async def test_large_items_are_fetched_one_by_one(store: MemoryStore, monkeypatc
     monkeypatch.setattr(exporter, "PAGE_BYTES", 1000)
     await store.insert_memories("alice", [NewItem(f"{n}" * 900, "", 1, key=f"k{n}") for n in range(6)])
     pages: list[int] = []
-    execute = exporter._execute
+    fetch = Connection.fetch
 
-    async def counted(*args: Any) -> Any:
-        rows = await execute(*args)
+    async def counted(*args: Any, **options: Any) -> Any:
+        rows = await fetch(*args, **options)
         if rows and "after_memory_id" in rows[0]:
             pages.append(len(rows))
         return rows
 
-    monkeypatch.setattr(exporter, "_execute", counted)
+    monkeypatch.setattr(Connection, "fetch", counted)
     await export(store)
     assert pages == [2, 2, 2]
 
