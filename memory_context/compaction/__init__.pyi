@@ -2,9 +2,9 @@ from .analyzers.wrapper import unwrapped
 from .compactor import Analysis, Analyzer, Compacted, Compactor, Hint, Result
 from .compose import Reading, analyze_anything, composed
 from .excerpt import ELISION_TOKENS, FIRST_ELISION_TOKENS, Label, Passage, excerpt, render_passages
-from .names import mentioned_names, reads_as_order
+from .names import is_name, mentioned_names, ranked_names, reads_as_order, stands_whole
 from .registry import CompactFunction, Compactors, contract_violation
-from .salient import exact_facts
+from .salient import SalientFact, Statement, all_facts, exact_facts, salient_facts
 from .summary_prompt import (
     INSTRUCTIONS,
     PROMPT,
@@ -12,7 +12,6 @@ from .summary_prompt import (
     check_summary_prompt,
     cut_at_sentence,
     first_sentence,
-    mark_for,
     mended,
     summary_prompt,
 )
@@ -34,6 +33,9 @@ __all__ = [
     "Passage",
     "Reading",
     "Result",
+    "SalientFact",
+    "Statement",
+    "all_facts",
     "analyze_anything",
     "check_summary_prompt",
     "composed",
@@ -42,11 +44,14 @@ __all__ = [
     "exact_facts",
     "excerpt",
     "first_sentence",
-    "mark_for",
+    "is_name",
     "mended",
     "mentioned_names",
+    "ranked_names",
     "reads_as_order",
     "render_passages",
+    "salient_facts",
+    "stands_whole",
     "summary_prompt",
     "unwrapped",
 ]

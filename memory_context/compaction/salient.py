@@ -13,7 +13,7 @@ from typing import Literal
 from ..references import shorten
 from ..text import error_lines, words_in
 
-__all__ = ["SalientFact", "Statement", "exact_facts", "salient_facts"]
+__all__ = ["SalientFact", "Statement", "all_facts", "exact_facts", "salient_facts"]
 
 FactKind = Literal["error", "spoken", "outcome", "path", "figure", "id", "url"]
 
@@ -25,6 +25,7 @@ _A_LIST = 4  # times its limit, a kind of facts is a list
 _FIRST_ERRORS = 2  # others come last: error reports repeat each other
 _ERROR_CHARACTERS = 140
 _CONTEXT_CHARACTERS = 40  # context around a figure
+_SHORT = 4
 _NEAR_CHARACTERS = 40  # between an outcome's number and word
 
 _TIME = re.compile(
@@ -75,6 +76,9 @@ _ID = re.compile(
     r"|[A-Za-z][A-Za-z0-9]{0,40}(?:_[A-Za-z0-9]{1,40}){0,6}_[A-Za-z0-9]{0,40}\d[A-Za-z0-9]{0,40}"
     r"|(?=[0-9a-f]{0,63}\d)(?=[0-9a-f]{0,63}[a-f])[0-9a-f]{7,64})(?![\w-])"
 )
+_ANY_NUMBER = re.compile(r"(?<!\w)[-+±]?[$€£¥]?\w{0,30}\d\w{0,30}(?:[.,:/-]\w{0,30}\d\w{0,30}){0,9}%?")
+_WORDS_BEFORE = re.compile(r"(?:[^\W\d_][\w-]{0,30}[ =:]{1,2}){1,2}$")
+_WORDS_AFTER = re.compile(r"(?:[ ]?[^\W\d_][\w-]{0,30}){1,2}")
 _SPOKEN = re.compile(r"[\w/~][\w./:@+#-]{2,120}\w")
 _WORD = re.compile(r"\w+")
 _DIGIT_COMMA = re.compile(r"(?<=\d)[,_](?=\d{3}(?!\d))")
@@ -104,14 +108,19 @@ class Statement:
         self._text = _normal(text)
         self._words = frozenset(_WORD.findall(self._text))
 
-    def says(self, fact: SalientFact) -> bool:
-        """Return whether it states a fact, ignoring case, spaces, digit grouping and the word order of errors."""
+    def says(self, fact: SalientFact, times: int = 1) -> bool:
+        """Return whether it states a fact, ignoring case, spaces, digit grouping and the word order of errors.
+
+        Args:
+            times: Places needed: one of a number cannot stand for several facts.
+        """
         needle = _normal(fact.needle)
         if fact.kind == "error":
             return self._words.issuperset(_WORD.findall(needle))
         for place in _places(self._text, needle):
             around = self._text[max(place - _NEAR_CHARACTERS, 0) : place + len(needle) + _NEAR_CHARACTERS]
-            if fact.word in around:
+            times -= fact.word in around
+            if times <= 0:
                 return True
         return False
 
@@ -152,6 +161,23 @@ def exact_facts(text: str) -> Iterator[SalientFact]:
     text = _blanked(text, _URL)
     yield from _paths(text)
     yield from _ids(text)
+
+
+def all_facts(text: str) -> list[SalientFact]:
+    """Return every error, URL, path, id and number of a short text, numbers with the words around them."""
+    named, rest = list(exact_facts(text)), text
+    for fact in named:
+        rest = rest.replace(fact.needle, " ") if len(fact.needle) > _SHORT else rest  # a short one may be any number
+    errors = _errors(text.replace("; ", "\n"))  # as facts of a log are joined
+    return list(dict.fromkeys([*errors, *named, *_numbers(rest)]))
+
+
+def _numbers(text: str) -> Iterator[SalientFact]:
+    for match in islice(_ANY_NUMBER.finditer(text), _EXAMINED):
+        before = _WORDS_BEFORE.search(text, max(match.start() - _CONTEXT_CHARACTERS, 0), match.start())
+        after = _WORDS_AFTER.match(text, match.end())
+        context = "".join([before[0] if before else "", match[0], after[0] if after else ""])
+        yield SalientFact("figure", match[0], context.strip())
 
 
 def _best(kind: FactKind, facts: Iterable[SalientFact], wanted: frozenset[str]) -> list[SalientFact]:

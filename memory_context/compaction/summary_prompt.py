@@ -23,7 +23,6 @@ __all__ = [
     "check_summary_prompt",
     "cut_at_sentence",
     "first_sentence",
-    "mark_for",
     "mended",
     "summary_prompt",
 ]
@@ -109,7 +108,7 @@ def summary_prompt(
         "said": both_ends(hint.said, _SAID_TOKENS, hint.counter),
         "content": sendable(_shown_content(result, hint, content_limit_tokens)),
     }
-    mark = mark_for("\0".join(shown.values()))
+    mark = _mark_for("\0".join(shown.values()))
     values = {name: f"<{mark}>\n{text or _NONE}\n</{mark}>" for name, text in shown.items()}
     values |= {
         "source": _NOT_IN_NAME.sub("_", result.source[:60]) or "tool",
@@ -206,7 +205,7 @@ def _shown_content(result: Result, hint: Hint, limit_tokens: int) -> str:
     return render_passages(content, excerpt(content, limit_tokens, counter, result.token_count, words=words))
 
 
-def mark_for(text: str) -> str:
+def _mark_for(text: str) -> str:
     """Return a hash of a text that does not occur in it."""
     data = to_utf8(text)
     digest = hashlib.sha256(data)

@@ -1,21 +1,33 @@
 from .artifacts import ARTIFACT_TRAIL_TOKENS, ArtifactTrail, artifact_trail
 from .digest import digest_edits, digest_lines, stored_lines
+from .model_calls import CompletionFunction
+from .observer import DigestFunction, ObserverOutput, run_observer
+from .prompts import elapsed
 from .reading import MessageOrigin, ObservedMessage, UnobservedTokens, observed_messages
+from .reflector import ReflectorOutput, compute_effective_reflection_threshold, run_reflector
 from .user_logs import SessionObservations, by_session, newest_lines, observations_of_user
 
 __all__ = [
     "ARTIFACT_TRAIL_TOKENS",
     "ArtifactTrail",
+    "CompletionFunction",
+    "DigestFunction",
     "MessageOrigin",
     "ObservedMessage",
+    "ObserverOutput",
+    "ReflectorOutput",
     "SessionObservations",
     "UnobservedTokens",
     "artifact_trail",
     "by_session",
+    "compute_effective_reflection_threshold",
     "digest_edits",
     "digest_lines",
+    "elapsed",
     "newest_lines",
     "observations_of_user",
     "observed_messages",
+    "run_observer",
+    "run_reflector",
     "stored_lines",
 ]

@@ -17,6 +17,7 @@ from .observations import (
     ObservationLog,
     ObservationRecord,
     Priority,
+    joined_ranges,
     reflected_chunks,
 )
 from .part_decisions import (
@@ -87,6 +88,7 @@ __all__ = [
     "append_saved",
     "count_saved_decisions",
     "joined_events",
+    "joined_ranges",
     "last_clear",
     "load_transcript",
     "reflected_chunks",

@@ -22,6 +22,7 @@ __all__ = [
     "ObservationLog",
     "ObservationRecord",
     "Priority",
+    "joined_ranges",
     "reflected_chunks",
 ]
 
@@ -235,11 +236,12 @@ def _merged(lines: Sequence[ObservationLine], edit: Edit, number: int) -> Observ
     priority = edit.priority or highest
     if priority == "user" and highest != "user":
         priority = highest
-    ranges = _union(one for line in lines for one in line.ranges)
+    ranges = joined_ranges(one for line in lines for one in line.ranges)
     return ObservationLine(edit.text.strip(), ranges, newest.at, priority, edit.kind, number)
 
 
-def _union(ranges: Iterable[Range]) -> tuple[Range, ...]:
+def joined_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """Return ranges sorted and disjoint; neighbours become one."""
     union: list[Range] = []
     for first, last in sorted(ranges):
         if union and first <= union[-1][1]:
