@@ -1,7 +1,6 @@
 """Observation logs of the user's sessions, joined when they are read: no row is shared between sessions."""
 
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -9,24 +8,9 @@ from typing import Any
 
 from ..memory import AgentMemory
 from ..store import SessionInfo
-from ..transcript import (
-    Decision,
-    ObservationBuffered,
-    ObservationChunk,
-    ObservationLine,
-    ObservationsActivated,
-    ObservationsRestored,
-    Reflected,
-    Transcript,
-    TranscriptState,
-    ViewCleared,
-)
-from ..transcript.decisions import decision_from_json
-from ..utf8 import unescape_json
+from ..transcript import LOG_DECISIONS, ObservationChunk, ObservationLine, load_log
 
 __all__ = ["SessionObservations", "by_session", "newest_lines", "observations_of_user"]
-
-_KINDS = (ObservationBuffered, ObservationsActivated, ObservationsRestored, Reflected, ViewCleared)
 
 
 @dataclass(frozen=True)
@@ -46,7 +30,7 @@ async def observations_of_user(memory: AgentMemory, limit: int = 20) -> list[Ses
     if memory.sharing != "shared":
         return []
     archived = await memory.memory_store.conversations.log_decisions(
-        memory.user_id, [kind.kind for kind in _KINDS], session_id=memory.session_id, limit=limit
+        memory.user_id, LOG_DECISIONS, session_id=memory.session_id, limit=limit
     )
     logs = [SessionObservations(session, _chunks(decisions)) for session, decisions in archived]
     return [log for log in logs if log.chunks]
@@ -72,32 +56,6 @@ def by_session(lines: Sequence[tuple[SessionInfo, ObservationLine]]) -> list[tup
     return joined
 
 
-class _LogOnly(Transcript):
-    """A transcript that has decisions about the log, and none of its messages."""
-
-    @property
-    def end(self) -> int:
-        return sys.maxsize
-
-    def begin_at(self, position: int) -> None:
-        self.state = TranscriptState.at(position)
-
-    def leave_view(self, positions: Iterable[int]) -> None: ...
-
-
-def _chunks(saved: Sequence[Any]) -> tuple[ObservationChunk, ...]:
-    decisions = [decision_from_json(unescape_json(one)) for one in saved]
-    transcript = _LogOnly()
-    transcript.state = TranscriptState.at(next((first for one in decisions if (first := _first(one)) is not None), 0))
-    for decision in decisions:
-        decision.apply(transcript)
-    log = transcript.state.observation
+def _chunks(saved: Sequence[Mapping[str, Any]]) -> tuple[ObservationChunk, ...]:
+    log = load_log(saved)
     return (*log.chunks, *log.buffered)
-
-
-def _first(decision: Decision) -> int | None:
-    """Return the first position that a decision brings observations of."""
-    if isinstance(decision, ObservationBuffered):
-        return decision.chunk.first
-    chunks = decision.log.chunks + decision.log.buffered if isinstance(decision, ObservationsRestored) else []
-    return chunks[0].first if chunks else None

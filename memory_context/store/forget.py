@@ -142,10 +142,13 @@ async def redact(
 async def _redact_session(database: Database, user_id: str, named: Mapping[str, Any], traces: Traces) -> list[DictRow]:
     """Rewrite the batches of a session, in one transaction for each attempt; chat messages may change meanwhile."""
     rewritten: list[DictRow] = []
+    held: dict[str, set[int]] = {}
     for _ in range(_PASSES):
-        holding = _REDACT("select_batches_holding", named)
-        (rows,) = await database.read(user_id, holding, kind="batch")
-        changed = [(row, text) for row in rows if (text := _redacted(row["message_batch"], traces)) is not None]
+        (rows,) = await database.read(user_id, _REDACT("select_batches_holding", named), kind="batch")
+        for row in (one for one in rows if one["kind"] == "transcript"):
+            held.setdefault(row["agent_id"], set()).update(traces.held_by(read_canonical(row["message_batch"])))
+        texts = (_redacted(row["message_batch"], traces, held.get(row["agent_id"], ())) for row in rows)
+        changed = [(row, text) for row, text in zip(rows, texts, strict=True) if text is not None]
         if not changed:
             break
         updates = [_update(named, row, text) for row, text in changed]
@@ -172,10 +175,10 @@ def _conversation_job(batch: DictRow, items: Sequence[DictRow]) -> dict[str, Any
     return {"kind": CONVERSATION_JOB, "payload": {**place, **more}, "delay_seconds": 0.0}
 
 
-def _redacted(batch: str, traces: Traces) -> str | None:
+def _redacted(batch: str, traces: Traces, held: Collection[int]) -> str | None:
     """Return the canonical form of a changed batch."""
     body = read_canonical(batch)
-    redacted = traces.redacted(body)
+    redacted = traces.redacted(body, held)
     return None if redacted == body else canonical_json(redacted)
 
 

@@ -1,6 +1,7 @@
 """Removes forgotten contents from what was archived: the only rewriting of an archive.
 
 batch ─▶ decisions that name a forgotten key lose their texts ─▶ quotations of a content are cut out ─▶ new hash
+      └▶ observations of a message that held it lose theirs, and so do hints
 """
 
 import json
@@ -33,6 +34,7 @@ LEAST_QUOTED_CHARACTERS = 8
 """Shorter contents ("yes") stand in texts that do not quote them."""
 
 _TEXTS = ("text", "compacted", "excerpt", "headline")
+_OBSERVATIONS = ("observed", "reflected", "observations_restored")
 _MADE_FROM_ONE = ("retained", "shortened", "first_view")  # kinds of decisions
 _PROBE_CHARACTERS = 200
 _BEGINNING_CHARACTERS = 41
@@ -84,8 +86,19 @@ class Traces:
             text = text.replace(form, FORGOTTEN)
         return text
 
-    def redacted(self, body: Any) -> Any:
-        """Return a JSON value, such as a batch or a saved state, without the contents and the texts made from them."""
+    def held_by(self, transcript: Mapping[str, Any]) -> set[int]:
+        """Return the positions of messages that hold a content or whose parts became a forgotten item."""
+        entries, first = transcript["entries"], transcript.get("first_position", 0)
+        held = {position for position, entry in enumerate(entries, first) if self.redacted(entry) != entry}
+        stored = (one for _, one in transcript["decisions"] if one.get("kind") == "offloaded")
+        return held | {one["position"] for one in stored if self._has_ref(one)}
+
+    def redacted(self, body: Any, held: Collection[int] = ()) -> Any:
+        """Return a JSON value, such as a batch or a saved state, without the contents and the texts made from them.
+
+        Args:
+            held: What `held_by` found in other batches of the same transcript.
+        """
         if isinstance(body, str):
             return self.cut(body)
         if isinstance(body, (list, tuple)):
@@ -94,7 +107,11 @@ class Traces:
             return body
         data = cast(Mapping[str, Any], body)
         if "entries" in data and "decisions" in data:  # a transcript
-            data = {**data, "decisions": [[at, self._decision(one)] for at, one in data["decisions"]]}
+            held = {*held, *self.held_by(data)}
+            data = {
+                **data,
+                "decisions": [[at, self._decision(_unobserved(one, held))] for at, one in data["decisions"]],
+            }
         return {name: self.redacted(one) for name, one in data.items()}
 
     def names_key(self, value: Any) -> bool:
@@ -152,6 +169,29 @@ class Traces:
         """Placeholders stay, so that the model can ask and is told when the item was forgotten."""
         keys = dict.fromkeys(self._key.findall(text))
         return " ".join(str(MemoryRef(key, "forgotten", 0)) for key in keys) or FORGOTTEN
+
+
+def _unobserved(decision: Mapping[str, Any], held: Collection[int]) -> Mapping[str, Any]:
+    is_observation = held and decision.get("kind") in _OBSERVATIONS
+    return _without_observations(decision, held) if is_observation else decision
+
+
+def _without_observations(value: Any, held: Collection[int]) -> Any:
+    """Erase lines that rest on these messages or on unknown ones, and the hints of their chunks."""
+    if isinstance(value, (list, tuple)):
+        return [_without_observations(one, held) for one in cast(Sequence[Any], value)]
+    if not isinstance(value, Mapping):
+        return value
+    data = {name: _without_observations(one, held) for name, one in cast(Mapping[str, Any], value).items()}
+    if data.get("text") and (not data.get("ranges", True) or _meets(data.get("ranges", ()), held)):
+        data["text"] = FORGOTTEN
+    if "current_task" in data and _meets([(data["first"], data["last"])], held):
+        data |= {"current_task": "", "suggested_response": ""}
+    return data
+
+
+def _meets(ranges: Iterable[Sequence[int]], positions: Collection[int]) -> bool:
+    return any(first <= position < last for first, last in ranges for position in positions)
 
 
 def beginning_of(content: str) -> str:

@@ -1,8 +1,10 @@
 from .codec import (
+    LOG_DECISIONS,
     append_saved,
     count_saved_decisions,
     joined_events,
     last_clear,
+    load_log,
     load_transcript,
     save_events,
     save_transcript,
@@ -45,6 +47,7 @@ from .view_decisions import (
 )
 
 __all__ = [
+    "LOG_DECISIONS",
     "MESSAGE_OVERHEAD_TOKENS",
     "Arithmetic",
     "AuditLine",
@@ -90,6 +93,7 @@ __all__ = [
     "joined_events",
     "joined_ranges",
     "last_clear",
+    "load_log",
     "load_transcript",
     "reflected_chunks",
     "save_events",

@@ -1,5 +1,6 @@
 """A transcript as JSON; loading replays its decisions."""
 
+import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -10,22 +11,31 @@ from ..messages import Address, message_from_json, message_to_json, with_texts
 from ..utf8 import escape_json, unescape_json
 from .decisions import Decision, decision_from_json
 from .entries import Entry, Part
+from .observation_decisions import ObservationBuffered, ObservationsActivated, ObservationsRestored, Reflected
+from .observations import ObservationLog
 from .part_decisions import PartsCompacted
+from .state import TranscriptState
 from .transcript import Transcript
 from .view_decisions import ViewCleared
 
 __all__ = [
+    "LOG_DECISIONS",
     "STATE_VERSION",
     "append_saved",
     "count_saved_decisions",
     "joined_events",
     "last_clear",
+    "load_log",
     "load_transcript",
     "save_events",
     "save_transcript",
 ]
 
 STATE_VERSION = 2
+LOG_DECISIONS = tuple(
+    one.kind for one in (ObservationBuffered, ObservationsActivated, ObservationsRestored, Reflected, ViewCleared)
+)
+"""Kinds of decisions that the observation log follows from."""
 _UNREFERRED = "[This text is stored, but what referred to it is missing; a search finds it.]"
 
 _PART: TypeAdapter[Part] = TypeAdapter(Part)
@@ -118,6 +128,34 @@ def load_transcript(saved: Mapping[str, Any], watch: Watch | None = None) -> Tra
         return transcript
     except (LookupError, TypeError, AttributeError, StopIteration) as error:
         raise ValueError(f"this is no saved transcript, or it was cut: {error!r}") from error
+
+
+def load_log(saved: Iterable[Mapping[str, Any]]) -> ObservationLog:
+    """Return the observation log that saved decisions of `LOG_DECISIONS` made, without their messages."""
+    decisions = [decision_from_json(unescape_json(one)) for one in saved]
+    transcript = _LogOnly()
+    transcript.begin_at(next((first for one in decisions if (first := _first_observed(one)) is not None), 0))
+    for decision in decisions:
+        decision.apply(transcript)
+    return transcript.state.observation
+
+
+class _LogOnly(Transcript):
+    @property
+    def end(self) -> int:
+        return sys.maxsize
+
+    def begin_at(self, position: int) -> None:
+        self.state = TranscriptState.at(position)
+
+    def leave_view(self, positions: Iterable[int]) -> None: ...
+
+
+def _first_observed(decision: Decision) -> int | None:
+    if isinstance(decision, ObservationBuffered):
+        return decision.chunk.first
+    chunks = decision.log.chunks + decision.log.buffered if isinstance(decision, ObservationsRestored) else []
+    return chunks[0].first if chunks else None
 
 
 def append_saved(transcript: Transcript, saved: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from .decisions import Arithmetic, AuditLine, Decided, Decision, audit_line, keys_of
-from .observations import Edit, ObservationChunk, ObservationLog, ObservationRecord, reflected_chunks
+from .observations import Edit, ObservationChunk, ObservationLog, ObservationRecord, joined_ranges, reflected_chunks
 
 if TYPE_CHECKING:
     from .transcript import Transcript
@@ -99,6 +99,21 @@ class Reflected(_LogDecision):
     level: int = 0
     record: ObservationRecord | None = None
 
+    @classmethod
+    def of(
+        cls,
+        log: ObservationLog,
+        edits: Sequence[Edit],
+        tokens: tuple[int, ...],
+        level: int = 0,
+        record: ObservationRecord | None = None,
+    ) -> "Reflected":
+        """Return the next reflection of a log, each edit with the messages it rests on."""
+        ranges = {line.id: line.ranges for line in log.lines}
+        sources = ([one for id_ in edit.ids for one in ranges.get(id_, ())] for edit in edits)
+        sourced = (replace(edit, ranges=joined_ranges(some)) for edit, some in zip(edits, sources, strict=True))
+        return cls(log.generation + 1, tuple(sourced), tokens, level, record)
+
     @property
     def rewrites_prefix(self) -> bool:
         return True
@@ -116,7 +131,8 @@ class Reflected(_LogDecision):
         log.generation = self.generation
 
     def moved(self, offset: int) -> Decision:
-        return self
+        moved = (replace(one, ranges=tuple((a + offset, b + offset) for a, b in one.ranges)) for one in self.edits)
+        return replace(self, edits=tuple(moved))
 
     def changes_from(self, transcript: "Transcript") -> int:
         return transcript.state.start

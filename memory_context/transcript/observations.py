@@ -201,6 +201,7 @@ class Edit:
         operation: `merge` makes one line of several, `reword` one of one, `drop` removes them.
         ids: Lines it concerns; unless the log has all of them, the edit is ignored.
         priority: None keeps the highest of the lines; no edit raises a line to `user`.
+        ranges: Messages of these lines, so that forgetting a message finds the text; `Reflected.of` fills them.
     """
 
     operation: Literal["merge", "reword", "drop"]
@@ -208,6 +209,7 @@ class Edit:
     text: str = ""
     priority: Priority | None = None
     kind: LineKind = "observed"
+    ranges: tuple[tuple[int, int], ...] = ()
 
 
 def reflected_chunks(chunks: Sequence[ObservationChunk], edits: Iterable[Edit], next_id: int) -> list[ObservationChunk]:

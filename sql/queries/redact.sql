@@ -50,12 +50,17 @@ WHERE user_id = %(user_id)s
 ORDER BY session_id, agent_id;
 
 -- name: select_batches_holding :many
--- The batches of a session that hold one of some texts.
+-- The batches of a session that hold one of some texts, and those with observations, which say it in other words.
 SELECT kind, agent_id, branch, sequence, message_batch::text AS message_batch
 FROM memory_context.recent_conversation_history AS batch
 WHERE user_id = %(user_id)s
     AND session_id = %(session_id)s
-    AND EXISTS (SELECT FROM unnest(%(probes)s::text[]) AS probe WHERE strpos(batch.message_batch::text, probe) > 0);
+    AND (
+        EXISTS (SELECT FROM unnest(%(probes)s::text[]) AS probe WHERE strpos(batch.message_batch::text, probe) > 0)
+        OR (kind = 'transcript' AND message_batch @? '$.decisions[*][1] ? (
+            @.kind == "observed" || @.kind == "reflected" || @.kind == "observations_restored"
+        )')
+    );
 
 -- name: update_batch_redacted :many
 -- Replace a batch, unless it changed since it was read.

@@ -16,12 +16,21 @@ from autogen_core.models import (
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryCriteria, MemoryStore
 from memory_context.store import ChatMessage, NewItem, ThreadStep
+from memory_context.transcript import (
+    Edit,
+    ObservationBuffered,
+    ObservationChunk,
+    ObservationLine,
+    ObservationsActivated,
+    Reflected,
+)
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 
 from .steps import ALWAYS_PAYS, add_step
 
 POLICY = ContextPolicy(cache=ALWAYS_PAYS, offload_threshold_tokens=50, store_timeout_seconds=30)
+AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 TYPES = ("custom", "article", "web_content", "database_result", "session_summary")
 
 
@@ -137,6 +146,39 @@ async def plant_quotations(store: MemoryStore, marks: Iterator[str]) -> MemoryCo
     return context
 
 
+async def plant_observations(store: MemoryStore, marks: Iterator[str]) -> MemoryContext:
+    """In other words: in the log, its hints, a finished chunk and a reflection, batches after the messages."""
+    context = context_of(store, "observed")
+    transcript = context.transcript
+    for number in range(5):
+        mark, calm = next(marks), transcript.end
+        await add_step(context, "calm")
+        if number % 2:
+            await say(context, sentence(mark))
+        else:
+            await context.add_message(UserMessage(content="Look at the harbours.", source="user"))
+            await add_step(context, report(mark))
+            await context.get_messages()
+            await context.add_message(AssistantMessage(content="It failed.", source="coder"))
+        await context.archive()
+        first, last = transcript.state.observation.observed, transcript.end
+        lines = (
+            ObservationLine(f"{mark} has a pier", ((first, last),), AT),
+            ObservationLine("lasts", ((calm, calm + 2),), AT),
+        )
+        chunk = ObservationChunk(first, last, lines, current_task=f"mend {mark}", suggested_response=f"{mark}?")
+        transcript.decide(ObservationBuffered(chunk))
+        if number == 2:
+            transcript.decide(ObservationsActivated(last, first, lead="Observed:"))
+            log = transcript.state.observation
+            edits = (Edit("merge", (log.lines[0].id, log.lines[2].id), f"{mark} is one of two"),)
+            transcript.decide(Reflected.of(log, edits, (9, 9, 9)))
+        await context.archive()
+    assert [len(transcript.state.observation.chunks), len(transcript.state.observation.buffered)] == [3, 2]
+    assert transcript.state.observation.generation == 1
+    return context
+
+
 async def plant_messages(store: MemoryStore, marks: Iterator[str]) -> None:
     """In messages that are searched as conversation, and their answers."""
     context = context_of(store, "said")
@@ -149,11 +191,12 @@ async def test_fifty_forgotten_canaries_are_found_nowhere(
     store: MemoryStore, server: Server, database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "memory_context")
-    planted = [f"kestrel{number:02}q7" for number in range(60)]
+    planted = [f"kestrel{number:02}q7" for number in range(65)]
     marks = iter(planted)
     await plant_items(store, marks)
     await plant_statements(store, marks)
     contexts = [await plant_results(store, marks), await plant_quotations(store, marks)]
+    contexts.append(await plant_observations(store, marks))
     await plant_messages(store, marks)
     left = set(marks)
     used = [mark for mark in planted if mark not in left]
@@ -174,7 +217,7 @@ async def test_fifty_forgotten_canaries_are_found_nowhere(
 
     for context in contexts:
         view, state = str(await context.get_messages()), json.dumps(dict(await context.save_state()))
-        told = str(await context.explain())
+        told = str(await context.explain()) + str(context.transcript.state.observation)
         assert [mark for mark in used if mark in view + state + told] == []
         await context.close()
     await store.flush_index()
@@ -184,5 +227,8 @@ async def test_fifty_forgotten_canaries_are_found_nowhere(
     assert [mark for mark in used if mark in after] == []
     assert [mark for mark in used if mark in exported] == []
     assert [mark for mark in used if mark in caplog.text] == []
+    (log,) = await context_of(store, "reader").observations_of_user()
+    lines = [line.text for chunk in log.chunks for line in chunk.lines]
+    assert (lines.count("lasts"), lines.count("[forgotten]")) == (5, len(lines) - 5), "other lines stay"
     for mark in used[::10]:
         assert not [hit for hit in await memory.search(mark) if mark in hit.passage]
