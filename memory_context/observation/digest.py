@@ -15,6 +15,7 @@ from ..compaction import Compactors, Hint, Result, exact_facts, reads_as_order
 from ..credentials import masked
 from ..messages import Address, calls_of, results_of
 from ..references import QUOTATION, one_line
+from ..text import ENGLISH_STOP_WORDS, NEGATIONS
 from ..tokens import TokenCounter, cut_to_tokens
 from ..transcript import Edit, Entry, ObservationChunk, ObservationLine, Priority, StoredPart
 from .artifacts import ARTIFACT_TRAIL_TOKENS, ArtifactTrail, artifacts_of
@@ -24,6 +25,7 @@ __all__ = ["digest_edits", "digest_lines", "stored_lines"]
 
 _SAID_CHARACTERS, _ANSWER_CHARACTERS, _SHORT_RESULT = 400, 240, 160
 _FACTS_TOKENS = 48
+_EDGES = ".,;:!?\"'()"
 _TRAIL_SHARE = 0.25
 _LINE_OVERHEAD_TOKENS = 12  # bullet, time, priority and numbers of messages
 _COMPACTORS = Compactors()
@@ -51,6 +53,7 @@ _LEVELS = (
     _Level(20, 160, 40, ("user",)),
     _Level(20, 80, 40),
     _Level(60, 40, 60),
+    _Level(200, 20, 60),
 )
 _PRIORITIES: tuple[Priority, ...] = ("user", "project", "minor", "done")
 _Group = tuple[Sequence[ObservationLine], str]
@@ -221,8 +224,8 @@ def _next_group(lines: Sequence[ObservationLine], level: _Level) -> Sequence[Obs
 
 
 def _merged_text(group: Sequence[ObservationLine], level: _Level, counter: TokenCounter) -> str:
-    """Return the beginnings of the lines of words, then URLs, paths and ids of all: the most frequent, the newest."""
-    kept = [one_line(line.text, level.characters) for line in group if _is_words(line)]
+    """Return the telling words of lines of words, then URLs, paths and ids of all: the most frequent, the newest."""
+    kept = _told([line.text for line in group if _is_words(line)], level.characters)
     counts = Counter(
         fact.needle
         for line in reversed(group)
@@ -236,6 +239,31 @@ def _merged_text(group: Sequence[ObservationLine], level: _Level, counter: Token
             kept.append(one_line(name))
             room -= tokens
     return "; ".join(kept) or f"{len(group)} steps"
+
+
+def _told(texts: Sequence[str], characters: int) -> list[str]:
+    """Return texts within a length each: whole, else their rarest words in order, without stop words."""
+    words = [[word for word in text.split() if _is_telling(word)] for text in texts]
+    counts = Counter(word.casefold() for some in words for word in some)
+    return [
+        one_line(text if len(text) <= characters else " ".join(_rarest(some, counts, characters)) or text, characters)
+        for text, some in zip(texts, words, strict=True)
+    ]
+
+
+def _rarest(words: Sequence[str], counts: Counter[str], characters: int) -> Iterator[str]:
+    chosen: set[int] = set()
+    for index in sorted(range(len(words)), key=lambda index: counts[words[index].casefold()]):
+        characters -= len(words[index]) + 1
+        if characters < 0:
+            break
+        chosen.add(index)
+    return (word for index, word in enumerate(words) if index in chosen)
+
+
+def _is_telling(word: str) -> bool:
+    bare = word.strip(_EDGES).casefold()
+    return bare not in ENGLISH_STOP_WORDS or bare in NEGATIONS
 
 
 def _is_words(line: ObservationLine) -> bool:

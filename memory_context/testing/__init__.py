@@ -5,6 +5,7 @@ Only `memory_context.testing.fixtures` needs pytest.
 
 from .conformance import CLAIMS_CHECKS, COMPACTOR_CHECKS, EMBEDDER_CHECKS
 from .models import Call, Decision, ScriptedModel, ScriptedModelConfig, call, tool_calls
+from .observer import observe_by_script
 from .stores import temporary_database, temporary_store
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "ScriptedModel",
     "ScriptedModelConfig",
     "call",
+    "observe_by_script",
     "temporary_database",
     "temporary_store",
     "tool_calls",

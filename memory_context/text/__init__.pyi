@@ -19,7 +19,7 @@ from .landmarks import (
     error_lines,
     line_number,
 )
-from .lexicon import CODE_STOP_WORDS, ENGLISH_STOP_WORDS, FOREIGN_DETERMINERS, FOREIGN_STOP_WORDS
+from .lexicon import CODE_STOP_WORDS, ENGLISH_STOP_WORDS, FOREIGN_DETERMINERS, FOREIGN_STOP_WORDS, NEGATIONS
 from .relevance import relevance
 from .statements import canonical_words, is_supported, unchangeable_words
 from .subjects import subject_of
@@ -45,6 +45,7 @@ __all__ = [
     "FOREIGN_STOP_WORDS",
     "KEYWORDS",
     "MODIFIERS",
+    "NEGATIONS",
     "PARSED_CHARACTERS",
     "TERM_LIMIT_CHARACTERS",
     "Definition",
