@@ -60,7 +60,7 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
 
     @cached_property
     def notes(self) -> LongTermNotes:
-        """The long-term notes of this agent about the user, the same in all sessions; other agents have their own."""
+        """The long-term notes of this agent about the user, the same in all sessions."""
         return LongTermNotes(self.memory_store, self.user_id, self.agent_id)
 
     async def store(
@@ -79,10 +79,9 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
 
         Args:
             content: A str, kept byte for byte, or any JSON value.
-            description: Derived from the source if None.
-            source: Tool or origin; the key begins with it (with the type if None).
+            source: The key begins with it, or with the type if None.
             related_to: Keys; links work both ways.
-            origin: Author; preferences and facts count as the user's only from the application.
+            origin: Preferences and facts count as the user's only from the application.
 
         Raises:
             SecretError: The type is `user_secret`.
@@ -109,11 +108,7 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
         return (await self.store_all([item]))[0]
 
     async def store_all(self, items: Sequence[NewItem]) -> list[MemoryRef]:
-        """Store several items in one transaction; return their references in order. Values of secrets become names.
-
-        Raises:
-            StoreError: Nothing was stored.
-        """
+        """Store several items, all or none; return their references in order. Values of secrets become names."""
         items = await self._without_secrets(items)
         if self._masks_credentials:
             items = [replace(item, description=masked(item.description)) for item in items]
@@ -165,7 +160,7 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
         """Return an item with its content transformed; None if this scope has no such item.
 
         Args:
-            answer_limit_tokens: Limit of the returned content, which then ends with the call that continues.
+            answer_limit_tokens: A content cut there ends with the call that continues.
             reader: Caller in the audit trail; None records nothing.
 
         Raises:
@@ -201,7 +196,7 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
         return contents
 
     async def query(self, criteria: MemoryCriteria | None = None, *, reader: str | None = "query") -> list[MemoryItem]:
-        """Return items without content, newest first by default (no criteria: the 50 newest)."""
+        """Return items without content; by default the 50 newest."""
         criteria = criteria or MemoryCriteria()
         items = await self.memory_store.select_memories(self.user_id, criteria, scope=self.scope)
         self.trail.note_read("listed", [item.key for item in items], reader, criteria)
@@ -210,16 +205,9 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
     async def search(
         self, query: str, limit: int = 5, criteria: MemoryCriteria | None = None, *, reader: str | None = "search"
     ) -> list[SearchHit]:
-        """Return the best matches for a query, each with its best passage, best first.
+        """Return the best matches for a query, each with its best passages, best first; near-duplicates once.
 
-        BM25 and embedding ranks are fused; near-duplicates appear once. Items not indexed yet match by key,
-        description, source, tags and first lines.
-
-        Args:
-            criteria: Filters items; its limit and order are ignored.
-
-        Raises:
-            ValueError: The limit is less than 1.
+        The limit and order of `criteria` are ignored. `ValueError` if `limit` is less than 1.
         """
         if limit < 1:
             raise ValueError(f"limit={limit!r} must be at least 1")
@@ -240,10 +228,10 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
         limit: int = 20,
         reader: str | None = "read_conversation",
     ) -> list[MemoryItem]:
-        """Return archived messages around one, or of a session, in order; empty if this scope has none of them.
+        """Return archived messages in order, as far as this scope may read them.
 
         Args:
-            memory_key: Of a found message; its session is read from `before` messages ahead of it.
+            memory_key: A message; its session is read from `before` messages ahead of it.
             session_id: Read from `first_message` (from 1) on, without a key; None for the own session.
         """
         if memory_key is not None and not KEY_PATTERN.fullmatch(memory_key):
@@ -261,11 +249,7 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
         return said
 
     async def share(self, key: str, agent_id: str) -> None:
-        """Let another agent of the user read one own item, whatever `sharing` says.
-
-        Raises:
-            ItemNotFoundError: This agent and session did not store it.
-        """
+        """Let another agent read one own item, whatever `sharing` says; `ItemNotFoundError` for another's."""
         checked_identifier("agent_id", agent_id)
         is_own = KEY_PATTERN.fullmatch(key) and await self.memory_store.share_memory(
             self.user_id, key, agent_id=self.agent_id, session_id=self.session_id, with_agent=agent_id
@@ -274,10 +258,7 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
             raise await self.not_found(key)
 
     async def forget(self, key: str) -> bool:
-        """Erase one item of the own agent and session, or a statement of the user; return whether it existed.
-
-        A tombstone stays. An isolated agent forgets its own items only.
-        """
+        """Erase one own item, or, unless isolated, a statement of the user; a tombstone stays."""
         return bool(KEY_PATTERN.fullmatch(key)) and bool(await self._forget(key))
 
     async def clear(self, progress: ProgressCallback | None = None) -> int:
@@ -299,14 +280,7 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
         after: AuditEvent | None = None,
         newest_first: bool = False,
     ) -> list[AuditEvent]:
-        """Return audit events of a session (None: the own one), oldest first by default.
-
-        Args:
-            after: The last event of the previous page.
-
-        Raises:
-            ValueError: The limit is less than 1.
-        """
+        """Return audit events of a session (None: the own one) behind `after`, the last of the previous page."""
         return await self.trail.events(
             session_id, scope=self.scope, limit=limit, after=after, newest_first=newest_first
         )
@@ -323,14 +297,7 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
         )
 
     async def restore(self, snapshot: MemorySnapshot) -> None:
-        """Restrict reads to a snapshot and to items that this object stores afterwards.
-
-        A snapshot also grants items outside this scope, because its taker could read them; forgotten items stay
-        forgotten.
-
-        Raises:
-            ValueError: The snapshot belongs to another user.
-        """
+        """Restrict reads to a snapshot, also of another agent of the user, and to items stored later."""
         if snapshot.user_id != self.user_id:
             raise ValueError(f"this snapshot belongs to user {snapshot.user_id!r}, not to {self.user_id!r}")
         self._restored = dict.fromkeys(snapshot.keys)

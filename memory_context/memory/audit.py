@@ -1,6 +1,4 @@
-"""The audit trail of a session. `stored` events derive from item rows; others are buffered and written in batches
-(`store.events`).
-"""
+"""The audit trail of a scope, kept by `store.events`."""
 
 import logging
 from collections.abc import Iterable
@@ -24,11 +22,7 @@ _READ_CHARACTERS = 4_000  # limit of masking, before a detail is cut
 
 
 class AuditTrail:
-    """Records and lists the events on items of one scope.
-
-    Args:
-        is_private: Hide events from other scopes.
-    """
+    """Records and lists events; `is_private` hides them from other scopes."""
 
     def __init__(
         self,
@@ -58,13 +52,13 @@ class AuditTrail:
         self._log.add(self._user_id, NewEvent(kind, unique, detail, self._agent_id, self._session_id, self._is_private))
 
     def note_read(self, kind: EventKind, keys: Iterable[str], reader: str | None, asked: object) -> None:
-        """Record a read; skipped without a reader, or without results unless a search."""
+        """Record a read that has a reader and, unless it is a search, results."""
         keys = list(keys)
         if reader and (keys or kind == "searched"):
             self.note(kind, keys, f"{reader}: {asked}")
 
     def note_decision(self, transcript: "Transcript", decision: "Decision") -> None:
-        """Record the events of a decision that took effect; never raises."""
+        """Record the events of a decision; never raises."""
         try:
             for event in decision.audit(transcript):
                 self.note(*event)
@@ -80,11 +74,7 @@ class AuditTrail:
         after: AuditEvent | None = None,
         newest_first: bool = False,
     ) -> list[AuditEvent]:
-        """Flush, then return a page of events that follow `after`; a session or scope of None is the own one.
-
-        Raises:
-            ValueError: The limit is less than 1.
-        """
+        """Flush, then return a page of events that follow `after`; a session or scope of None is the own one."""
         if limit < 1:
             raise ValueError(f"limit={limit!r} must be at least 1")
         await self._log.flush(self._user_id)

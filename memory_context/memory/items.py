@@ -47,7 +47,7 @@ MemoryType = str
 
 
 SUFFIX_LENGTHS = (6, 10, 20)
-"""Lengths of key suffixes, tried in order on collision; a random key follows."""
+"""Lengths of key suffixes, tried in order on collision."""
 
 _TYPE = re.compile(r"\w[\w.-]*")
 
@@ -64,7 +64,7 @@ def is_too_large(text: str) -> bool:
 
 
 def as_json(name: str, value: Any) -> str:
-    """Return a value as JSON text, or raise ValueError."""
+    """Return a value as JSON text; `ValueError` if it has none."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -72,12 +72,7 @@ def as_json(name: str, value: Any) -> str:
 
 
 def check_item(memory_type: str, source: Any, tags: Any, related_to: Any, metadata: Any) -> None:
-    """Refuse invalid values.
-
-    Raises:
-        SecretError: The type is that of secrets.
-        ValueError: Another value is invalid.
-    """
+    """Raise `SecretError` for a secret, `ValueError` for other invalid values."""
     refuse_secret(memory_type)
     if memory_type == CONVERSATION_TYPE:
         raise ValueError(f"type={memory_type!r} is for archived messages, which the archive itself stores: use another")

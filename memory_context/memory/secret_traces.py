@@ -39,8 +39,8 @@ class SecretTraces:
 
     Attributes:
         items: Keys, also of archived messages.
-        sessions: Ids of archived sessions.
-        others: Numbers of other rows by kind, such as steps of a chat.
+        sessions: Archived ones.
+        others: Numbers of other rows by kind.
     """
 
     items: tuple[str, ...] = ()
@@ -68,15 +68,15 @@ class MemoryWithSecrets(MemoryScope):
         return self._secrets
 
     async def find_traces(self, name: str) -> SecretTraces:
-        """Return where a secret's value stands in clear, in what was stored before; reads everything of the user.
+        """Return where a secret's value is stored in clear; reads everything of the user.
 
         Raises:
             SecretError: There is no such secret, or no key for it.
         """
-        return (await find_traces(cast("AgentMemory", self), await self._filter_of(name)))[0]
+        return (await find_traces(self, await self._filter_of(name)))[0]
 
     async def erase_traces(self, name: str) -> SecretTraces:
-        """Erase a secret's value from what was stored before, of all agents and sessions; return what is left of it.
+        """Erase a secret's value wherever it is stored in clear; return what is left of it.
 
         Archives, chats and running contexts are rewritten. Items are stored again without it, under new keys;
         statements of the user are forgotten.
@@ -84,13 +84,13 @@ class MemoryWithSecrets(MemoryScope):
         Raises:
             SecretError: There is no such secret, or no key for it.
         """
-        return await erase_traces(cast("AgentMemory", self), await self._filter_of(name))
+        return await erase_traces(self, await self._filter_of(name))
 
     async def _filter_of(self, name: str) -> SecretFilter:
         return await asyncio.to_thread(SecretFilter, {name: await self._secrets.value_of(name)})
 
 
-async def find_traces(memory: "AgentMemory", values: SecretFilter) -> tuple[SecretTraces, set[str]]:
+async def find_traces(memory: MemoryScope, values: SecretFilter) -> tuple[SecretTraces, set[str]]:
     """Return the places of values, and the texts that spell them there."""
     spelled: set[str] = set()
     sessions: dict[str, None] = {}
@@ -114,11 +114,8 @@ async def find_traces(memory: "AgentMemory", values: SecretFilter) -> tuple[Secr
     return SecretTraces(tuple(items), tuple(sessions), dict(others)), spelled
 
 
-async def erase_traces(memory: "AgentMemory", values: SecretFilter) -> SecretTraces:
-    """Erase values from archives, chats and running contexts; items are stored again without them, then forgotten.
-
-    Returns what is found afterwards.
-    """
+async def erase_traces(memory: MemoryScope, values: SecretFilter) -> SecretTraces:
+    """Erase values; return what is found afterwards."""
     found, spelled = await find_traces(memory, values)
     for key in found.items:
         await _replace(memory, key)
@@ -128,7 +125,7 @@ async def erase_traces(memory: "AgentMemory", values: SecretFilter) -> SecretTra
 
 
 async def adopt_clear_secrets(memory: "AgentMemory") -> ClearSecrets:
-    """Encrypt items of type `user_secret`, which versions before stored in clear, and forget them."""
+    """Encrypt items of type `user_secret`, which earlier versions stored in clear, and forget them."""
     store, user_id = memory.memory_store, memory.user_id
     scope = await store.user_stats.scope(user_id)
     criteria = MemoryCriteria(types=(SECRET_TYPE,), limit=_PAGE)

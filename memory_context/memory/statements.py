@@ -1,6 +1,5 @@
-"""User memory: what the user said, confirmed or entered, and what the application stores about the user.
-
-Every other author, such as a model or a page, can store items of the same types, but they stay unconfirmed.
+"""User memory: what the user said, confirmed or entered, and what the application stores about the user. Items of the
+same types by other authors, such as a model or a page, stay unconfirmed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,12 +27,7 @@ _KEY_SUFFIX = 10  # 50 bits: a statement never gets a second key
 
 
 def checked_statement(text: str) -> str:
-    """Return a statement as one line without outer white space.
-
-    Raises:
-        ValueError: It is empty or longer than 300 characters.
-        SecretError: It holds a credential.
-    """
+    """Return a statement as one line; `ValueError` for its length, `SecretError` if it holds a credential."""
     line = " ".join(text.split())
     if not line:
         raise ValueError("the statement is empty: say in one line what is to be remembered")
@@ -91,14 +85,11 @@ class UserStatements(MemoryScope):
     async def user_memory(
         self, as_of: datetime | None = None, *, with_superseded: bool = False, limit: int = 200
     ) -> list[MemoryItem]:
-        """Return the user's preferences and facts, newest first, with their text and the quote they rest on.
+        """Return the user's preferences and facts, newest first.
 
         Args:
             as_of: Those that held at this time, with a timezone; None for now.
             with_superseded: Also those that a newer one replaced.
-
-        Raises:
-            ValueError: The time has no timezone, or the limit is less than 1.
         """
         if as_of is not None and as_of.tzinfo is None:
             raise ValueError(f"as_of={as_of!r} has no timezone: use datetime(…, tzinfo=timezone.utc)")
@@ -111,16 +102,16 @@ class UserStatements(MemoryScope):
         )
 
     async def unconfirmed(self, limit: int = 200) -> list[MemoryItem]:
-        """Return preferences and facts that a model, a tool or a file stored, newest first, with their text.
+        """Return preferences and facts that a model, a tool or a file stored, newest first, to be confirmed.
 
-        They are no user memory until `confirm`; show a person the text, since its description is the author's.
+        Show a person the text, since its description is the author's.
         """
         if self.sharing == "isolated":
             return []
         return await self.memory_store.select_claims(self.user_id, scope=self._statement_scope, limit=limit)
 
     async def remember(self, statement: str, *, type: StatementType = "user_fact") -> MemoryRef:
-        """Store a statement about the user, for the application; it replaces an older one about the same subject.
+        """Store a statement for the application; it replaces an older one about the same subject.
 
         Raises:
             ValueError: It is empty or longer than 300 characters, or this memory is isolated.
@@ -131,16 +122,14 @@ class UserStatements(MemoryScope):
         return await self._insert(checked_statement(statement), type, "application", now)
 
     async def confirm(self, key: str, *, by: str | None = None) -> MemoryRef:
-        """Make an unconfirmed preference or fact the user's, in a surface that acts for the authenticated user.
-
-        Never call it for a model: it can raise the trust in what a page said.
+        """Make an unconfirmed preference or fact the user's, for the authenticated user; never for a model.
 
         Args:
             by: Who confirmed, for the record; None for the user.
 
         Raises:
             ItemNotFoundError: No such item of a user type holds in this scope.
-            ValueError: It is too long for a statement.
+            ValueError: It is too long.
             SecretError: It holds a credential.
         """
         item = await self._statement(key)
@@ -157,13 +146,7 @@ class UserStatements(MemoryScope):
         return item.ref
 
     async def edit(self, key: str, statement: str, *, by: str | None = None) -> MemoryRef:
-        """Replace a preference or fact, in a surface that acts for the authenticated user; the older one stays, linked.
-
-        Raises:
-            ItemNotFoundError: No such item of a user type holds in this scope.
-            ValueError: It is empty or longer than 300 characters.
-            SecretError: It holds a credential.
-        """
+        """Replace a preference or fact, for the authenticated user; see `confirm`. The older one stays, linked."""
         item = await self._statement(key)
         said = _Confirmed(by or self.user_id, datetime.now(timezone.utc))
         text = checked_statement(statement)
@@ -173,7 +156,7 @@ class UserStatements(MemoryScope):
         return await self._insert(text, type_, "user_edit", said.at, said.metadata, (key,))
 
     async def add(self, statement: str, *, type: StatementType = "user_fact", by: str | None = None) -> MemoryRef:
-        """Store what the authenticated user entered in a surface; see `remember`."""
+        """Store what the authenticated user entered; see `remember`."""
         self._refuse_isolated()
         said = _Confirmed(by or self.user_id, datetime.now(timezone.utc))
         return await self._insert(checked_statement(statement), type, "user_edit", said.at, said.metadata)

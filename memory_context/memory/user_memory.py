@@ -1,7 +1,7 @@
 """User memory as recorded text for a view: ranked, within a token limit, as data.
 
-A stored text cannot forge an instruction, fence or placeholder: it is one line, notes are quoted line by line, and the
-fence carries a hash of everything inside.
+A stored text cannot forge a heading, fence or placeholder: it is one line, notes are quoted, and the fence has a hash
+of everything inside.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -51,7 +51,7 @@ class UserMemoryText:
         self._masked: Callable[[str], str] = masked if masks_credentials else str
 
     def head(self, memory: UserMemory, session_id: str) -> UserMemoryLoaded:
-        """Return everything known, as far as it has room; not what the session itself said, which is in its history."""
+        """Return everything known beside the session's own history, as far as it has room."""
         known = [one for one in memory.statements if not one.valid_until and _said_in(one) != session_id]
         sessions = (
             f"- {one.last_activity_at:%Y-%m-%d}: {self._line(one.title, _TITLE_CHARACTERS)}" for one in memory.sessions
@@ -77,7 +77,7 @@ class UserMemoryText:
         return UserMemoryChanged(*self._rendered(_NEWS_LEAD, groups))
 
     def shows_notes(self, text: str, notes: str) -> bool:
-        """Return whether a rendered text holds these notes as a whole."""
+        """Return whether a rendered text holds all of these notes."""
         return "\n".join(line.text for line in self._notes(_NOTES, notes)) in text
 
     @staticmethod
@@ -127,7 +127,7 @@ class UserMemoryText:
         return "", 0, ()
 
     def _taken(self, groups: Sequence[_Group], room: int) -> list[_Line]:
-        """Return the first lines of each group: within its share, then within what is left."""
+        """Return lines of each group: within its share, then within what is left."""
         taken: list[_Line] = []
         counts = [0] * len(groups)
         left = room
