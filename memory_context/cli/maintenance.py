@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..embeddings import Embedder
-    from ..store import IndexReport, MemoryStore, MigrationState, PruneProgress
+    from ..store import IndexReport, MemoryStore, MigrationState
 
 __all__ = ["EmbedderName", "migrate", "prune", "reindex", "stop"]
 
@@ -186,12 +186,8 @@ async def prune(
     if not dry_run:
         confirm(f"Forget {what}{said} of all users in {store.describe()} not used for {older_than}?", yes)
     with progress_bar("pruning users") as show:
-
-        def tell(progress: "PruneProgress") -> None:
-            show(progress.users_done, progress.users)
-
         report = await store.prune(
-            age, types=types or None, conversations=conversations, dry_run=dry_run, progress=tell
+            age, types=types or None, conversations=conversations, dry_run=dry_run, progress=show
         )
     counts = asdict(report)
     others: dict[str, int] = counts.pop("others")

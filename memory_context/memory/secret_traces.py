@@ -73,7 +73,7 @@ class MemoryWithSecrets(MemoryScope):
         Raises:
             SecretError: There is no such secret, or no key for it.
         """
-        return (await find_traces(self, await self._filter_of(name)))[0]
+        return (await find_traces(cast("AgentMemory", self), await self._filter_of(name)))[0]
 
     async def erase_traces(self, name: str) -> SecretTraces:
         """Erase a secret's value wherever it is stored in clear; return what is left of it.
@@ -84,13 +84,13 @@ class MemoryWithSecrets(MemoryScope):
         Raises:
             SecretError: There is no such secret, or no key for it.
         """
-        return await erase_traces(self, await self._filter_of(name))
+        return await erase_traces(cast("AgentMemory", self), await self._filter_of(name))
 
     async def _filter_of(self, name: str) -> SecretFilter:
         return await asyncio.to_thread(SecretFilter, {name: await self._secrets.value_of(name)})
 
 
-async def find_traces(memory: MemoryScope, values: SecretFilter) -> tuple[SecretTraces, set[str]]:
+async def find_traces(memory: "AgentMemory", values: SecretFilter) -> tuple[SecretTraces, set[str]]:
     """Return the places of values, and the texts that spell them there."""
     spelled: set[str] = set()
     sessions: dict[str, None] = {}
@@ -114,7 +114,7 @@ async def find_traces(memory: MemoryScope, values: SecretFilter) -> tuple[Secret
     return SecretTraces(tuple(items), tuple(sessions), dict(others)), spelled
 
 
-async def erase_traces(memory: MemoryScope, values: SecretFilter) -> SecretTraces:
+async def erase_traces(memory: "AgentMemory", values: SecretFilter) -> SecretTraces:
     """Erase values; return what is found afterwards."""
     found, spelled = await find_traces(memory, values)
     for key in found.items:

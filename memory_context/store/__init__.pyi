@@ -1,4 +1,4 @@
-from .admin import ConsolidationReport, Forgettable, PruneProgress, PruneReport, StoreAdmin, StoreStatus, UserStats
+from .admin import ConsolidationReport, Forgettable, PruneReport, StoreAdmin, StoreStatus, UserStats
 from .conversation_rows import Appended, Archived, ChatMessage, ChatSender, NewBatch, SessionInfo, StoredBatch
 from .conversations import ConversationArchive
 from .criteria import MemoryCriteria, MemoryOrder
@@ -97,7 +97,6 @@ __all__ = [
     "PastSession",
     "PendingTraces",
     "ProgressCallback",
-    "PruneProgress",
     "PruneReport",
     "QueryProfile",
     "Reach",

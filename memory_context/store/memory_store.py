@@ -12,7 +12,7 @@ from memory_context.light_model import LightModel
 from memory_context.references import ToolAnswerRegistry
 from memory_context.runtime import WRITE_SECONDS, PerLoop, Unwritten
 
-from .admin import ConsolidationReport, PruneProgress, PruneReport, StoreAdmin, UserStats
+from .admin import ConsolidationReport, PruneReport, StoreAdmin, UserStats
 from .admin.consolidate import Consolidation, is_consolidation_due, undo_consolidation
 from .admin.daily import DailyConsolidation
 from .admin.prune import prune
@@ -214,7 +214,7 @@ class MemoryStore(ItemStore, StatementStore):
         types: Sequence[str] | None = None,
         conversations: bool = False,
         dry_run: bool = False,
-        progress: Callable[[PruneProgress], None] | None = None,
+        progress: ProgressCallback | None = None,
     ) -> PruneReport:
         """Forget items and delete audit events of all users that were not used for some time.
 
@@ -225,6 +225,7 @@ class MemoryStore(ItemStore, StatementStore):
             types: None for all prunable ones. Secrets, and preferences and facts of the user or the application, are
                 never pruned.
             conversations: True to delete sessions without recent archive writes, too.
+            progress: Called with the users done and their number, after each transaction.
 
         Raises:
             ValueError: The age or time is unusable, or a type may not be pruned.

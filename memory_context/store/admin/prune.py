@@ -4,7 +4,7 @@ user:  old items ─▶ old rows of tables with an age ─▶ old sessions ─�
 """
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -13,10 +13,11 @@ from psycopg.rows import DictRow
 
 from .. import tables
 from ..database import Database, every_user
+from ..forget import ProgressCallback
 from ..items import CONVERSATION_TYPE, SECRET_TYPE, TRUSTED_ORIGINS, USER_TYPES
 from ..sql import Statement, load_queries
 
-__all__ = ["KEPT_TYPES", "PRUNED_TYPES", "PruneProgress", "PruneReport", "prune", "prune_items"]
+__all__ = ["KEPT_TYPES", "PRUNED_TYPES", "PruneReport", "prune", "prune_items"]
 
 _QUERIES = load_queries("prune")
 _ITEMS = load_queries("agent_memories")
@@ -44,8 +45,6 @@ class PruneReport:
 
     Attributes:
         items: Items that became tombstones.
-        events: Audit events.
-        sessions: Deleted sessions.
         content_bytes: Freed bytes of contents.
         others: Rows of other tables, by record.
     """
@@ -57,47 +56,34 @@ class PruneReport:
     others: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-@dataclass(frozen=True)
-class PruneProgress:
-    """Progress of pruning, with the counts of `PruneReport`; `users` is their number at the beginning."""
-
-    users_done: int
-    users: int
-    items: int
-    events: int
-    sessions: int
-    bytes_freed: int
-
-
 async def prune(
     database: Database,
     older_than: timedelta | datetime,
     types: Sequence[str] | None,
     conversations: bool,
-    progress: Callable[[PruneProgress], None] | None,
+    progress: ProgressCallback | None,
     *,
     dry_run: bool = False,
 ) -> PruneReport:
     """Prune old data of all users; see `MemoryStore.prune`."""
-    claimed_types = USER_TYPES if types is None else ()
-    pruning = _Pruning(database, _cutoff(older_than), _checked_types(types), claimed_types, progress)
+    pruning = _Pruning(database, older_than, types, progress, with_claims=types is None)
     users = [user_id async for user_id in every_user(database)]
     pruning.users = len(users)
     for user_id in users:
         if dry_run:
             await pruning.count(user_id)
-            continue
-        await pruning.items_of(user_id)
-        await pruning.rows_of(user_id, conversations)
+        else:
+            await pruning.items_of(user_id)
+            await pruning.rows_of(user_id, conversations)
         pruning.users_done += 1
-    pruning.tell()
+        pruning.tell()
     events = pruning.rows.pop("event", 0)
     return PruneReport(pruning.items, events, pruning.sessions, pruning.content_bytes, +pruning.rows)
 
 
 async def prune_items(database: Database, user_id: str, memory_type: str, age: timedelta) -> int:
     """Forget the items of one user and type that were not used for so long; return how many."""
-    pruning = _Pruning(database, _cutoff(age), _checked_types([memory_type]), (), None)
+    pruning = _Pruning(database, age, [memory_type])
     await pruning.items_of(user_id)
     return pruning.items
 
@@ -106,16 +92,17 @@ class _Pruning:
     def __init__(
         self,
         database: Database,
-        cutoff: datetime,
-        types: Sequence[str],
-        claimed_types: Sequence[str],
-        progress: Callable[[PruneProgress], None] | None,
+        older_than: timedelta | datetime,
+        types: Sequence[str] | None,
+        progress: ProgressCallback | None = None,
+        *,
+        with_claims: bool = False,
     ) -> None:
         self._database = database
         self._same: dict[str, Any] = {
-            "cutoff": cutoff,
-            "types": list(types),
-            "claimed_types": list(claimed_types),
+            "cutoff": _cutoff(older_than),
+            "types": list(_checked_types(types)),
+            "claimed_types": list(USER_TYPES if with_claims else ()),
             "trusted_origins": list(TRUSTED_ORIGINS),
         }
         self._aged = [table for table in tables.TABLES if table.age is not None]
@@ -125,40 +112,25 @@ class _Pruning:
         self.rows: Counter[str] = Counter()
 
     async def count(self, user_id: str) -> None:
-        params = {**self._same, "user_id": user_id}
-        counts = [Statement(table.statement("count_old_rows"), params) for table in self._aged]
-        (found,), *rows = await self._database.read(user_id, _QUERIES("count_prunable", params), *counts)
+        counts = [Statement(table.statement("count_old_rows"), self._same) for table in self._aged]
+        (found,), *rows = await self._database.read(user_id, _QUERIES("count_prunable", self._same), *counts)
         self.rows.update({table.record: row["rows"] for table, (row,) in zip(self._aged, rows, strict=True)})
         self.items += found["items"]
         self.sessions += found["sessions"]
         self.content_bytes += found["content_bytes"]
-        self.users_done += 1
-        self.tell()
 
     async def items_of(self, user_id: str) -> None:
-        params = {
-            **self._same,
-            "after_at": None,
-            "after_memory_id": 0,
-            "limit": BATCH_ITEMS,
-        }
-        while True:
-            (old,) = await self._database.read(user_id, _QUERIES("select_old_items", params), kind="batch")
-            if not old:
-                return
-            params["memory_ids"] = [row["id"] for row in old]
-            params["content_ids"] = sorted({row["content_id"] for row in old})
-            *_, pruned, freed = await self._database.write(
-                user_id,
-                *_ITEMS.each(_LOCK, params),
-                _QUERIES("update_memories_pruned", params),
-                _ITEMS("delete_orphaned_contents", params),
-                kind="batch",
-            )
+        params = {**self._same, "after_at": None, "after_memory_id": 0, "limit": BATCH_ITEMS}
+        page = _QUERIES("select_old_items", params)
+        while old := (await self._database.read(user_id, page, kind="batch"))[0]:
+            ids = {
+                "memory_ids": [row["id"] for row in old],
+                "content_ids": sorted({row["content_id"] for row in old}),
+            }
+            *_, pruned, freed = await self._delete(user_id, {**params, **ids}, "update_memories_pruned")
             self.items += len(pruned)
-            self.content_bytes += sum(row["content_bytes"] for row in freed)
-            self.tell()
-            params |= {"after_at": old[-1]["created_at"], "after_memory_id": old[-1]["id"]}
+            self._note_freed(freed)
+            page = _QUERIES("select_old_items", params, after_at=old[-1]["created_at"], after_memory_id=old[-1]["id"])
 
     async def rows_of(self, user_id: str, conversations: bool) -> None:
         for table in self._aged:
@@ -174,21 +146,20 @@ class _Pruning:
         params: dict[str, Any] = {**self._same, "after_session_id": "", "limit": BATCH_SESSIONS}
         page = _QUERIES("select_old_sessions", params)
         while old := (await self._database.read(user_id, page, kind="batch"))[0]:
-            params["session_ids"] = [row["session_id"] for row in old]
+            ids: dict[str, Any] = {"session_ids": [row["session_id"] for row in old]}
             for name in ("memory_ids", "content_ids"):
-                params[name] = sorted({id_ for row in old for id_ in row[name]})
-            gone, *_, freed = await self._database.write(
-                user_id,
-                _QUERIES("delete_old_sessions", params),
-                *_ITEMS.each(_LOCK, params),
-                _QUERIES("update_messages_pruned", params),
-                _ITEMS("delete_orphaned_contents", params),
-                kind="batch",
-            )
+                ids[name] = sorted({id_ for row in old for id_ in row[name]})
+            deletion = _QUERIES("delete_old_sessions", {**params, **ids})
+            gone, *_, freed = await self._delete(user_id, {**params, **ids}, "update_messages_pruned", deletion)
             self.sessions += sum(row["deleted_at"] is None for row in gone)
-            self.content_bytes += sum(row["content_bytes"] for row in freed)
-            self.tell()
-            params["after_session_id"] = old[-1]["session_id"]
+            self._note_freed(freed)
+            page = _QUERIES("select_old_sessions", params, after_session_id=old[-1]["session_id"])
+
+    async def _delete(
+        self, user_id: str, params: Mapping[str, Any], pruning: str, *before: Statement
+    ) -> list[list[DictRow]]:
+        steps = (*before, *_ITEMS.each(_LOCK, params), _QUERIES(pruning, params))
+        return await self._database.write(user_id, *steps, _ITEMS("delete_orphaned_contents", params), kind="batch")
 
     async def _deleted(self, user_id: str, query: bytes) -> AsyncGenerator[list[DictRow], None]:
         """Repeat a deletion until it finds nothing; yield each batch."""
@@ -197,13 +168,13 @@ class _Pruning:
             yield gone
             self.tell()
 
+    def _note_freed(self, freed: Sequence[DictRow]) -> None:
+        self.content_bytes += sum(row["content_bytes"] for row in freed)
+        self.tell()
+
     def tell(self) -> None:
         if self._progress is not None:
-            self._progress(
-                PruneProgress(
-                    self.users_done, self.users, self.items, self.rows["event"], self.sessions, self.content_bytes
-                )
-            )
+            self._progress(self.users_done, self.users)
 
 
 def _cutoff(older_than: timedelta | datetime) -> datetime:
