@@ -1,8 +1,7 @@
-"""The store: what keeps content durable, exact and apart, and the only package that knows SQL and the driver.
+"""The store: the only package that knows SQL and the driver.
 
-Promises: a key is handed out only after its row has committed; every str comes back identical; one user never reads
-another's rows, by row-level security and under a login that owns nothing; no read shows what is private to another
-scope of the user; whatever goes wrong arrives as a `StoreError`, `StoreUnavailableError` when trying again can help.
+A key is handed out only after its row has committed; every str comes back identical; row-level security keeps users
+apart; failures are `StoreError`, and `StoreUnavailableError` if a retry can help.
 """
 
 import lazy_loader

@@ -74,8 +74,8 @@ class ConversationArchive:
     ) -> Appended:
         """Archive a batch, chat messages, or both, in one transaction; the session is created if new.
 
-        Retrying is harmless. A title replaces an existing one only if `title_is_final`; `summary` None keeps the old.
-        A retry, or a conflict, writes the jobs too: their handlers are idempotent.
+        Retrying is harmless: handlers of jobs, which it writes again, are idempotent. A title replaces an existing one
+        only if `title_is_final`.
 
         Raises:
             SessionGoneError: The session was deleted.
@@ -197,8 +197,8 @@ class ConversationArchive:
         limit: int = 50,
         scope: ReadScope,
     ) -> list[MemoryItem]:
-        """Return messages as items with at most 20,000 characters of text, in order: those from `before` ahead of a
-        message on, or of a session from number `first` on. None if this scope has none."""
+        """Return messages as items with at most 20,000 characters, in order: from `before` ahead of a message on, or of
+        a session from number `first` on."""
         (rows,) = await self._database.read(
             user_id,
             _QUERIES(
@@ -221,8 +221,7 @@ class ConversationArchive:
     async def delete_session(self, user_id: str, session_id: str, *, progress: ProgressCallback | None = None) -> bool:
         """Delete a session, its sub-agents' (`<session>/...`) and their items; False if unknown.
 
-        A tombstone first refuses later reads and writes; in its transaction the messages leave the search. Repeat after
-        an interruption.
+        The first transaction writes a tombstone and takes the messages out of the search. Repeat after an interruption.
         """
         checked_identifier("session_id", session_id)
         await self._events.flush(user_id)  # else they would outlive the deletion

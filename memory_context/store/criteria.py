@@ -12,19 +12,15 @@ MemoryOrder = Literal["created", "used", "size"]
 
 @dataclass(frozen=True)
 class MemoryCriteria:
-    """Conditions an item has to meet; `ValueError` for unusable ones.
-
-    `order_by`, `oldest_first`, `limit` and `offset` apply to listing only.
+    """Conditions an item has to meet; `ValueError` for unusable ones. The last four apply to listing only.
 
     Attributes:
-        types: Any of these.
-        sources: Any of these, such as tool names.
+        types: Any of these, like `sources`.
         tags: All of these.
         created_after: First stored, or said, at or after this time, with a timezone.
-        created_before: First stored, or said, before it.
         related_to: Linked with this key, in either direction.
-        conversation: True for archived messages only, False for all but these; None for both in a search, and for all
-            but these in a listing that names no types.
+        conversation: Archived messages only, or all but these; None for both in a search, and for all but these in a
+            listing that names no types.
         order_by: `created` (newest first), `used` (last stored again or read) or `size` (most tokens).
         oldest_first: Reverses any order.
     """

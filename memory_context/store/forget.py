@@ -2,8 +2,8 @@
 
     forget:  items made from it ─▶ contexts drop it ─▶ archived sessions ─▶ rows that quote it ─▶ item and content
 
-The content goes last, so that an interrupted forgetting can be repeated. Batches are transactions; all writers lock
-sessions, jobs, contents, items, threads, the rest, then the list of users.
+The content goes last, so that an interrupted forgetting can be repeated. All writers lock sessions, jobs, contents,
+items, threads, the rest, then the list of users.
 """
 
 import hashlib

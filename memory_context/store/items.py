@@ -79,8 +79,6 @@ class NewItem:
 
     Attributes:
         content: Any str; kept byte for byte.
-        description: One line about it.
-        type: Sort of memory, such as "command_output".
         source: Such as a tool's name; at most 512 bytes, like `agent_id` and `session_id`.
         related_to: Keys of linked items.
         metadata: JSON-native data.
@@ -109,9 +107,8 @@ class MemoryItem:
     Attributes:
         content: The content or cut; empty in a listing or once forgotten.
         label: Description of the cut, such as `lines 120-180 of`.
-        created_at: First storing.
+        created_at: First storing; `updated_at` is the last storing or change.
         other_keys: At most 20 readable items with the same content, newest first; only if found or listed.
-        updated_at: Last storing or change.
         content_bytes: Size in UTF-8.
         is_active: False once forgotten.
         valid_from: Since when a statement of the user holds; None means since `created_at`.

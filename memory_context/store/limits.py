@@ -26,12 +26,7 @@ _most_seconds: ContextVar[float] = ContextVar("memory_context_most_seconds", def
 
 @dataclass(frozen=True)
 class Waits:
-    """Time limits of one transaction.
-
-    Attributes:
-        seconds: The whole transaction, at the client; the others are the server's.
-        bytes_per_second: Received bytes that add a second.
-    """
+    """Time limits of one transaction: `seconds` at the client, the others at the server."""
 
     seconds: float
     statement_seconds: float
@@ -53,13 +48,12 @@ class StoreLimits(BaseModel):
 
     Attributes:
         transaction_seconds: One transaction at the client, connecting included.
-        statement_seconds: One statement, at the server.
-        lock_seconds: One lock, at the server.
+        statement_seconds: At the server, like `lock_seconds`.
         slot_seconds: A free connection of the pool.
         opening_seconds: Preparing the first use.
         call_seconds: One call of several transactions, such as a search.
         start_seconds: A starting server or a migration, which continues without the caller.
-        probe_seconds: Between probes of the claims' connection; `transaction_seconds` later silence is noticed.
+        probe_seconds: Between probes of the claims' connection.
         batch_seconds: One batch of background work, export, import or pruning.
         bytes_per_second: Bytes carried that add a second; a tenth for reading a history.
     """

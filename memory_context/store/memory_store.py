@@ -54,12 +54,11 @@ _MODEL_SECONDS = 60.0  # a question in the background
 class MemoryStore(ItemStore, StatementStore):
     """The durable store of items, in Postgres. Reads without a scope return nothing private.
 
-    Construction does no I/O: the first operation in each event loop, or `open`, connects and migrates. After an outage
-    the next call tries again.
+    Construction does no I/O: the first operation in each event loop, or `open`, connects and migrates.
 
     Args:
-        url: None for MEMORY_CONTEXT_URL, else the embedded server. Beside a login that may migrate, the pool gets an
-            ordinary one.
+        url: None for MEMORY_CONTEXT_URL, else the embedded server. A login that may migrate makes an ordinary one for
+            the pool.
         embedder: None for `WordLlamaEmbedder`, if installed.
         owner_url: A login that may migrate, beside an ordinary `url`; None for MEMORY_CONTEXT_OWNER_URL.
         pool_size: Connections at most, per event loop.
@@ -196,10 +195,7 @@ class MemoryStore(ItemStore, StatementStore):
     # --- retention
 
     async def erase_user(self, user_id: str, *, progress: ProgressCallback | None = None) -> int:
-        """Erase a user with all data, tombstones included; return the number of live items.
-
-        Open contexts keep their views. After a `StoreError`, call it again.
-        """
+        """Erase a user with all data; return the number of live items. After a `StoreError`, call it again."""
         self.events.discard(user_id)
         return await erase_user(self._database, user_id, progress)
 
@@ -244,8 +240,8 @@ class MemoryStore(ItemStore, StatementStore):
     ) -> ConsolidationReport | None:
         """Merge statements that say the same, write articles of what recurs, summarise old sessions.
 
-        Safe beside running agents, idempotent, and resumable after a crash. Rules need no model: statements are merged
-        only if no number, name, date, path or negation differs, and articles quote their sources.
+        Idempotent, resumable after a crash, and safe beside running agents. Rules merge statements only if no number,
+        name, date, path or negation differs, and articles quote their sources.
 
         Args:
             model_client: Judges near-duplicates and summarises; None for rules.
@@ -253,10 +249,7 @@ class MemoryStore(ItemStore, StatementStore):
             retention: How long unused items of a type stay, such as `{"web_content": timedelta(days=90)}`.
 
         Returns:
-            What was done; None if another process is at it.
-
-        Raises:
-            ValueError: A type of `retention` may not be pruned.
+            A report; None if another process consolidates.
         """
         await self.jobs.flush([CONVERSATION_JOB])
         model = None if model_client is None else LightModel(model_client, timeout_seconds=_MODEL_SECONDS)
@@ -269,10 +262,7 @@ class MemoryStore(ItemStore, StatementStore):
         return lambda items: self.insert_memories(user_id, items)
 
     async def undo_consolidation(self, user_id: str, run_id: int | None = None) -> int | None:
-        """Undo a run, None for the last one; return its number, None if there is none.
-
-        Statements superseded since stay so. Pruning removes old runs, which then stay done.
-        """
+        """Undo a run (None: the last one); return its number, if any. Statements superseded since stay so."""
         return await undo_consolidation(self._database, user_id, run_id)
 
     def consolidate_daily(self) -> None:
@@ -331,11 +321,8 @@ class MemoryStore(ItemStore, StatementStore):
     async def reindex(self, embedder: Embedder, *, progress: ProgressCallback | None = None) -> int:
         """Embed all passages with another model, then search with it; return how many were embedded.
 
-        Safe to interrupt and repeat. Other processes switch when started with the model. `progress` gets passages done,
-        and in total.
-
-        Raises:
-            EmbeddingError: The embedder failed; the store keeps its model.
+        Safe to interrupt and repeat. Other processes switch when started with the model. After an `EmbeddingError` the
+        store keeps its model.
         """
         check_embedder(embedder)
         embedded = await reindex(self._database, self._indexer, embedder, progress)

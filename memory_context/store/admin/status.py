@@ -37,13 +37,10 @@ class StoreStatus:
 
     Attributes:
         is_set_up: False if the embedded server never ran.
-        vector_version: Of pgvector.
         schema_version: The last migration, without `ahead` ones; 0 for none.
-        known_schema_version: The last migration of this package version.
         is_superseded: True if a development version made the schema.
         table_bytes: With indexes, the largest first.
-        rows: By record, tombstones included.
-        items: Tombstones included.
+        rows: By record, tombstones included, like `items`.
         embeddings: By model.
         jobs: `pending` and `failed` jobs by kind.
     """
@@ -103,11 +100,8 @@ class StoreAdmin:
     async def migrate(self, part: Part | None = None) -> list[str]:
         """Apply migrations; return their names.
 
-        The first use of a store does so too, without `post` on your own server.
-
         Args:
-            part: `pre`: compatible with the previous version, before deployment; `post`: the rest, afterwards; None for
-                all.
+            part: `pre` before deployment: the previous version goes on working; `post` afterwards; None for all.
 
         Raises:
             SchemaError: A person has to act first.
@@ -134,8 +128,7 @@ class StoreAdmin:
         Close the generator if you stop early: it holds a connection. After a `StoreError` the file is incomplete.
 
         Args:
-            session_id: Only this session, its sub-agents' sessions and referenced items.
-            progress: Called with the rows done and in total (None for a session).
+            session_id: Only this session, its sub-agents' and referenced items; then `progress` gets no total.
         """
         from ..transfer import export_lines
 
@@ -151,7 +144,7 @@ class StoreAdmin:
         Args:
             read: Reads the file from its beginning; called up to four times.
             user_id: None for the user in the file.
-            trust_origins: Keep origins without this installation's signature for this user; else they become imported.
+            trust_origins: Keep origins also without this installation's signature.
 
         Raises:
             SecretError: An item is of the secret type; nothing was stored.
