@@ -13,8 +13,6 @@ from memory_context.errors import SchemaError
 
 from ..connection import driver_errors
 from ..database import Database, is_set_up, prepare, reach_server
-from ..limits import StoreLimits
-from ..location import Location
 from ..pool import ConnectionPool
 from ..schema import MigrationState, states_of, vector_advice
 from ..sql import Part, Statement, load_migrations, load_queries, part_of
@@ -79,7 +77,32 @@ class StoreAdmin:
 
     async def status(self) -> StoreStatus:
         """Return the state, without side effects."""
-        return await _fetch_status(self._database.location, self._database.limits)
+        location, known = self._database.location, load_migrations()
+        same: dict[str, Any] = {
+            "where": location.describe(),
+            "is_embedded": location.url is None,
+            "known_schema_version": known[-1].version,
+        }
+        if not is_set_up(location):
+            return StoreStatus(**same, is_set_up=False, pending_migrations=tuple(one.name for one in known))
+        async with self._looking() as ask:
+            names = ("fetch_server", "fetch_database", "select_table_sizes", "select_vector_indexes")
+            (server,), (database,), tables, indexes = await ask(*_SCHEMA.each(names, {}))
+            states = await _states(ask)
+            sizes: dict[str, int] = {row["name"]: row["total_bytes"] for row in tables}
+            return StoreStatus(
+                **same,
+                server_version=database["server_version"].split()[0],
+                keeper=await self._keeper(),
+                vector_version=server["vector_version"],
+                vector_advice=vector_advice(server["vector_version"], [row["name"] for row in indexes]),
+                schema_version=max((one.version for one in states if one.state not in ("pending", "ahead")), default=0),
+                is_superseded=any(one.state == "superseded" for one in states),
+                pending_migrations=tuple(one.name for one in states if one.state == "pending"),
+                database_bytes=database["database_bytes"],
+                table_bytes=sizes,
+                **await _counts(ask, sizes),
+            )
 
     async def stop(self) -> int | None:
         """Stop the embedded server; return its process id, if it ran.
@@ -95,7 +118,10 @@ class StoreAdmin:
         return await asyncio.to_thread(stop, folder)
 
     async def migrations(self) -> list[MigrationState]:
-        return await _migration_states(self._database.location, self._database.limits)
+        if not is_set_up(self._database.location):
+            return states_of([])
+        async with self._looking() as ask:
+            return await _states(ask)
 
     async def migrate(self, part: Part | None = None) -> list[str]:
         """Apply migrations; return their names.
@@ -118,7 +144,9 @@ class StoreAdmin:
 
     async def vector_advice(self) -> str | None:
         """Return the remedy for an unsound pgvector."""
-        return await _fetch_vector_advice(self._database.location, self._database.limits)
+        async with self._looking() as ask:
+            (server,), indexes = await ask(_SCHEMA("fetch_server"), _SCHEMA("select_vector_indexes"))
+        return vector_advice(server["vector_version"], [row["name"] for row in indexes])
 
     def export_lines(
         self, user_id: str, session_id: str | None = None, *, progress: Callable[[int, int | None], None] | None = None
@@ -155,92 +183,46 @@ class StoreAdmin:
 
         return await import_lines(self._database, read, user_id, only_check=only_check, trust_origins=trust_origins)
 
+    @asynccontextmanager
+    async def _looking(self) -> AsyncGenerator["_Ask", None]:
+        """Yield a function that runs statements in one round trip, without migrating."""
+        location, limits = self._database.location, self._database.limits
+        params = await reach_server(location, limits)
+        pool = ConnectionPool(1, limits.slot_seconds)
 
-async def _migration_states(location: Location, limits: StoreLimits) -> list[MigrationState]:
-    if not is_set_up(location):
-        return states_of([])
-    async with _looking(location, limits) as ask:
-        return states_of(await _applied(ask))
+        async def ask(*statements: Statement, seconds: float = limits.batch_seconds) -> list[list[DictRow]]:
+            waits = _TRANSACTIONS(
+                "limit_waits",
+                statement_timeout=f"{round(1000 * seconds)}ms",
+                lock_timeout=f"{round(1000 * limits.lock_seconds)}ms",
+            )
+            everything = [_TRANSACTIONS("begin_read"), waits, *statements, _TRANSACTIONS("commit")]
+            return (await pool.run(params, everything, seconds))[2:-1]
 
+        try:
+            with driver_errors(location.describe()):
+                await ask(_SCHEMA("fetch_server"), seconds=limits.transaction_seconds)
+                yield ask
+        finally:
+            pool.close()
 
-async def _fetch_status(location: Location, limits: StoreLimits) -> StoreStatus:
-    known = load_migrations()
-    same: dict[str, Any] = {
-        "where": location.describe(),
-        "is_embedded": location.url is None,
-        "known_schema_version": known[-1].version,
-    }
-    if not is_set_up(location):
-        return StoreStatus(**same, is_set_up=False, pending_migrations=tuple(one.name for one in known))
-    async with _looking(location, limits) as ask:
-        names = ("fetch_server", "fetch_database", "select_table_sizes", "select_vector_indexes")
-        (server,), (database,), tables, indexes = await ask(*(_SCHEMA(name) for name in names))
-        states = states_of(await _applied(ask))
-        sizes: dict[str, int] = {row["name"]: row["total_bytes"] for row in tables}
-        return StoreStatus(
-            **same,
-            server_version=database["server_version"].split()[0],
-            keeper=await _keeper(location),
-            vector_version=server["vector_version"],
-            vector_advice=vector_advice(server["vector_version"], [row["name"] for row in indexes]),
-            schema_version=max((one.version for one in states if one.state not in ("pending", "ahead")), default=0),
-            is_superseded=any(one.state == "superseded" for one in states),
-            pending_migrations=tuple(one.name for one in states if one.state == "pending"),
-            database_bytes=database["database_bytes"],
-            table_bytes=sizes,
-            **await _counts(ask, sizes),
-        )
+    async def _keeper(self) -> "KeeperState | None":
+        if (folder := self._database.location.folder) is None:
+            return None
+        from ..embedded import keeper_state
 
-
-async def _fetch_vector_advice(location: Location, limits: StoreLimits) -> str | None:
-    async with _looking(location, limits) as ask:
-        (server,), indexes = await ask(_SCHEMA("fetch_server"), _SCHEMA("select_vector_indexes"))
-    return vector_advice(server["vector_version"], [row["name"] for row in indexes])
+        return await asyncio.to_thread(keeper_state, folder)
 
 
 _Ask = Callable[..., Awaitable[list[list[DictRow]]]]
 
 
-@asynccontextmanager
-async def _looking(location: Location, limits: StoreLimits) -> AsyncGenerator[_Ask, None]:
-    """Yield a function that runs statements in one round trip."""
-    params = await reach_server(location, limits)
-    pool = ConnectionPool(1, limits.slot_seconds)
-
-    async def ask(*statements: Statement, seconds: float = limits.batch_seconds) -> list[list[DictRow]]:
-        begin = (
-            _TRANSACTIONS("begin_read"),
-            _TRANSACTIONS(
-                "limit_waits",
-                statement_timeout=f"{round(1000 * seconds)}ms",
-                lock_timeout=f"{round(1000 * limits.lock_seconds)}ms",
-            ),
-        )
-        _, _, *rows, _ = await pool.run(params, [*begin, *statements, _TRANSACTIONS("commit")], seconds)
-        return rows
-
-    try:
-        with driver_errors(location.describe()):
-            await ask(_SCHEMA("fetch_server"), seconds=limits.transaction_seconds)
-            yield ask
-    finally:
-        pool.close()
-
-
-async def _keeper(location: Location) -> "KeeperState | None":
-    if location.folder is None:
-        return None
-    from ..embedded import keeper_state
-
-    return await asyncio.to_thread(keeper_state, location.folder)
-
-
-async def _applied(ask: _Ask) -> list[DictRow]:
+async def _states(ask: _Ask) -> list[MigrationState]:
     ((server,),) = await ask(_SCHEMA("fetch_server"))
     if not server["has_schema"]:
-        return []
+        return states_of([])
     (rows,) = await ask(_SCHEMA("select_applied_migrations"))
-    return rows
+    return states_of(rows)
 
 
 async def _counts(ask: _Ask, tables: Container[str]) -> dict[str, Any]:
