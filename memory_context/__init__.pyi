@@ -29,7 +29,6 @@ from .identifiers import SessionKey
 from .light_model import LightModelBill, LightModelUsage
 from .memory import (
     AgentMemory,
-    AuditEvent,
     AuditTrail,
     MemorySnapshot,
     MemoryType,
@@ -37,7 +36,6 @@ from .memory import (
     Sharing,
     StatementType,
 )
-from .memory.audit import EventKind
 from .messages import Address, PartKind
 from .notes import LongTermNotes, NotesOperation
 from .observation import SessionObservations
@@ -64,11 +62,13 @@ from .references import MemoryRef, ToolAnswer
 from .stats import ContextStats
 from .store import (
     AgentNotes,
+    AuditEvent,
     CallerOrigin,
     Candidate,
     ChatMessage,
     ChatSender,
     ConsolidationReport,
+    EventKind,
     Forgettable,
     FoundPassage,
     IndexReport,

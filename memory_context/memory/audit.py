@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from ..credentials import masked
 from ..references import shorten
-from ..store import MemoryStore, ReadScope
-from ..store.events import AuditEvent, EventKind, NewEvent
+from ..store import AuditEvent, EventKind, MemoryStore, ReadScope
+from ..store.events import NewEvent
 from ..vault import secrets_of
 
 if TYPE_CHECKING:

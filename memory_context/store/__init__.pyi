@@ -2,6 +2,7 @@ from .admin import ConsolidationReport, Forgettable, PruneReport, StoreAdmin, St
 from .conversation_rows import Appended, Archived, ChatMessage, ChatSender, NewBatch, SessionInfo, StoredBatch
 from .conversations import ConversationArchive
 from .criteria import MemoryCriteria, MemoryOrder
+from .events import AuditEvent, EventKind
 from .forget import ProgressCallback
 from .items import (
     CONVERSATION_TYPE,
@@ -64,6 +65,7 @@ __all__ = [
     "AgentNotes",
     "Appended",
     "Archived",
+    "AuditEvent",
     "CallerOrigin",
     "Candidate",
     "ChatMessage",
@@ -73,6 +75,7 @@ __all__ = [
     "ConsolidationReport",
     "ConversationArchive",
     "ElementContent",
+    "EventKind",
     "Feedback",
     "Forgettable",
     "FoundPassage",
