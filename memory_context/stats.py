@@ -7,10 +7,7 @@ from typing import Literal
 from .light_model import LightModelBill
 from .notebooks import html_table
 from .policy import ContextPolicy
-from .transcript import (
-    Offered,
-    Transcript,
-)
+from .transcript import Offered, Transcript
 from .view import View, stable_tokens
 
 __all__ = ["ContextStats", "UsageMeter"]
@@ -82,10 +79,6 @@ class ContextStats:
         return self.raw_tokens_total + self.raw_head_tokens_total - sent
 
     @property
-    def new_tokens_total(self) -> int:
-        return self.view_tokens_total - self.cached_tokens_total
-
-    @property
     def relative_cost(self) -> float:
         return self.cost / self.raw_cost if self.raw_cost else 1.0
 
@@ -147,11 +140,8 @@ class UsageMeter:
         if transcript.end != self._end:
             before = last
             self._views += 1
-            self._end, self._raw_before, self._offered_before = (
-                transcript.end,
-                self._last.raw_tokens_total,
-                self._offered,
-            )
+            self._end, self._raw_before = transcript.end, self._last.raw_tokens_total
+            self._offered_before = self._offered
         else:  # an AutoGen Memory read first: one call
             self._sum = _added(self._sum, self._last, -1)
         self.views = (before, view)

@@ -10,8 +10,8 @@ from .lines import Lines
 
 __all__ = ["ELISION_TOKENS", "FIRST_ELISION_TOKENS", "Label", "Passage", "excerpt", "render_passages"]
 
-HEAD_SHARE, TAIL_SHARE = 0.6, 0.4
-"""Shares of the budget without words or landmarks."""
+HEAD_SHARE = 0.6
+"""Share of the head in what both ends take."""
 ENDS_SHARE = 0.5
 """Share of head and tail together with words or landmarks."""
 ERROR_SHARE = 0.15

@@ -261,9 +261,8 @@ def _without_cut_names(content: str, start: int, end: int) -> str:
 def _fields(text: str) -> Counter[str]:
     """Count the names that are fields, as in JSON.
 
-    A name with a digit or hyphen may be an id, so it must repeat. `address1` also counts if it holds no
-    object and most
-    keys are plain words.
+    A name with a digit or hyphen may be an id, so it must repeat. `address1` also counts if it holds no object and
+    most keys are plain words.
     """
     fields: Counter[str] = Counter()
     holding: set[str] = set()

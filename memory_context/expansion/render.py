@@ -10,7 +10,7 @@ from ..text import query_terms, relevance, terms_of
 from ..tokens import TokenCounter, cut_to_tokens
 from ..utf8 import to_utf8
 
-__all__ = ["LEAST_PIECE_TOKENS", "RetrievedText", "best_passages", "render_retrieved"]
+__all__ = ["LEAST_PIECE_TOKENS", "RetrievedText", "render_retrieved"]
 
 LEAST_PIECE_TOKENS = 150
 """Least useful room of a piece, unless the whole is shorter: rather show fewer pieces."""
@@ -60,13 +60,6 @@ def render_retrieved(
             return text, [one.index for one in chosen]
         chosen = [one for one in chosen if one not in repeated]
     return "", []
-
-
-def best_passages(content: str, request: str, limit_tokens: int, counter: TokenCounter, first_line: int = 1) -> str:
-    """Return content that fits, else the nearest passages, in order, with line numbers."""
-    return _Prepared(0, RetrievedText("", content, first_line), request, limit_tokens + 1, counter).passages(
-        limit_tokens
-    )
 
 
 class _Prepared:

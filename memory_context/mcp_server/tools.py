@@ -3,7 +3,6 @@
 A failed call returns a sentence with the remedy, marked as an error.
 """
 
-import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -31,13 +30,12 @@ from ..tools import (
     StoreMemoryTool,
     ToolHost,
     config_of,
+    failed_answer,
     past_place,
 )
 from .memory import ServedMemory
 
 __all__ = ["ServedTools"]
-
-_logger = logging.getLogger("memory_context")
 
 _SESSIONS_LISTED = 10
 _TEXT = {"type": "string"}
@@ -182,14 +180,11 @@ class ServedTools:
         try:
             answer = await self._answer(name, arguments, confirm)
         except StoreError as error:
-            text = f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later."
-            answer = Answer(text, failed=True)
+            answer = failed_answer(name, error)
         except (MemoryContextError, UsageError) as error:
             answer = Answer(f"{name} failed: {error}.", failed=True)
         except Exception as error:
-            _logger.exception("%s failed", name)
-            text = f"{name} failed by a defect of the memory ({type(error).__name__}). Go on without it."
-            answer = Answer(text, failed=True)
+            answer = failed_answer(name, error)
         return _result(answer, name)
 
     async def _answer(self, name: str, arguments: Mapping[str, Any], confirm: Confirm | None) -> Answer:

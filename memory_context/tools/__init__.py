@@ -1,6 +1,6 @@
 """Tools for models: store, retrieve, search, list, read the history, keep notes; on request, forget."""
 
-from .base import MemoryTool
+from .base import MemoryTool, failed_answer
 from .forget import Confirm, ForgetMemoryTool, ForgetProposal
 from .history import Place, ReadHistoryArgs, ReadHistoryTool, past_place
 from .hosts import (
@@ -69,6 +69,7 @@ __all__ = [
     "as_tools",
     "config_of",
     "create_recall_tool",
+    "failed_answer",
     "is_template_in_use",
     "past_place",
     "register_host",

@@ -25,7 +25,7 @@ from ..utf8 import sayable
 from .hosts import MemoryToolConfig, ToolHost, attach_tool, config_of, find_hosts
 from .repeats import NOTE_TOKENS, Answer, find_previous_answers, with_repeat_notice
 
-__all__ = ["MemoryTool", "ToolArguments", "answer_limit"]
+__all__ = ["MemoryTool", "ToolArguments", "answer_limit", "failed_answer"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -178,12 +178,9 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
             return replace(answer, text=hide(answer.text), label=hide(answer.label), next_step=hide(answer.next_step))
         except asyncio.TimeoutError:
             text = f"The memory did not answer within {_ANSWER_SECONDS:g} s. Go on without it, or try again later."
-        except StoreError as error:
-            text = f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later."
+            return Answer(text, failed=True)
         except Exception as error:
-            _logger.exception("%s failed", self.name)
-            text = f"{self.name} failed by a defect of the memory ({type(error).__name__}). Go on without it."
-        return Answer(text, failed=True)
+            return failed_answer(self.name, error)
 
     @abstractmethod
     async def _answer(self, host: ToolHost, args: Any) -> Answer: ...
@@ -217,6 +214,16 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         tool = cls(config)
         attach_tool(tool, config.key)
         return tool
+
+
+def failed_answer(tool: str, error: Exception) -> Answer:
+    """Return a sentence on a store that is away, or on a defect, which is logged."""
+    if isinstance(error, StoreError):
+        text = f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later."
+    else:
+        _logger.error("%s failed", tool, exc_info=error)
+        text = f"{tool} failed by a defect of the memory ({type(error).__name__}). Go on without it."
+    return Answer(text, failed=True)
 
 
 def answer_limit(host: ToolHost) -> int:

@@ -69,12 +69,12 @@ def find_matches(
     pattern: str,
     *,
     ignore_case: bool,
-    context_lines: int,
-    context_chars: int,
-    first_match: int,
-    max_matches: int,
+    context_lines: int = 0,
+    context_chars: int = 0,
+    first_match: int = 1,
+    max_matches: int = 1,
 ) -> FilterResult:
-    """Return the matches from the `first_match`-th on.
+    """Return the matches from the `first_match`-th on, by default the first one.
 
     Raises:
         TransformError: The pattern is invalid, or nothing was found in time.

@@ -1,7 +1,6 @@
 """The transforms of `retrieve`: content in, text out. Pure.
 
-Lines and characters count from 1, inclusive; only "\\n" ends a line. A partial content ends with a footer
-that names
+Lines and characters count from 1, inclusive; only "\\n" ends a line. A partial content ends with a footer that names
 part, size and the call that continues.
 """
 
@@ -359,21 +358,11 @@ def _nothing_found(slicer: Slicer, transform: MemoryTransform) -> str:
 
 def _hint(slicer: Slicer, transform: MemoryTransform) -> str:
     pattern = transform.pattern or ""
-    if not transform.ignore_case:
-        again = find_matches(
-            slicer.content,
-            pattern,
-            ignore_case=True,
-            context_lines=0,
-            context_chars=0,
-            first_match=1,
-            max_matches=1,
-        )
-        if again.total:
-            call = transform.call(slicer.key, ignore_case=True)
-            if _is_too_long(slicer, call):
-                call = "the same call with ignore_case=True"
-            return f"Ignoring case there are {again.total:,}. Next: {call}"
+    if not transform.ignore_case and (again := find_matches(slicer.content, pattern, ignore_case=True)).total:
+        call = transform.call(slicer.key, ignore_case=True)
+        if _is_too_long(slicer, call):
+            call = "the same call with ignore_case=True"
+        return f"Ignoring case there are {again.total:,}. Next: {call}"
     if "\n" in pattern or r"\n" in pattern:
         return "A pattern matches within one line, never across a line end; look for one line of it"
     if "$" in pattern and "\r\n" in slicer.content:

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_context.expansion import RetrievedText, render_retrieved
-from memory_context.expansion.render import best_passages
 from memory_context.store import Chunk, chunks_of
 from memory_context.tokens import default_token_counter
 
@@ -31,7 +30,7 @@ def test_large_text_shows_passages_relevant_to_the_request() -> None:
     """With their lines in the item."""
     needle = "line 1500: the boiler E4711 exploded\n"
     content = LONG.replace("line 1500: the weather is fine today and nothing happens\n", needle)
-    text = best_passages(content, "what about the boiler?", 300, COUNTER)
+    text, _ = render_retrieved([RetrievedText("the log", content)], "what about the boiler?", 360, COUNTER)
     assert needle.strip() in text
     first, last = map(int, re.findall(r"lines (\d+)-(\d+)", text)[0])
     assert first <= 1500 <= last
@@ -40,7 +39,8 @@ def test_large_text_shows_passages_relevant_to_the_request() -> None:
 
 def test_large_text_without_relevant_passage_shows_its_beginning() -> None:
     """Something is better than nothing."""
-    assert best_passages(LONG, "zebra", 100, COUNTER).startswith("line 1: ")
+    text, _ = render_retrieved([RetrievedText("the log", LONG)], "zebra", 200, COUNTER)
+    assert "\nthe log\nline 1: " in text
 
 
 def test_short_texts_leave_room_for_long_ones() -> None:

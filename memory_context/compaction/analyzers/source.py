@@ -35,7 +35,7 @@ _HEADLINE = re.compile(
     r"(?:.{0,300}?`?cat -n`? on (?:a snippet of )?|\[?(?:File|file|Contents of|content of|# File"
     r"|Path)[: ]+)`?([^\s`:\]]{1,400})"
 )
-_HEADLINES = 3
+_HEAD_CHARACTERS = 16_000
 _SED_RANGE = re.compile(r"(\d{1,9}),(\d{1,9})p")
 _CLIPPED = re.compile(
     r"<response clipped>|\[?(?:truncated|output truncated|\.\.\. ?\[?\d+ (?:more )?(?:lines|characters)"
@@ -57,12 +57,14 @@ def analyze_source(result: Result) -> Analysis | None:
     if path is None:
         return None
     frame = frame_of(content, call.command)
-    head = [text for _, text in head_lines(content, frame.body)]
-    headline = next((match for text in head[:_HEADLINES] if (match := _HEADLINE.match(text))), None)
+    body = frame.body
+    first_lines = content[body.start : min(body.end, body.start + _HEAD_CHARACTERS)].split("\n", 3)[:3]
+    headline = next((match for text in first_lines if (match := _HEADLINE.match(text))), None)
     path = path or (headline[1].strip("()'\",") if headline else "")
     language = language_of(path)
     if not language:
         return None
+    head = [text for _, text in head_lines(content, frame.body)]
     numbers = [number for text in head if (number := line_number(text)) is not None]
     rising = sum(after == before + 1 for before, after in pairwise(numbers))
     is_numbered = len(numbers) >= 2 and rising * 2 >= len(head) - 1
