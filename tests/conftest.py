@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, settings
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from memory_context.embeddings import Embedder
 from memory_context.store import MemoryStore, embedded
 from memory_context.store import sql as sql_files
 
@@ -213,10 +214,15 @@ def superseded_url(server: Server, database_url: str) -> str:
 
 
 @pytest.fixture
-async def store(request: pytest.FixtureRequest, database_url: str) -> AsyncIterator[MemoryStore]:
+def embedder(request: pytest.FixtureRequest) -> Embedder | None:
+    """The embedder of `store`: None for the default one."""
+    return FakeEmbedder() if request.node.get_closest_marker("fake_embedder") else None
+
+
+@pytest.fixture
+async def store(databases: Databases, database_url: str, embedder: Embedder | None) -> AsyncIterator[MemoryStore]:
     """An open store of an empty database, with the default embedder or a tiny one."""
-    is_fake = request.node.get_closest_marker("fake_embedder") is not None
-    async with MemoryStore(database_url, *([FakeEmbedder()] if is_fake else [])) as store:
+    async with databases.store(database_of(database_url), embedder) as store:
         yield store
 
 

@@ -3,15 +3,25 @@
 Copying one and dropping it costs ten times as much CPU as emptying it, and most tests leave nothing but rows. So a
 database is emptied, of indexes of embeddings too, and used again, unless its test changed anything else: the schema,
 privileges, roles, settings, statistics, or its size. Such a database is dropped, and so is one that somebody is still
-connected to. The connection that empties it stays open, since beginning one costs more than its work.
+connected to. The connection that empties it stays open, since beginning one costs more than its work; so does one of
+the store of a test, for the store of the next.
 """
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from itertools import count
 
 import psycopg
 from psycopg import sql
+from psycopg.adapt import AdaptersMap
+
+from memory_context.embeddings import Embedder
+from memory_context.store import MemoryStore
+from memory_context.store.connection import Connection
+from memory_context.store.pool import ConnectionPool
 
 __all__ = ["Databases"]
 
@@ -54,8 +64,33 @@ ORDER BY relname
 """
 _OTHERS = """
 SELECT count(*) FROM pg_stat_activity
-WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+WHERE datname = current_database() AND pid NOT IN (pg_backend_pid(), %s) AND backend_type = 'client backend'
 """
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """What a store leaves to the next one of its database."""
+
+    login: dict[str, str]
+    adapters: AdaptersMap
+    connection: Connection
+
+
+class _LastingPool(ConnectionPool):
+    """A pool that leaves one of its connections open."""
+
+    left: Connection | None = None
+
+    def begin_with(self, connection: Connection) -> None:
+        self._open.add(connection)
+        self._idle.append((time.monotonic(), connection))
+
+    def close(self) -> None:
+        if self.left is None and (connection := self._take_idle()):
+            self._open.discard(connection)
+            self.left = connection
+        super().close()
 
 
 class Databases:
@@ -72,6 +107,7 @@ class Databases:
         self._numbers = count(1)
         self._idle: list[str] = []
         self._connections: dict[str, psycopg.Connection] = {}
+        self._opened: dict[str, _Opened] = {}
         with psycopg.connect(url(template), autocommit=True) as connection:
             self._state, self._roles, self._bytes = _state_of(connection)
             self._indexes = _indexes_of(connection)
@@ -97,6 +133,22 @@ class Databases:
         else:
             self._drop(name)
 
+    @asynccontextmanager
+    async def store(self, name: str, embedder: Embedder | None) -> AsyncIterator[MemoryStore]:
+        """Open a store of a database; it begins with what the one before found out, and with its connection."""
+        store = MemoryStore(self._url(name), embedder)
+        pool = _LastingPool(8, store.limits.slot_seconds)
+        store._database._pools[asyncio.get_running_loop()] = pool
+        if opened := self._opened.pop(name, None):
+            store._database._login, store._database._adapters = opened.login, opened.adapters
+            pool.begin_with(opened.connection)
+        async with store:
+            yield store
+        if (login := store._database._login) and pool.left:
+            self._opened[name] = _Opened(login, pool.adapters, pool.left)
+        elif pool.left:
+            pool.left.pgconn.finish()
+
     def close(self) -> None:
         """Drop all."""
         while self._idle:
@@ -105,12 +157,15 @@ class Databases:
     def _drop(self, name: str) -> None:
         if connection := self._connections.pop(name, None):
             connection.close()
+        if opened := self._opened.pop(name, None):
+            opened.connection.pgconn.finish()
         self._execute("DROP DATABASE IF EXISTS {name} WITH (FORCE)", name=name)
 
     def _was_emptied(self, name: str) -> bool:
         try:
             connection = self._connection(name)
-            if not _is_alone(connection):
+            opened = self._opened.get(name)
+            if not _is_alone(connection, opened.connection.info.backend_pid if opened else 0):
                 return False
             for index in _indexes_of(connection) - self._indexes:
                 connection.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier("memory_context", index)))
@@ -141,10 +196,10 @@ def _indexes_of(connection: psycopg.Connection) -> set[str]:
     return {name for (name,) in connection.execute(_INDEXES, prepare=True).fetchall()}
 
 
-def _is_alone(connection: psycopg.Connection) -> bool:
-    """Whether nobody else is connected, or stays so."""
+def _is_alone(connection: psycopg.Connection, known: int) -> bool:
+    """Whether nobody else is connected, or stays so, but for one known server process."""
     deadline = time.monotonic() + _WAIT_SECONDS
-    while connection.execute(_OTHERS, prepare=True).fetchone() != (0,):
+    while connection.execute(_OTHERS, [known], prepare=True).fetchone() != (0,):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.002)  # the server tells nobody when a process of it has ended

@@ -16,7 +16,20 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from benchmarks import __main__, micro, needles, peers, replay, report, retrieval
+from benchmarks import (
+    __main__,
+    comparing,
+    deciding,
+    hostile,
+    micro,
+    needles,
+    peers,
+    replay,
+    report,
+    retrieval,
+    steps,
+    storing,
+)
 from benchmarks.bm25 import Bm25, windows
 from benchmarks.chart import draw_chart
 from benchmarks.figures import ANY, LATER, NEXT, SOON, Needles, Played, SetFigures, pooled
@@ -521,8 +534,15 @@ def test_all_benchmarks_run_without_folders(
 
     monkeypatch.setattr(embedded, "start", database)
     monkeypatch.setattr(embedded, "release", lambda folder: None)
-    monkeypatch.setattr(micro, "SESSION_STEPS", 10)
-    monkeypatch.setattr(micro, "STATE_STEPS", 4)
+    for module in (comparing, deciding, micro, steps, storing):
+        monkeypatch.setattr(module, "WARM_UP", 1)
+    for module, name, value in (
+        (micro, "SESSION_STEPS", 4),
+        (micro, "STATE_STEPS", 2),
+        (hostile, "_ROUNDS", 1),
+        (hostile, "UNFINISHED", 30),
+    ):
+        monkeypatch.setattr(module, name, value)
     sizes = ["--rounds", "1", "--passages", "250,300", "--indexed", "40", "--largest", "5000"]
     sizes += ["--sessions", "2", "--pause", "0", "--items", "100", "--faults", "refused", "--messages", "90"]
     __main__.main([*sizes, "--json", str(tmp_path / "figures.json")])

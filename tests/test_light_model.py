@@ -29,6 +29,7 @@ from pydantic import BaseModel
 
 from memory_context.errors import LightModelError
 from memory_context.light_model import ANSWER_LIMIT_CHARACTERS, Completion, LightModel, model
+from tests.support.waiting import soon
 
 from .context.steps import a_turn_of_the_loop
 from .support.openai_stub import ChatStub, running
@@ -303,7 +304,7 @@ async def test_a_client_that_never_answers_is_given_up_after_the_timeout():
     light = LightModel(Client(create), timeout_seconds=0.02)
     with pytest.raises(LightModelError, match="no answer within"):
         await light.ask(PROMPT, Answer)
-    await asyncio.wait_for(ended.wait(), 1)
+    await soon(ended.wait())
     with pytest.raises(LightModelError, match="not asked"):
         await light.ask(PROMPT, Answer)
     assert light.usage.calls == 1
@@ -325,7 +326,7 @@ async def test_a_client_that_swallows_its_cancellation_holds_nobody(caplog: pyte
 
     with caplog.at_level(logging.WARNING):
         with pytest.raises(LightModelError, match="no answer"):
-            await asyncio.wait_for(ask(Client(create), timeout_seconds=0.02), 1)
+            await soon(ask(Client(create), timeout_seconds=0.02), 1)
         gc.collect()
         release.set()
         await ended.wait()
@@ -352,7 +353,7 @@ async def test_cancelling_the_question_cancels_the_call_and_is_no_failure():
     question.cancel()
     with pytest.raises(asyncio.CancelledError):
         await question
-    await asyncio.wait_for(ended.wait(), 1)
+    await soon(ended.wait())
     assert light.is_available
     assert light.usage.failures == 0
 
@@ -440,7 +441,7 @@ class Held(Client):
         self.came = asyncio.Event()
 
     async def next_call(self) -> "asyncio.Future[CreateResult]":
-        await asyncio.wait_for(self.came.wait(), 10)
+        await soon(self.came.wait())
         self.came.clear()
         return self.calls[-1]
 

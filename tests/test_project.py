@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from memory_context import ContextPolicy, MemoryStore, expansion, offload, view
 from memory_context.web.chat import Chat
+from tests.support.waiting import PATIENT_SECONDS
 
 from .conftest import REPOSITORY
 from .snippets import snippets
@@ -51,7 +52,12 @@ BEGUN_BY_HAND = (
 def run(*command: str, cwd: Path, **environment: str) -> str:
     """Run a command in a bare environment and return what it prints; nothing may go to stderr."""
     done = subprocess.run(
-        command, cwd=cwd, env={"PATH": "/usr/bin:/bin", **environment}, capture_output=True, text=True, timeout=180
+        command,
+        cwd=cwd,
+        env={"PATH": "/usr/bin:/bin", **environment},
+        capture_output=True,
+        text=True,
+        timeout=PATIENT_SECONDS,
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     return done.stdout
@@ -203,10 +209,10 @@ def test_the_wheel_works_outside_the_checkout(new_home: Path, tmp_path: Path):
     Importing MemoryContext imports neither the driver nor what a context is made of: that waits for the first context.
     """
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(REPOSITORY)]
-    subprocess.run(build, check=True, capture_output=True, timeout=180)
+    subprocess.run(build, check=True, capture_output=True, timeout=PATIENT_SECONDS)
     (wheel,) = tmp_path.glob("*.whl")
     site = tmp_path / "site"
-    subprocess.run([sys.executable, "-m", "zipfile", "-e", str(wheel), str(site)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "zipfile", "-e", str(wheel), str(site)], check=True, timeout=PATIENT_SECONDS)
     samples = site / "memory_context" / "samples"
     assert (samples / "web_chat" / "page" / "index.html").exists()
     assert not [path for path in samples.rglob("*") if path.name in ("__pycache__", "out")]

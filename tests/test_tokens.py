@@ -18,6 +18,7 @@ from memory_context.tokens import (
     cut_to_tokens,
     default_token_counter,
 )
+from tests.support.waiting import PATIENT_SECONDS
 
 COUNTER = default_token_counter()
 
@@ -120,7 +121,9 @@ def test_a_million_spaces_are_counted_and_nothing_is_printed():
         "for text in (' ' * 1_000_000, ' ' * 1_500_000 + 'x', '\\t' * 1_000_000 + '\\n', '\\x00' * 1000, '\\ud800'):\n"
         "    print(counter.count(text))\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENT_SECONDS, check=True
+    )
     assert done.stderr == ""
     counts = [int(line) for line in done.stdout.split()]
     assert counts[0] == -(-1_000_000 // 128)

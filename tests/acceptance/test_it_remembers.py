@@ -17,6 +17,7 @@ from memory_context.web import create_chat_router
 from samples.chainlit_web.agents import Agents
 from samples.chainlit_web.chats import LiveChat
 from samples.chainlit_web.plans import Plan
+from tests.support.waiting import PATIENT_SECONDS
 
 from ..agents.scripted import text_of
 from ..conftest import StartPython
@@ -69,7 +70,9 @@ async def chat_server(store: MemoryStore, request: str, light: ChatCompletionCli
     new = {"id": uuid.uuid4().hex, "text": request, "sender": "user", "timestamp": "2026-01-01T10:00:00+00:00"}
     async with (
         app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://chat", timeout=30) as client,
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://chat", timeout=PATIENT_SECONDS
+        ) as client,
     ):
         answer = await client.post("/api/chat", json={"new_messages": [new], "session_id": None})
         assert answer.status_code == 200, answer.text

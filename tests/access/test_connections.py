@@ -9,6 +9,7 @@ import pytest
 import uvicorn
 
 from memory_context.http_server import ConnectionLimits, bounded_config
+from tests.support.waiting import PATIENT_SECONDS
 
 from ..support.serving import serving
 
@@ -92,7 +93,7 @@ async def test_connection_with_running_request_is_never_closed():
     app = Application()
     async with (
         bounded(app, ConnectionLimits(connections=2, header_seconds=0.05)) as (_, port),
-        httpx.AsyncClient(trust_env=False, base_url=f"http://127.0.0.1:{port}", timeout=30) as client,
+        httpx.AsyncClient(trust_env=False, base_url=f"http://127.0.0.1:{port}", timeout=PATIENT_SECONDS) as client,
     ):
         first = asyncio.ensure_future(client.get("/slow"))
         await app.is_asked.wait()

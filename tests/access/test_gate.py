@@ -6,6 +6,8 @@ import json
 import httpx
 import pytest
 
+from tests.support.waiting import PATIENT_SECONDS
+
 from .conftest import Door
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -63,7 +65,7 @@ async def _statuses(door: Door, client: httpx.AsyncClient, headers: list[tuple[s
 async def test_requests_pass_only_under_listed_names_and_from_own_pages(door: Door):
     """Reads are open to programs and pages of any site, under listed names; writes to own pages and programs."""
     accept = {"Accept": "application/json, text/event-stream"}
-    async with httpx.AsyncClient(base_url=door.url, headers=accept, timeout=30, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=door.url, headers=accept, timeout=PATIENT_SECONDS, trust_env=False) as client:
         expected = {str(headers): (read, write) for headers, read, write in CASES}
         found = {str(headers): await _statuses(door, client, headers) for headers, _, _ in CASES}
         assert found == expected
@@ -72,14 +74,14 @@ async def test_requests_pass_only_under_listed_names_and_from_own_pages(door: Do
 async def test_pages_of_other_local_ports_write_to_the_mcp_server_only(door: Door):
     """An inspector of the protocol runs on another port of this machine; a chat's cookies are sent from there, too."""
     accept = {"Accept": "application/json, text/event-stream", "Origin": OTHER_PORT, "Sec-Fetch-Site": "same-site"}
-    async with httpx.AsyncClient(base_url=door.url, headers=accept, timeout=30, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=door.url, headers=accept, timeout=PATIENT_SECONDS, trust_env=False) as client:
         answer = await client.post(door.write, json=door.body)
         assert answer.status_code == (200 if door.name == "mcp" else FOREIGN_PAGE)
 
 
 async def test_refusals_name_the_setting_that_would_allow_the_request(door: Door):
     settings = {"chat": "--public-host", "mcp": "--public-host", "chainlit": "allow_origins of .chainlit/config.toml"}
-    async with httpx.AsyncClient(base_url=door.url, timeout=30, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=door.url, timeout=PATIENT_SECONDS, trust_env=False) as client:
         answer = await client.post(door.write, json=door.body, headers={"Host": "evil.example"})
         assert settings[door.name] in answer.text
         assert "'evil.example'" in json.loads(answer.text).get("detail", answer.text)
@@ -121,7 +123,7 @@ async def test_websockets_of_foreign_pages_are_refused(door: Door):
 async def test_hostile_bodies_are_refused_by_every_server(door: Door):
     """By their number of values, their depth and their size; the server goes on."""
     accept = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-    async with httpx.AsyncClient(base_url=door.url, headers=accept, timeout=30, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=door.url, headers=accept, timeout=PATIENT_SECONDS, trust_env=False) as client:
         for body, status in (
             (b'{"session_id": [' + b"{}," * 100_000 + b"{}]}", 413),
             (b"[" * 5_000 + b"]" * 5_000, 400),

@@ -24,6 +24,7 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, PostgresMemory
 from memory_context.transcript import MessageRedelivered
+from tests.support.waiting import soon
 
 from ..context.histories import check_pairing
 from ..context.lights import Light, choose
@@ -456,7 +457,7 @@ async def test_a_run_that_is_cancelled_while_the_light_model_thinks(store: Memor
     run = asyncio.create_task(
         agent.on_messages([TextMessage(content=words, source="user")], CancellationToken()), name="run"
     )
-    await asyncio.wait_for(asked.asked.wait(), 5)
+    await soon(asked.asked.wait())
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run

@@ -16,6 +16,7 @@ from memory_context.policy import ArchivePolicy, ContextPolicy
 from memory_context.runtime import Timer
 from tests.support.contexts import archived, instructions
 from tests.support.rows import transcript_rows
+from tests.support.waiting import soon
 
 from ..agents.scripted import report
 from ..conftest import Server, StartPython
@@ -227,7 +228,7 @@ async def test_sigterm_archives_what_is_buffered(start_python: StartPython, stor
     process = await start_python(TALK, TEST_URL=database_url, HOW="")
     assert await process.stdout.readline() == b"ready\n"
     process.send_signal(signal.SIGTERM)
-    _, errors = await asyncio.wait_for(process.communicate(), 30)
+    _, errors = await soon(process.communicate())
     assert (process.returncode, errors) == (-signal.SIGTERM, b"")
     resumed = context_of(store)
     assert (await said_in(resumed))[:4] == turns("One.", "Two.")

@@ -1,9 +1,10 @@
 """SIGTERM and the program around a session: whoever has to do with the signal keeps what they have."""
 
-import asyncio
 import signal
 
 import pytest
+
+from tests.support.waiting import soon
 
 from ..conftest import StartPython
 
@@ -122,7 +123,7 @@ asyncio.run(again())
 async def test_sigterm_does_what_the_program_expects(start_python: StartPython, story: str):
     script, output, status = STORIES[story]
     process = await start_python(WATCHED + script)
-    out, errors = await asyncio.wait_for(process.communicate(), 30)
+    out, errors = await soon(process.communicate())
     assert (out, errors, process.returncode) == (output, b"", status)
 
 
@@ -147,5 +148,5 @@ async def test_a_program_that_closes_nothing_ends_without_a_word(
 ):
     """A batch that is on its way when the event loop ends is cut off and sent again; no task is left behind."""
     process = await start_python(ENDS, TEST_URL=database_url, TURNS=str(turns))
-    _, errors = await asyncio.wait_for(process.communicate(), 60)
+    _, errors = await soon(process.communicate())
     assert (process.returncode, errors.decode()) == (0, "")

@@ -17,6 +17,7 @@ from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.errors import StoreUnavailableError
 from memory_context.policy import ArchivePolicy
 from memory_context.runtime import buffers
+from tests.support.waiting import soon
 
 from ..agents.scripted import report
 from ..conftest import StartPython
@@ -130,7 +131,7 @@ async def ends_of(
     """
     programs = {name: (script, str(folder / f"{number}.txt")) for number, (name, script) in enumerate(scripts.items())}
     process = await start_python(PROGRAMS, MEMORY_CONTEXT_URL=database_url)
-    out, errors = await asyncio.wait_for(process.communicate(json.dumps(programs).encode() + b"\n"), 120)
+    out, errors = await soon(process.communicate(json.dumps(programs).encode() + b"\n"))
     assert (process.returncode, errors) == (0, b""), errors.decode()
     status = json.loads(out.splitlines()[-1])
     return {name: (status[name], text_of_file(log)) for name, (_, log) in programs.items()}
@@ -261,7 +262,7 @@ async def test_a_store_that_is_closed_while_the_database_is_away_says_what_is_no
 
     with monkeypatch.context() as patch:
         patch.setattr(store.conversations, "append", hang)
-        await asyncio.wait_for(store.close(write_seconds=0.2), 30)
+        await soon(store.close(write_seconds=0.2))
     (warning,) = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
     assert f"session {SESSION!r} of agent 'coder': 4 messages (not done in 0.2 s)" in warning
     assert "await context.archive()" in warning

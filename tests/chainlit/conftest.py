@@ -55,11 +55,14 @@ __all__ = [
 
 
 @pytest.fixture
-async def store(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MemoryStore]:
+def embedder() -> FakeEmbedder:
+    return FakeEmbedder()
+
+
+@pytest.fixture
+def store(index_when_flushed: None, store: MemoryStore) -> MemoryStore:
     """An open store of an empty database that indexes nothing."""
-    monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
-    async with MemoryStore(database_url, FakeEmbedder()) as store:
-        yield store
+    return store
 
 
 @pytest.fixture

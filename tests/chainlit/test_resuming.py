@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from memory_context.store import MemoryStore
+from tests.support.waiting import PATIENT_SECONDS
 
 from .conftest import MemoryDataLayer, Message, Step, chainlit, data, elements, log_in
 
@@ -61,7 +62,9 @@ def application(monkeypatch: pytest.MonkeyPatch) -> Emitted:
 async def settle() -> None:
     """Wait for what Chainlit does in the background."""
     while others := asyncio.all_tasks() - {asyncio.current_task()}:  # type: ignore[arg-type]
-        _, unfinished = await asyncio.wait(others, timeout=10)  # an error belongs to whoever began the task
+        _, unfinished = await asyncio.wait(
+            others, timeout=PATIENT_SECONDS
+        )  # an error belongs to whoever began the task
         assert not unfinished
 
 

@@ -14,13 +14,14 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, Request, expect
 
+from tests.support.waiting import PATIENT_SECONDS, soon
+
 from ..conftest import REPOSITORY, Server, needs
-from ..support.browser import START_SECONDS, chromium, free_port, module_database_of  # noqa: F401
+from ..support.browser import chromium, free_port, module_database_of  # noqa: F401
 
 SAMPLE = REPOSITORY / "samples" / "chainlit_web"
-WAIT_SECONDS = 90  # what never comes; a slowed browser on a busy machine needed more than 40 for an answer
 
-expect.set_options(timeout=WAIT_SECONDS * 1000)
+expect.set_options(timeout=PATIENT_SECONDS * 1000)
 
 
 @dataclass
@@ -62,7 +63,7 @@ class ChainlitServer:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
             )
-        await asyncio.wait_for(self._until_open(), START_SECONDS)
+        await soon(self._until_open())
         self._reading = asyncio.create_task(self._read_on())
 
     async def _until_open(self) -> None:
@@ -132,7 +133,7 @@ class Person:
 
     def watch(self) -> None:
         """Note what should not happen."""
-        self.page.set_default_timeout(WAIT_SECONDS * 1000)
+        self.page.set_default_timeout(PATIENT_SECONDS * 1000)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("request", self._note)
 

@@ -21,6 +21,7 @@ from samples.chainlit_web.chats import Chats, Said
 from samples.chainlit_web.plans import Plan
 from samples.chainlit_web.script import ScriptedModel
 from samples.chainlit_web.ui_hook import ComponentError
+from tests.support.waiting import soon
 
 # first: it has Chainlit write elsewhere than into the checkout
 from ..chainlit.conftest import MemoryDataLayer, Message, data, get_context
@@ -138,7 +139,7 @@ async def test_meter_names_the_light_models_calls_after_a_restart_and_with_anoth
             question = Message(content="Do it like last time.", type="user_message")
             await question.send()
             await answer_question(chats, "ada", plan, question)
-        await asyncio.wait_for(layer.has_meter.wait(), 20)
+        await soon(layer.has_meter.wait())
         thread: Any = await layer.get_thread(THREAD)
         told.append(meter_of(thread)["props"]["light_model"])
         return thread

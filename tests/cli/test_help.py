@@ -8,6 +8,7 @@ from typer.main import get_command
 
 from memory_context.cli import app
 from memory_context.cli.sessions import sessions_app
+from tests.support.waiting import PATIENT_SECONDS
 
 from ..command_table import PAGE, command_table, with_table
 from ..conftest import REPOSITORY
@@ -54,6 +55,8 @@ def test_help_imports_nothing_that_takes_time():
         "import sys; from memory_context.cli import execute; assert execute(['--help']) == 0; "
         f"print('heavy:', sorted({set(HEAVY)!r} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, cwd=REPOSITORY)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENT_SECONDS, cwd=REPOSITORY
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == "heavy: []"

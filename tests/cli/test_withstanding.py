@@ -16,6 +16,7 @@ import typer
 from memory_context.store.pool import Connection, ConnectionPool
 from tests.support.exports import item, many, written
 from tests.support.rows import make_newer
+from tests.support.waiting import soon
 
 from ..conftest import Server, StartPython
 from .conftest import Run, contents
@@ -213,7 +214,7 @@ async def test_ctrl_c_in_the_middle_of_an_export(start_python: StartPython, data
         data = await asyncio.to_thread(reader.read, 1000)
         process.send_signal(signal.SIGINT)
         data += await asyncio.to_thread(lambda: b"".join(iter(lambda: reader.read(65536), b"")))
-    out, err = await asyncio.wait_for(process.communicate(), 120)
+    out, err = await soon(process.communicate())
     assert (process.returncode, out) == (130, b"")
     assert err == b"memory-context: stopped; what was done until now stays\n"
     assert data.startswith(b'{"format":"memory-context"')

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timezone
 
 import pytest
@@ -25,19 +25,14 @@ from memory_context.transcript import (
     Reflected,
 )
 from tests.conftest import Server, database_of
-from tests.embeddings.fakes import FakeEmbedder
 
 from .steps import ALWAYS_PAYS, add_step
+
+pytestmark = pytest.mark.fake_embedder
 
 POLICY = ContextPolicy(cache=ALWAYS_PAYS, offload_threshold_tokens=50, store_timeout_seconds=30)
 AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 TYPES = ("custom", "article", "web_content", "database_result", "session_summary")
-
-
-@pytest.fixture
-async def store(database_url: str) -> AsyncIterator[MemoryStore]:
-    async with MemoryStore(database_url, FakeEmbedder()) as store:
-        yield store
 
 
 def dump(server: Server, url: str) -> str:

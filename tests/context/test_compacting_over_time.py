@@ -26,6 +26,7 @@ from memory_context.stats import UsageMeter
 from memory_context.tokens import O200kTokenCounter, default_token_counter
 from memory_context.transcript import CompactedTextChosen, Part, PartsCompacted, Transcript
 from memory_context.view import render
+from tests.support.waiting import soon
 
 from ..agents.scripted import report
 from .lights import Light
@@ -253,7 +254,7 @@ async def test_a_summary_that_comes_after_its_result_has_aged_stays_away(store: 
     context = MemoryContext("alice", "coder", "s", store, policy=policy, model_client=light)
     await context.add_message(user("Survey."))
     await add_step(context, survey("owls", 350))
-    await asyncio.wait_for(light.summary_asked.wait(), 10)
+    await soon(light.summary_asked.wait())
     await context.get_messages()
     await context.add_message(assistant("Surveyed."))
     (bare,) = results(await context.get_messages())

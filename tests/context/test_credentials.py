@@ -14,6 +14,7 @@ from memory_context.policy import ArchivePolicy, ExpansionPolicy, RecallPolicy
 from tests.conftest import Server, database_of
 from tests.credentials.made import URL_SAFE, Chance
 from tests.embeddings.fakes import FakeEmbedder
+from tests.support.waiting import soon
 
 from ..agents.scripted import report, text_of
 from .lights import Light
@@ -218,7 +219,7 @@ async def test_light_model_reads_and_writes_no_credential(store: MemoryStore, mo
     await context.add_message(UserMessage(content=f"Set OPENAI_API_KEY={KEY} for the survey.", source="user"))
     await add_step(context, f"{ENVIRONMENT}\n{report('owls', 350)}", name="run_shell")
     await context.get_messages()
-    await asyncio.wait_for(written.wait(), 10)
+    await soon(written.wait())
     await context.add_message(AssistantMessage(content=f"Done, with {KEY}.", source="coder"))
     view = text_of(await context.get_messages())
     await context.archive()

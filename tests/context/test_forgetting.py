@@ -1,7 +1,6 @@
 """Forgetting: no trace of a content is left in the database, in running contexts, or in what is written later."""
 
 import json
-from collections.abc import AsyncIterator
 
 import pytest
 from autogen_core import CancellationToken, FunctionCall
@@ -24,13 +23,9 @@ from tests.embeddings.fakes import FakeEmbedder
 
 from .steps import ALWAYS_PAYS, add_step
 
+pytestmark = pytest.mark.fake_embedder
+
 POLICY = ContextPolicy(cache=ALWAYS_PAYS, offload_threshold_tokens=50, store_timeout_seconds=30)
-
-
-@pytest.fixture
-async def store(database_url: str) -> AsyncIterator[MemoryStore]:
-    async with MemoryStore(database_url, FakeEmbedder()) as store:
-        yield store
 
 
 def context_of(store: MemoryStore, session: str, **policy: object) -> MemoryContext:

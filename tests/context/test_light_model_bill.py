@@ -1,6 +1,5 @@
 """The light model's calls are recorded in the session: by kind, with their tokens, across resumes, loads and clears."""
 
-import asyncio
 import json
 
 import pytest
@@ -11,6 +10,7 @@ from memory_context.cli.replay import replay
 from memory_context.identifiers import SessionKey
 from memory_context.light_model import LightModelBill, LightModelUsage
 from tests.support.outages import away
+from tests.support.waiting import soon
 
 from ..agents.scripted import report
 from ..archive.talking import SESSION, say
@@ -36,7 +36,7 @@ async def asked_for_each_kind(store: MemoryStore, light: Light) -> MemoryContext
     await context.add_message(UserMessage(content="Survey the owls.", source="user"))
     await add_step(context, report("owls", 350))
     await context.get_messages()
-    await asyncio.wait_for(light.summary_asked.wait(), 10)
+    await soon(light.summary_asked.wait())
     await context.add_message(AssistantMessage(content="Surveyed.", source="coder"))
     await context.archive()
     while not light.title_prompts:

@@ -14,6 +14,7 @@ from memory_context.errors import StoreUnavailableError
 from memory_context.offload import summaries
 from memory_context.policy import CompactionPolicy, ExpansionPolicy, RecallPolicy, UserMemoryPolicy
 from memory_context.transcript import PartsCompacted
+from tests.support.waiting import soon
 
 from ..agents.scripted import report, text_of
 from ..conftest import Server, database_of
@@ -105,7 +106,7 @@ async def test_a_summary_takes_the_place_of_the_facts_and_loses_nothing(store: M
     light.summary = said(SUMMARY)
     context = context_of(store, light)
     (key,) = await begin(context, OWLS)
-    await asyncio.wait_for(saved.done.wait(), 10)
+    await soon(saved.done.wait())
     assert OWLS in text_of(await context.get_messages()), "not answered yet: it stands whole"
     view = await answered(context)
     assert OWLS not in view
@@ -128,7 +129,7 @@ async def test_a_summarys_first_sentence_describes_an_item_whose_placeholder_no_
     light.summary = said(f"{SUMMARY} They were counted in May.")
     context = context_of(store, light)
     (key,) = await begin(context, OWLS)
-    await asyncio.wait_for(saved.done.wait(), 10)
+    await soon(saved.done.wait())
     ref = MemoryRef(key, SUMMARY, 0)
     view = await answered(context)
     assert f"[MemoryRef: {key} - {ref.description} - " in view
@@ -145,7 +146,7 @@ async def test_a_summarys_first_sentence_describes_an_item_whose_placeholder_no_
     before = await answered(shown)
     late.summary_release.set()
     saved.done.clear()
-    await asyncio.wait_for(saved.done.wait(), 10)
+    await soon(saved.done.wait())
     described = before.partition(f"[MemoryRef: {late_key} - ")[2].partition(" tokens]")[0]
     (item,) = [one for one in await shown.agent_memory.query(MemoryCriteria()) if one.key == late_key]
     assert described.startswith(item.ref.description)
@@ -157,7 +158,7 @@ async def test_the_model_is_told_what_the_agent_is_about(store: MemoryStore, sav
     light.summary = said(SUMMARY)
     context = context_of(store, light, summary_prompt="Task: {task}\nIn {limit_tokens}: {content}\nBy {source}.")
     await begin(context, OWLS)
-    await asyncio.wait_for(saved.done.wait(), 10)
+    await soon(saved.done.wait())
     (prompt,) = light.summary_prompts
     assert "Please run the survey tool on owls." in prompt
     assert OWLS in prompt
@@ -179,12 +180,12 @@ async def test_a_late_summary_moves_nothing_until_the_next_planned_compaction(st
     policy = ContextPolicy(token_budget=24_000, **ALONE)
     context = MemoryContext("alice", "coder", None, store, model_client=light, policy=policy)
     (key,) = await begin(context, OWLS)
-    await asyncio.wait_for(light.summary_asked.wait(), 10)
+    await soon(light.summary_asked.wait())
     before = await answered(context)
     assert OWLS not in before
     assert f"[MemoryRef: {key} - " in before
     light.summary_release.set()
-    await asyncio.wait_for(saved.done.wait(), 10)
+    await soon(saved.done.wait())
     await context.add_message(UserMessage(content="Thanks. " + report("notes", 900), source="user"))
     assert text_of(await context.get_messages()).startswith(before)
     assert SUMMARY not in await answered(context)
@@ -207,10 +208,10 @@ async def test_a_result_that_waits_for_its_summary_stands_whole_until_then(store
     light.summary_release.clear()
     context = context_of(store, light, mode="model")
     await begin(context, OWLS)
-    await asyncio.wait_for(light.summary_asked.wait(), 10)
+    await soon(light.summary_asked.wait())
     assert OWLS in await answered(context)
     light.summary_release.set()
-    await asyncio.wait_for(saved.done.wait(), 10)
+    await soon(saved.done.wait())
     view = await answered(context, "And on.")
     assert OWLS not in view
     assert SUMMARY in view
@@ -234,7 +235,7 @@ async def test_the_same_content_is_summarised_once(store: MemoryStore, saved: Sa
     light.summary = said(SUMMARY)
     context = context_of(store, light)
     await begin(context, OWLS, OWLS)
-    await asyncio.wait_for(saved.done.wait(), 10)
+    await soon(saved.done.wait())
     await answered(context)
     await begin(context, OWLS)
     assert (await answered(context)).count(SUMMARY) == 3
@@ -250,7 +251,7 @@ async def test_the_transform_returns_it_in_another_process(store: MemoryStore, s
     light.summary = said(f"{SUMMARY} It goes on for some time, finding by finding, owl by owl.")
     context = context_of(store, light)
     (key,) = await begin(context, OWLS)
-    await asyncio.wait_for(saved.done.wait(), 10)
+    await soon(saved.done.wait())
     await context.close()
     async with MemoryStore(database_url) as other_store:
         other = MemoryContext("alice", "writer", None, other_store)
@@ -273,7 +274,7 @@ async def test_forgetting_erases_the_summary_too(store: MemoryStore, saved: Save
     light.summary = said("Owls: a summary\x00 with \ud800 in it, of each finding and its value.")
     context = context_of(store, light)
     (key,) = await begin(context, OWLS)
-    await asyncio.wait_for(saved.done.wait(), 10)
+    await soon(saved.done.wait())
     await context.close()
     assert "a summary\ufffd with \ufffd in it" in await context.retrieve(key, "summary")
     assert await context.agent_memory.forget(key)
@@ -289,7 +290,7 @@ async def test_nobody_else_reads_it(store: MemoryStore, saved: Saved):
     policy = ContextPolicy(token_budget=None)
     context = MemoryContext("alice", "coder", None, store, model_client=light, policy=policy, sharing="isolated")
     (key,) = await begin(context, OWLS)
-    await asyncio.wait_for(saved.done.wait(), 10)
+    await soon(saved.done.wait())
     await context.close()
     assert SUMMARY in await context.retrieve(key, "summary")
     assert await store.fetch_model_summary("alice", key) is None
@@ -307,7 +308,7 @@ async def test_a_summary_is_shown_although_the_store_is_down_and_written_later(
     context = context_of(store, light)
     with caplog.at_level(logging.WARNING):
         (key,) = await begin(context, OWLS)
-        await asyncio.wait_for(saved.done.wait(), 10)
+        await soon(saved.done.wait())
         assert SUMMARY in await answered(context)
         await context.close()
     assert [record.getMessage() for record in caplog.records].count(
@@ -395,12 +396,12 @@ async def test_a_model_that_hangs_holds_nobody_up(store: MemoryStore):
     light.summary_release.clear()
     context = context_of(store, light)
     await begin(context, OWLS)
-    await asyncio.wait_for(light.summary_asked.wait(), 10)
+    await soon(light.summary_asked.wait())
     view = await answered(context)
     assert OWLS not in view
     await add_step(context, BATS)
     assert BATS in text_of(await context.get_messages())
-    await asyncio.wait_for(context.close(), 5)
+    await soon(context.close(), 5)
     assert tasks() == []
     light.summary_release.set()
     assert SUMMARY not in await answered(context)
@@ -414,7 +415,7 @@ async def test_only_one_is_asked_for_at_once(store: MemoryStore):
     light.summary_release.clear()
     context = context_of(store, light)
     await begin(context, *(report(f"topic{i}", 300) for i in range(25)))
-    await asyncio.wait_for(light.summary_asked.wait(), 10)
+    await soon(light.summary_asked.wait())
     assert len(tasks()) == 1
     light.summary_release.set()
     while running := tasks():
@@ -457,7 +458,7 @@ def test_it_goes_on_in_the_next_event_loop(database_url: str):
 
     async def first() -> None:
         await begin(context, OWLS)
-        await asyncio.wait_for(light.summary_asked.wait(), 10)
+        await soon(light.summary_asked.wait())
 
     async def second() -> str:
         light.summary = said(SUMMARY)

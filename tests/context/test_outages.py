@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from memory_context import ContextPolicy, MemoryContext, MemoryStore, UserMemory
 from memory_context.store import embedded
 from memory_context.transcript import PartsCompacted
 from tests.support.outages import hanging
+from tests.support.waiting import seconds_waited
 
 from ..agents.scripted import calls, model, report, seen, text_of
 from ..conftest import Server, database_of
@@ -117,10 +117,10 @@ async def test_no_step_waits_long_for_a_store_that_hangs(server: Server, databas
         slowest = 0.0
         with hanging(server):
             for topic in ("bats", "eels", "newts"):
-                started = time.monotonic()
-                await add_step(context, report(topic))
-                await context.get_messages()
-                slowest = max(slowest, time.monotonic() - started)
+                with seconds_waited() as waited:
+                    await add_step(context, report(topic))
+                    await context.get_messages()
+                slowest = max(slowest, waited())
             assert slowest < LONGEST_STEP_SECONDS
             assert report("newts") in text_of(await context.get_messages())
         await context.close()

@@ -1,10 +1,10 @@
 """A process that is killed between any two statements leaves no placeholder without content."""
 
-import asyncio
 import json
 import re
 
 from memory_context import MemoryContext, MemoryStore
+from tests.support.waiting import soon
 
 from ..conftest import StartPython
 
@@ -94,7 +94,7 @@ async def test_a_killed_process_never_showed_a_placeholder_without_content(
     """Killed at places spread over its whole run: every key in a view or a saved state has its row."""
     script = SCRIPT.replace("sys.argv[1], int(sys.argv[2])", f"{database_url!r}, {KILLS}")
     process = await start_python(script)
-    out, err = await asyncio.wait_for(process.communicate(), 240)
+    out, err = await soon(process.communicate())
     assert process.returncode == 0, err.decode()
     *shown, last = out.decode().splitlines()
     assert re.fullmatch(r"killed \d+", last)

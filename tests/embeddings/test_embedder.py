@@ -24,6 +24,7 @@ from memory_context.embeddings import (
     embed_checked,
 )
 from memory_context.embeddings.embedder import batches, cut_to_bytes, well_formed
+from tests.support.waiting import PATIENT_SECONDS, soon
 
 from .fakes import FakeEmbedder
 
@@ -158,7 +159,7 @@ async def test_embedder_ignoring_cancellation_delays_nobody() -> None:
     with pytest.raises(EmbeddingError, match="no answer"):
         await embed_checked(Stubborn(), ["a"], "document", timeout_seconds=0.01)
     release.set()
-    await asyncio.wait_for(finished.wait(), 10)
+    await soon(finished.wait())
 
 
 @pytest.mark.parametrize("timeout_seconds", [None, 60.0])
@@ -175,11 +176,11 @@ async def test_a_cancellation_passes_and_reaches_the_embedder(timeout_seconds: f
                 cancelled.set()
 
     task = asyncio.create_task(embed_checked(Waiting(), ["a"], "document", timeout_seconds=timeout_seconds))
-    await asyncio.wait_for(asked.wait(), 10)
+    await soon(asked.wait())
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.wait_for(cancelled.wait(), 10)
+    await soon(cancelled.wait())
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=3, max_size=3))
@@ -261,4 +262,4 @@ def test_importing_loads_nothing_heavy() -> None:
         "heavy = {'numpy', 'tokenizers', 'wordllama', 'openai', 'fastembed'}\n"
         "sys.exit(f'{new & heavy}' if new & heavy else 0)\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENT_SECONDS)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from memory_context.embeddings import WordLlamaEmbedder, embed_checked, wordllama
+from tests.support.waiting import PATIENT_SECONDS
 
 from ..context.steps import a_turn_of_the_loop
 
@@ -33,7 +34,7 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
         "        raise RuntimeError(f'network: {event} {args}')\n"
         "sys.addaudithook(hook)\n"
     )
-    return subprocess.run([sys.executable, "-c", guard + code], capture_output=True, text=True, timeout=120)
+    return subprocess.run([sys.executable, "-c", guard + code], capture_output=True, text=True, timeout=PATIENT_SECONDS)
 
 
 async def test_texts_that_mean_alike_are_near() -> None:

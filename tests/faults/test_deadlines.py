@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 
 import psycopg
@@ -17,7 +17,7 @@ from memory_context.store import MemoryStore, NewItem, StoreLimits
 from memory_context.store.connection import DeadlineError
 from memory_context.store.limits import _call, at_most, within
 from memory_context.store.pool import ConnectionPool
-from tests.support.outages import PATIENT_SECONDS
+from tests.support.waiting import PATIENT_SECONDS, soon, until
 
 from ..conftest import Server, database_of
 
@@ -47,17 +47,10 @@ async def ended(store: MemoryStore, call: Awaitable[object], limits: StoreLimits
     usual, database.limits = database.limits, limits
     try:
         with pytest.raises(StoreUnavailableError) as caught:
-            await asyncio.wait_for(call, PATIENT_SECONDS)
+            await soon(call)
         return caught.value
     finally:
         database.limits = usual
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Look until something is so, in a thread, so that the event loop goes on; what never is hangs."""
-    while True:
-        if await asyncio.to_thread(is_so):
-            return
 
 
 async def test_silent_connection_is_given_up_and_the_next_call_opens_another(proxy: Proxy, proxy_url: str):
@@ -176,7 +169,7 @@ async def test_answer_that_keeps_coming_extends_the_deadline_by_its_bytes(proxy:
         await store.insert_memories("alice", [NewItem(long, "", 1, key="k")])
         proxy.fail("slow")
         store._database.limits = StoreLimits(transaction_seconds=0.5, bytes_per_second=100_000)
-        assert await asyncio.wait_for(store.fetch_contents("alice", ["k"]), PATIENT_SECONDS) == {"k": long}
+        assert await soon(store.fetch_contents("alice", ["k"])) == {"k": long}
 
 
 async def test_call_gets_time_for_the_bytes_of_its_transactions(store: MemoryStore):
@@ -231,5 +224,5 @@ async def test_step_shortens_the_transactions_in_it(proxy: Proxy, proxy_url: str
         with at_most(0.2):
             call = asyncio.create_task(store.fetch_memory("alice", "k"))
         with pytest.raises(StoreUnavailableError):
-            await asyncio.wait_for(call, StoreLimits().transaction_seconds)
+            await soon(call, StoreLimits().transaction_seconds)
         assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}

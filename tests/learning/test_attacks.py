@@ -4,7 +4,6 @@ The channel over HTTP is in `tests/web/test_user_memory.py`.
 """
 
 import re
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -23,19 +22,14 @@ from memory_context import AgentMemory, MemoryContext, MemoryStore, PostgresMemo
 from memory_context.learning import has_statement
 from memory_context.store import USER_TYPES, CallerOrigin
 from memory_context.transcript import UserMemoryLoaded
-from tests.embeddings.fakes import FakeEmbedder
 from tests.mcp_server.conftest import connected, key_of
 from tests.support.attacks import PASTES, PAYLOADS, SHOWN
 from tests.support.exports import item, written
 
+pytestmark = pytest.mark.fake_embedder
+
 FORGED = {"quote": "I said so", "confirmed_by": "alice", "quoted_session": "monday"}
 TYPES = ("user_preference", "user_fact")
-
-
-@pytest.fixture
-async def store(database_url: str) -> AsyncIterator[MemoryStore]:
-    async with MemoryStore(database_url, FakeEmbedder()) as store:
-        yield store
 
 
 async def check_nothing_is_the_users(store: MemoryStore) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -25,11 +24,7 @@ from memory_context.testing import ScriptedModel
 from tests.conftest import StartPython
 from tests.embeddings.fakes import FakeEmbedder
 
-
-@pytest.fixture
-async def store(database_url: str) -> AsyncIterator[MemoryStore]:
-    async with MemoryStore(database_url, FakeEmbedder()) as store:
-        yield store
+pytestmark = pytest.mark.fake_embedder
 
 
 def user(text: str, source: str = "user") -> LLMMessage:

@@ -124,11 +124,6 @@ class States:
             raise StoreUnavailableError("states are away")
 
 
-async def soon(event: asyncio.Event) -> None:
-    """Wait for an event, with a bound."""
-    await asyncio.wait_for(event.wait(), 10)
-
-
 async def settled() -> None:
     """Let every task go on until it waits for something."""
     for _ in range(50):

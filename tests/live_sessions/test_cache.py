@@ -11,8 +11,9 @@ import pytest
 from memory_context.errors import SessionBusyError, SessionGoneError, StoreUnavailableError
 from memory_context.live import CacheStats, LocalClaims, SessionCache, SessionKey
 from memory_context.live.entry import CacheEntry
+from tests.support.waiting import soon
 
-from .fakes import Archive, FakeSession, States, key_of, settled, soon
+from .fakes import Archive, FakeSession, States, key_of, settled
 
 KEY = key_of("s")
 
@@ -485,9 +486,10 @@ async def test_what_cannot_be_handed_over_stays_and_goes_when_it_can(archive: Ar
         await use(there, KEY)
     assert here.peek(KEY) is old
     archive.is_away = False
-    assert (await use(there, KEY)).messages == ["one"]
-    await here.close()
-    await there.close()
+    patient = SessionCache(archive.make, claims=LocalClaims(beside=claims))
+    assert (await use(patient, KEY)).messages == ["one"]
+    for cache in (here, there, patient):
+        await cache.close()
 
 
 async def test_a_lost_session_that_knows_nothing_more_is_dropped_unwritten(archive: Archive) -> None:
@@ -602,7 +604,7 @@ async def test_closing_waits_for_those_at_work_and_refuses_the_rest(archive: Arc
     await settled()
     closing = asyncio.create_task(cache.close())
     with pytest.raises(SessionBusyError, match="shutting down"):
-        await asyncio.wait_for(waiting, 5)
+        await soon(waiting)
     with pytest.raises(SessionBusyError, match="shutting down"):
         await use(cache, KEY)
     assert not closing.done()

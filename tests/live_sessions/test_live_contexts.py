@@ -11,8 +11,9 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, UserMemoryPolicy
 from memory_context.live import SessionCache, SessionKey
+from tests.support.waiting import soon
 
-from .fakes import States, key_of, soon
+from .fakes import States, key_of
 
 KEY = key_of("s")
 ALONE = ContextPolicy(user_memory=UserMemoryPolicy(enabled=False))  # views name no other session, whenever it ended

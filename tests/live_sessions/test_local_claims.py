@@ -6,6 +6,7 @@ import pytest
 
 from memory_context.errors import SessionBusyError
 from memory_context.live import LocalClaims
+from tests.support.waiting import soon
 
 from .fakes import key_of, settled
 
@@ -41,7 +42,7 @@ async def test_who_is_cancelled_as_the_claim_comes_passes_it_on() -> None:
     await settled()
     await first.release(KEY)
     waiting[0].cancel()
-    await asyncio.wait_for(waiting[1], 5)
+    await soon(waiting[1])
     assert waiting[0].cancelled()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from memory_context.errors import SessionBusyError, StoreUnavailableError
 from memory_context.live import LocalClaims, SessionCache, SessionKey
+from tests.support.waiting import soon
 
 from .fakes import Archive, FakeSession, States, key_of
 
@@ -44,7 +45,7 @@ async def test_a_session_has_one_holder_and_loses_nothing(seed: int, has_losses:
     claims = LosableClaims()
     both = (claims, LosableClaims(beside=claims))
     caches = [
-        SessionCache(archive.make, claims=it, states=states, size=3, idle_seconds=0.01, wait_seconds=0.5, queue=4)
+        SessionCache(archive.make, claims=it, states=states, size=3, idle_seconds=0.01, wait_seconds=10, queue=4)
         for it in both
     ]
     holders: Counter[tuple[int, SessionKey]] = Counter()
@@ -101,7 +102,7 @@ async def test_a_session_has_one_holder_and_loses_nothing(seed: int, has_losses:
 
     tasks = [asyncio.create_task(work(number)) for number in range(150)]
     await disturb(tasks)
-    results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 20)
+    results = await soon(asyncio.gather(*tasks, return_exceptions=True))
     assert {type(result) for result in results} <= {type(None), asyncio.CancelledError}
     await asyncio.gather(*(cache.close() for cache in caches))
 

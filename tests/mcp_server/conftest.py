@@ -17,13 +17,12 @@ from memory_context.mcp_server import ServedMemory, create_server
 from memory_context.mcp_server.http import create_app
 from tests.embeddings.fakes import FakeEmbedder
 from tests.support.serving import serving
+from tests.support.waiting import PATIENT_SECONDS
 
 
 @pytest.fixture
-async def store(database_url: str) -> AsyncIterator[MemoryStore]:
-    """An open store of an empty database, with a tiny embedder."""
-    async with MemoryStore(database_url, FakeEmbedder()) as store:
-        yield store
+def embedder() -> FakeEmbedder:
+    return FakeEmbedder()
 
 
 def connected(
@@ -56,7 +55,7 @@ async def over_http(url: str, token: str | None = None, asked: Any = None) -> As
     """`async with over_http(url, token) as client`."""
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     async with (
-        httpx.AsyncClient(headers=headers, timeout=30) as http,
+        httpx.AsyncClient(headers=headers, timeout=PATIENT_SECONDS) as http,
         streamable_http_client(f"{url}/mcp", http_client=http) as (read, write, _),
         ClientSession(read, write, elicitation_callback=asked) as client,
     ):

@@ -22,6 +22,7 @@ from memory_context import MemoryStore
 from memory_context.references import MemoryRef
 from tests.agents.scripted import MODEL_INFO, calls
 from tests.conftest import REPOSITORY, needs
+from tests.support.waiting import soon
 
 from .conftest import listening, said
 
@@ -71,7 +72,7 @@ async def inspect(*arguments: str) -> dict[str, Any]:
     process = await asyncio.create_subprocess_exec(
         program, "--cli", *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
-    out, err = await asyncio.wait_for(process.communicate(), 60)
+    out, err = await soon(process.communicate())
     assert process.returncode == 0, err.decode()
     return json.loads(out)
 
@@ -165,7 +166,7 @@ async def test_stdio_server_answers_malformed_lines_and_stops_on_signal(database
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(line + b"\n")
-        return json.loads(await asyncio.wait_for(process.stdout.readline(), 30))
+        return json.loads(await soon(process.stdout.readline()))
 
     try:
         for line, message_id, code in (
@@ -189,7 +190,7 @@ async def test_stdio_server_answers_malformed_lines_and_stops_on_signal(database
         assert answer["id"] == "a"
         key = answer["result"]["structuredContent"]["memory_key"]
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(process.wait(), 20) == 0
+        assert await soon(process.wait()) == 0
     finally:
         if process.returncode is None:
             process.kill()

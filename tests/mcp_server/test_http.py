@@ -16,6 +16,7 @@ from memory_context.access import Tokens, UsageError, is_loopback
 from memory_context.cli import execute
 from tests.conftest import REPOSITORY
 from tests.support.mcp import INITIALIZE, talk
+from tests.support.waiting import soon
 
 from .conftest import listening, over_http, said, stored
 
@@ -141,7 +142,7 @@ async def test_mcp_command_serves_http_until_sigterm(database_url: str):
         async with over_http(url, "one") as client:
             assert len((await client.list_tools()).tools) == 6
             process.send_signal(signal.SIGTERM)
-            assert await asyncio.wait_for(process.wait(), 20) == 0
+            assert await soon(process.wait()) == 0
     finally:
         if process.returncode is None:
             process.kill()

@@ -18,7 +18,7 @@ from mcp import McpError, types
 from memory_context import MemoryContext, MemoryStore
 from memory_context.mcp_server import ServedMemory, create_server
 from tests.conftest import Server
-from tests.context.steps import a_turn_of_the_loop
+from tests.support.waiting import until
 
 from .conftest import connected, key_of, listening, over_http, said, stored
 
@@ -305,6 +305,7 @@ async def test_concurrent_calls_are_each_answered(store: MemoryStore):
     assert [said(text) for text in texts] == [f"text {n}" for n in range(20)]
 
 
+@pytest.mark.usefixtures("index_when_flushed")
 async def test_cancelled_call_releases_the_database(store: MemoryStore, database_url: str):
     """The client says that it no longer wants the answer; the server lets go of the database."""
     async with connected(store) as client:
@@ -312,8 +313,7 @@ async def test_cancelled_call_releases_the_database(store: MemoryStore, database
         with psycopg.connect(database_url) as connection:
             connection.execute("LOCK TABLE memory_context.agent_memories")
             waiting = asyncio.ensure_future(client.call_tool("query_memory", {}))
-            while store._database._pools[asyncio.get_running_loop()]._idle:  # until it is at work
-                await a_turn_of_the_loop()
+            await until(lambda: connection.execute("SELECT FROM pg_locks WHERE NOT granted").fetchall(), "at work")
             cancelled = types.CancelledNotificationParams(requestId=client._request_id - 1)
             await client.send_notification(types.ClientNotification(types.CancelledNotification(params=cancelled)))
             with pytest.raises(McpError, match="cancelled"):

@@ -11,12 +11,7 @@ from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStor
 from memory_context.store.notes_feed import NotesFeed
 from tests.agents.scripted import text_of
 from tests.conftest import Server, database_of
-
-
-@pytest.fixture
-async def store(database_url: str) -> AsyncIterator[MemoryStore]:
-    async with MemoryStore(database_url) as store:
-        yield store
+from tests.support.waiting import soon
 
 
 @pytest.fixture
@@ -63,7 +58,7 @@ async def heard(feed: NotesFeed, monkeypatch: pytest.MonkeyPatch, memory: AgentM
     is_heard, hear = asyncio.Event(), feed._hear
     monkeypatch.setattr(feed, "_hear", lambda payload: (hear(payload), is_heard.set()))
     await memory.notes.append(text)
-    await asyncio.wait_for(is_heard.wait(), 30)
+    await soon(is_heard.wait())
 
 
 async def test_notes_of_another_process_show_in_the_tail(

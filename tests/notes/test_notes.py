@@ -1,7 +1,6 @@
 """Notes of one agent about one user, edited by several sessions, with versions."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from itertools import count
 from typing import Any, cast
 
@@ -14,12 +13,6 @@ from memory_context.notes import LongTermNotes, NotesOperation
 from memory_context.store import NotesStore
 
 DELETE: NotesOperation = "delete_section_by_header"
-
-
-@pytest.fixture
-async def store(database_url: str) -> AsyncIterator[MemoryStore]:
-    async with MemoryStore(database_url) as store:
-        yield store
 
 
 def notes_of(store: MemoryStore, agent: str = "coder", session: str = "s") -> LongTermNotes:

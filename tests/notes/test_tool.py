@@ -1,18 +1,10 @@
 """`manage_long_term_memory`: the notes as a model reads and edits them."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
 from autogen_core import CancellationToken
 
 from memory_context import MemoryContext, MemoryStore
-
-
-@pytest.fixture
-async def store(database_url: str) -> AsyncIterator[MemoryStore]:
-    async with MemoryStore(database_url) as store:
-        yield store
 
 
 async def call(context: MemoryContext, operation: str = "read", **arguments: Any) -> str:

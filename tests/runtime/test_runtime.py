@@ -26,6 +26,7 @@ from memory_context.runtime import (
     attempt,
     in_thread_if_large,
 )
+from tests.support.waiting import soon
 
 from ..context.steps import a_turn_of_the_loop
 
@@ -417,14 +418,14 @@ async def test_timer_calls_once_at_the_soonest_time_that_was_said():
     began = time.monotonic()
     for seconds in (3600, 0.02, 7200):
         timer.plan(seconds)
-    await asyncio.wait_for(is_called.wait(), 10)
+    await soon(is_called.wait())
     assert calls[0] >= began + 0.02 - 0.001
     for _ in range(20):
         await a_turn_of_the_loop()
     assert len(calls) == 1
     is_called.clear()
     timer.plan(0)
-    await asyncio.wait_for(is_called.wait(), 10)
+    await soon(is_called.wait())
 
 
 async def test_cancelling_a_key_leaves_the_tasks_of_other_keys():
@@ -440,7 +441,7 @@ async def test_cancelling_a_key_leaves_the_tasks_of_other_keys():
     again = background.start(work, "cancelled")
     assert again is not cancelled
     release.set()
-    await asyncio.wait([kept, cancelled, again], timeout=5)
+    await soon(asyncio.wait([kept, cancelled, again]))
     assert (kept.result(), cancelled.cancelled(), again.result()) == ("done", True, "done")
 
 
@@ -469,7 +470,7 @@ def test_timer_planned_in_a_loop_that_has_ended_is_planned_in_the_next():
 
     async def plan_and_wait() -> None:
         await plan(0.2)
-        await asyncio.wait_for(is_called.wait(), 10)
+        await soon(is_called.wait())
 
     asyncio.run(plan(0.1))
     asyncio.run(plan_and_wait())

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import PATIENT_SECONDS
+
 from ..support.openai_stub import ANSWER, ChatStub, running
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +44,9 @@ def run_demo(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "samples" / "demo"), "--out", str(out), *arguments]
     env = {**os.environ, "PYTHONWARNINGS": "default", "PYTHONUTF8": "1"}
     env.pop("PYTHONPATH", None)
-    return subprocess.run(command, cwd=out, env=env, capture_output=True, text=True, timeout=180, check=False)
+    return subprocess.run(
+        command, cwd=out, env=env, capture_output=True, text=True, timeout=PATIENT_SECONDS, check=False
+    )
 
 
 def size_of_png(path: Path) -> tuple[int, int]:

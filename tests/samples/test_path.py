@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Server
+from tests.support.waiting import PATIENT_SECONDS
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 NUMBERED = sorted(SAMPLES.glob("0[0-9]_*.py"))
@@ -68,7 +69,7 @@ def told(server: Server, template: str, tmp_path_factory: pytest.TempPathFactory
         env=environment,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=PATIENT_SECONDS,
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     yield [(name, *ended) for name, ended in zip(names, json.loads(done.stdout), strict=True)]

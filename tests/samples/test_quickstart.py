@@ -5,13 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.waiting import PATIENT_SECONDS
+
 ROOT = Path(__file__).parents[2]
 
 
 def test_quickstart_shows_a_result_its_placeholder_and_the_content_again(new_home: Path, tmp_path: Path) -> None:
     """It does so in a new folder, where Postgres has to be set up first, and without a word on standard error."""
     command = [sys.executable, "-W", "error", str(ROOT / "samples" / "01_quickstart.py")]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False)
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENT_SECONDS, check=False)
     assert (run.returncode, run.stderr) == (0, "")
     fresh, answered, back = re.split(r"\n\n[23]\. ", run.stdout)
     assert fresh.count("GET /api/orders") == 20

@@ -1,7 +1,6 @@
 """Consolidation: equal statements become one, what recurs becomes an article, and a run can be undone."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -16,16 +15,11 @@ from memory_context.store.admin.daily import DailyConsolidation
 from tests.agents.scripted import model
 from tests.conftest import Server
 from tests.context.steps import a_turn_of_the_loop
-from tests.embeddings.fakes import FakeEmbedder
 from tests.support.rows import alter
 
+pytestmark = pytest.mark.fake_embedder
+
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
-
-
-@pytest.fixture
-async def store(database_url: str) -> AsyncIterator[MemoryStore]:
-    async with MemoryStore(database_url, FakeEmbedder()) as store:
-        yield store
 
 
 async def remember(store: MemoryStore, *statements: str, user: str = "alice") -> list[str]:

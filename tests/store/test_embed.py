@@ -1,7 +1,7 @@
 """Going over to another embedding model while the store is in use."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from memory_context.store.search.indexer import IndexReport
 from memory_context.store.search.passages import PassageSearch, QueryVector
 from tests.conftest import Server, StartPython, database_of
 from tests.embeddings.fakes import FakeEmbedder
+from tests.support.waiting import soon
 
 ANY = MemoryCriteria()
 
@@ -22,13 +23,18 @@ def memory(key: str, content: str) -> NewItem:
 
 
 @pytest.fixture
-async def store(database_url: str) -> AsyncIterator[MemoryStore]:
-    """An open store with 60 passages of three users, embedded with a model of 16 dimensions."""
-    async with MemoryStore(database_url, FakeEmbedder("old")) as store:
-        for user in ("alice", "bob", "carol"):
-            await store.insert_memories(user, [memory(f"k{n}", f"harbour {user} text {n}") for n in range(20)])
-        await store.flush_index()
-        yield store
+def embedder() -> FakeEmbedder:
+    """A model of 16 dimensions."""
+    return FakeEmbedder("old")
+
+
+@pytest.fixture
+async def store(store: MemoryStore) -> MemoryStore:
+    """An open store with 60 embedded passages of three users."""
+    for user in ("alice", "bob", "carol"):
+        await store.insert_memories(user, [memory(f"k{n}", f"harbour {user} text {n}") for n in range(20)])
+    await store.flush_index()
+    return store
 
 
 @pytest.fixture(autouse=True)
@@ -135,7 +141,7 @@ async def test_the_store_is_written_and_searched_meanwhile(
 
     calls: list[tuple[int, int]] = []
     task = asyncio.create_task(store.reindex(Slow("new", 40), progress=lambda done, total: calls.append((done, total))))
-    await asyncio.wait_for(at_work.wait(), 20)
+    await soon(at_work.wait())
     for user in ("alice", "carol", "dora"):
         await store.insert_memories(user, [memory(f"new{n}", f"harbour stored later {n}") for n in range(5)])
         candidates, _ = await store.search_candidates(user, "harbour", ["harbour"], ANY)
@@ -146,7 +152,7 @@ async def test_the_store_is_written_and_searched_meanwhile(
     writing = [store.insert_memories("bob", [memory(f"late{n}", f"harbour even later {n}")]) for n in range(5)]
     go_on.set()
     await asyncio.gather(*writing)
-    await asyncio.wait_for(task, 30)
+    await soon(task)
     assert await store.flush_index() == IndexReport(0, 0)
     check_progress(calls)
     name = database_of(database_url)
@@ -174,11 +180,11 @@ async def test_progress_ends_though_everything_was_forgotten_meanwhile(store: Me
 
     calls: list[tuple[int, int]] = []
     task = asyncio.create_task(store.reindex(Slow("new", 40), progress=lambda done, total: calls.append((done, total))))
-    await asyncio.wait_for(at_work.wait(), 20)
+    await soon(at_work.wait())
     for user in ("alice", "bob", "carol"):
         assert len(await store.forget_memories(user, agent_id="", session_id="")) == 20
     go_on.set()
-    await asyncio.wait_for(task, 20)
+    await soon(task)
     check_progress(calls)
 
 
@@ -267,7 +273,7 @@ async def test_killed_in_the_middle_it_goes_on_where_it_was(
         f"asyncio.run(MemoryStore({database_url!r}).reindex(FakeEmbedder('new', 40), progress=progress))\n"
     )
     process = await start_python(script)
-    await asyncio.wait_for(process.communicate(), 60)
+    await soon(process.communicate())
     assert process.returncode == -9
     done = embedded(server, database_url)["new/40"]
     assert 30 <= done < 60

@@ -18,6 +18,7 @@ from memory_context.policy import ArchivePolicy
 from memory_context.store import MemoryStore, NewItem, embedded, keeper
 from memory_context.store.location import Location
 from tests.conftest import StartPython
+from tests.support.waiting import PATIENT_SECONDS, soon
 
 FIRST_USE = """
 import asyncio
@@ -76,7 +77,6 @@ if os.fork() == 0:
 os._exit(0)
 """
 
-LONGEST_SECONDS = 60
 ENDS = ("pass", "os._exit(3)", "os.kill(os.getpid(), signal.SIGTERM)", "os.kill(os.getpid(), signal.SIGKILL)")
 
 
@@ -94,7 +94,7 @@ class Exit:
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(self._descriptor, ended.set)
         try:
-            await asyncio.wait_for(ended.wait(), LONGEST_SECONDS)
+            await soon(ended.wait())
         finally:
             loop.remove_reader(self._descriptor)
             os.close(self._descriptor)
@@ -156,7 +156,7 @@ async def test_program_that_ends_while_its_folder_is_set_up_loses_nothing(
     _, errors = (part.decode() for part in await process.communicate())
     assert (process.returncode, "destroyed" in errors, "without everything" in errors) == (0, False, False), errors
     async with MemoryStore() as store:
-        patient = ContextPolicy(archive=ArchivePolicy(resume_timeout_seconds=LONGEST_SECONDS))
+        patient = ContextPolicy(archive=ArchivePolicy(resume_timeout_seconds=PATIENT_SECONDS))
         context = MemoryContext("alice", "coder", "s", store, policy=patient)
         assert [message.content for message in await context.get_messages()] == ["owls " * 1000], errors
         assert sum(key.startswith("user_") for key in await store.select_keys("alice")) == 1
@@ -261,7 +261,7 @@ def test_keeper_names_itself_and_stops_with_its_server(warm: Path, monkeypatch: 
     assert server is not None
     every = psutil.process_iter(["ppid", "cmdline"])
     clients = [one for one in every if one.info["ppid"] == server.pid and "[local]" in " ".join(one.info["cmdline"])]
-    psutil.wait_procs(clients, timeout=LONGEST_SECONDS)  # the connection that looked for the database
+    psutil.wait_procs(clients, timeout=PATIENT_SECONDS)  # the connection that looked for the database
     assert not keeper.has_clients(server)
     with psycopg.connect(**embedded.start(warm)):
         assert keeper.has_clients(server)
@@ -359,7 +359,7 @@ async def test_a_crashed_server_is_started_again(home: Path) -> None:
         family = [psutil.Process(pid), *psutil.Process(pid).children()]
         for process in family:
             process.send_signal(signal.SIGKILL)
-        psutil.wait_procs(family, timeout=5)
+        psutil.wait_procs(family, timeout=PATIENT_SECONDS)
         with pytest.raises(errors.StoreUnavailableError):
             await store.select_keys("alice")
         assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}

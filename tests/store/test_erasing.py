@@ -14,6 +14,7 @@ from memory_context.store.secret_rows import SealedSecret
 from tests.conftest import Server, StartPython, database_of
 from tests.support.rows import row_counts
 from tests.support.statements import login_of
+from tests.support.waiting import soon
 
 pytestmark = [pytest.mark.fake_embedder, pytest.mark.usefixtures("index_when_flushed")]
 
@@ -114,9 +115,9 @@ async def test_an_indexer_of_another_process_that_holds_a_claim_finds_it_gone(
     assert await process.stdout.readline() == b"embedding\n"
     claimed = "SELECT count(*) FROM memory_context.jobs WHERE claim IS NOT NULL AND kind = 'embed'"
     assert server.execute(claimed, database_of(database_url)) == [(3,)]
-    assert await asyncio.wait_for(store.erase_user("alice"), 10) == 3
+    assert await soon(store.erase_user("alice")) == 3
     assert set(row_counts(server, database_url, "alice").values()) == {0}
-    _, errors = await asyncio.wait_for(process.communicate(b"\n" * 50), 60)
+    _, errors = await soon(process.communicate(b"\n" * 50))
     assert (process.returncode, errors) == (0, b"")
     assert set(row_counts(server, database_url, "alice").values()) == {0}
 

@@ -11,6 +11,7 @@ from memory_context import MemoryStore, StoreUnavailableError
 from memory_context.runtime import Breaker
 from memory_context.store import NewItem, events
 from memory_context.store.events import EventLog, NewEvent
+from tests.support.waiting import soon
 
 from ..conftest import Server, database_of
 from ..context.steps import a_turn_of_the_loop
@@ -69,7 +70,7 @@ async def test_many_events_are_one_transaction(store: MemoryStore, watched: Watc
     await store.fetch_memory("alice", "k")
     assert (watched.count, store.events.waiting) == (0, 99)
     store.events.add("alice", event(99))
-    await asyncio.wait_for(watched.written.wait(), 10)
+    await soon(watched.written.wait())
     assert watched.count == 1
     assert await details(store.events) == [f"number {number}" for number in range(100)]
 
@@ -80,7 +81,7 @@ async def test_a_single_event_is_written_after_a_while(
     """Nobody has to come by."""
     hurry(store)
     store.events.add("alice", event(1))
-    await asyncio.wait_for(watched.written.wait(), 10)
+    await soon(watched.written.wait())
     assert await details(store.events) == ["number 1"]
 
 
@@ -135,11 +136,11 @@ async def test_events_are_written_when_the_store_is_back_though_nobody_comes_by(
     hurry(store)
     watched.fails = "before"
     store.events.add("alice", event(1))
-    await asyncio.wait_for(watched.tried.wait(), 10)
+    await soon(watched.tried.wait())
     watched.tried.clear()
-    await asyncio.wait_for(watched.tried.wait(), 10)
+    await soon(watched.tried.wait())
     watched.fails = None
-    await asyncio.wait_for(watched.written.wait(), 10)
+    await soon(watched.written.wait())
     assert await details(store.events) == ["number 1"]
     assert caplog.text.count("events of the audit trail wait") == 1
 
@@ -149,7 +150,7 @@ async def test_store_that_is_away_is_not_tried_again_with_each_batch(store: Memo
     watched.fails = "before"
     for number in range(events.BATCH_EVENTS):
         store.events.add("alice", event(number))
-    await asyncio.wait_for(watched.tried.wait(), 10)
+    await soon(watched.tried.wait())
     for number in range(2 * events.BATCH_EVENTS):
         store.events.add("alice", event(number))
         await a_turn_of_the_loop()
@@ -160,7 +161,7 @@ async def test_store_that_is_away_is_not_tried_again_with_each_batch(store: Memo
     watched.tried.clear()
     for number in range(events.BATCH_EVENTS):
         store.events.add("alice", event(number))
-    await asyncio.wait_for(watched.tried.wait(), 10)
+    await soon(watched.tried.wait())
 
 
 async def test_events_of_an_erased_user_are_forgotten_with_those_that_were_lost(
@@ -203,7 +204,7 @@ async def test_stop_ends_a_write_that_hangs_and_its_events_wait_on(
         patch.setattr(store._database, "write", hang)
         for number in range(events.BATCH_EVENTS):
             store.events.add("alice", event(number))
-        await asyncio.wait_for(is_writing.wait(), 10)
+        await soon(is_writing.wait())
         await store.events.stop()
     assert [task for task in asyncio.all_tasks() if task.get_name() == "memory_context events"] == []
     assert store.events.waiting == events.BATCH_EVENTS
@@ -279,7 +280,7 @@ async def test_an_item_that_is_held_is_not_waited_for(store: MemoryStore, server
     with psycopg.connect(database_url) as connection:
         connection.execute("SELECT FROM memory_context.agent_memories FOR UPDATE")
         store.events.add("alice", event(1))
-        await asyncio.wait_for(store.events.flush(), 10)
+        await soon(store.events.flush())
     assert await details(store.events) == ["number 1"]
 
 

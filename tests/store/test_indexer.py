@@ -5,7 +5,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -29,6 +29,7 @@ from memory_context.utf8 import unescape
 from tests.conftest import Server, StartPython, database_of
 from tests.context.steps import a_turn_of_the_loop
 from tests.embeddings.fakes import FakeEmbedder
+from tests.support.waiting import soon, until
 
 ANY = MemoryCriteria()
 on_one_database = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -87,27 +88,6 @@ def embedder() -> FakeEmbedder:
     return FakeEmbedder()
 
 
-@pytest.fixture
-async def store(database_url: str, embedder: FakeEmbedder) -> AsyncIterator[MemoryStore]:
-    """An open store of an empty database, with a tiny embedder."""
-    async with MemoryStore(database_url, embedder) as store:
-        yield store
-
-
-async def until(condition: Callable[[], bool] | Callable[[], Awaitable[bool]], seconds: float = 15) -> None:
-    """Wait until something is the case, within a bound.
-
-    By looking again and again: rows that another process or a background task wrote wake nobody here.
-    """
-    end = time.monotonic() + seconds
-    while True:
-        answer = condition()
-        if answer if isinstance(answer, bool) else await answer:
-            return
-        assert time.monotonic() < end, "it did not come to be in time"
-        await asyncio.sleep(0.02)
-
-
 async def keys_found(store: MemoryStore, query: str, user: str = "alice", **criteria: Any) -> list[str]:
     hits = await AgentMemory(store, user).search(query, limit=20, criteria=MemoryCriteria(**criteria))
     return [hit.item.key for hit in hits]
@@ -144,7 +124,7 @@ async def test_storing_does_not_wait_for_the_embedder(store: MemoryStore, embedd
     embedder.wait_for = asyncio.Event()
     await store.insert_memories("alice", [memory("a", "the harbour at dawn")])
     await until(lambda: any(purpose == "document" for _, purpose in embedder.calls))
-    await asyncio.wait_for(store.insert_memories("alice", [memory("b", "dusk at the harbour")]), 5)
+    await soon(store.insert_memories("alice", [memory("b", "dusk at the harbour")]))
     embedder.wait_for.set()
     await store.flush_index()
 
@@ -299,7 +279,7 @@ async def test_four_processes_index_each_item_once(
         assert await process.stdout.readline() == b"ready\n"
     for process in processes:
         process.stdin.write(b"\n")
-    for out, err in await asyncio.wait_for(asyncio.gather(*(process.communicate() for process in processes)), 60):
+    for out, err in await soon(asyncio.gather(*(process.communicate() for process in processes))):
         assert (out.decode(), err.decode()) == ("IndexReport(pending=0, failed=0)\n", "")
     database.check(200)
 
@@ -359,7 +339,7 @@ async def test_what_killed_workers_had_in_hand_is_done_by_the_next(
             items = [memory(f"k{number}", f"item {number}\n" * (number % 4 * 150 + 1)) for number in range(150)]
             await store.insert_memories("alice", items)
     process = await start_python(KILLED, TEST_URL=database_url)
-    out, err = await asyncio.wait_for(process.communicate(), 90)
+    out, err = await soon(process.communicate())
     assert process.returncode == 0, err.decode()
     assert int(out.split()[1]) >= 8
     assert database.count("jobs") > 0
@@ -561,7 +541,7 @@ async def test_each_outage_of_store_and_embedder_is_logged_once_by_the_backgroun
         monkeypatch.setattr(store._database, "write", refuse)
         store.jobs.wake("alice")
         for _ in range(4):
-            await asyncio.wait_for(tries.acquire(), 10)
+            await soon(tries.acquire())
         monkeypatch.setattr(store._database, "write", write)
         await store.flush_index()
         await until(lambda: database.count("jobs") == 0)
@@ -594,12 +574,12 @@ async def test_a_text_that_cannot_be_indexed_is_failed_in_the_end(
         contents = {f"k{n}": f"text {n}" + " poison" * (n == 4) for n in range(10)}
         await store.insert_memories("alice", [memory(key, content) for key, content in contents.items()])
         for _ in range(jobs.ATTEMPTS_LIMIT - 1):
-            assert await asyncio.wait_for(store.flush_index(), 30) == IndexReport(1, 0)
+            assert await soon(store.flush_index(), 30) == IndexReport(1, 0)
             assert database("SELECT count(DISTINCT content_id) FROM memory_context.agent_memory_chunks") == [(9,)]
             assert await store.index_failures("alice") == []
             database(MAKE_DUE)
         for _ in range(2):
-            assert await asyncio.wait_for(store.flush_index(), 30) == IndexReport(0, 1)
+            assert await soon(store.flush_index(), 30) == IndexReport(0, 1)
         assert await store.index_failures("alice") == [("k4", "ValueError: cannot be cut")]
         assert await store.index_failures("bob") == []
         assert database("SELECT pending_since, has_failed_jobs FROM memory_context.memory_users") == [(None, True)]
@@ -641,8 +621,8 @@ async def test_a_store_that_goes_down_in_the_middle_loses_nothing(
     assert ended != [(0,)]
     embedder.wait_for.set()
     with suppress(StoreUnavailableError):  # unless its connections were idle just then
-        await asyncio.wait_for(flush, 30)
-    assert await asyncio.wait_for(store.flush_index(), 30) == IndexReport(0, 0)
+        await soon(flush, 30)
+    assert await soon(store.flush_index(), 30) == IndexReport(0, 0)
     database.check(40)
 
 
@@ -660,7 +640,7 @@ async def test_a_batch_that_was_broken_off_is_done_at_once_by_the_next_flush(
         with pytest.raises(asyncio.CancelledError):
             await flush
         embedder.wait_for.set()
-        assert await asyncio.wait_for(store.flush_index(), 10) == IndexReport(0, 0)
+        assert await soon(store.flush_index(), 10) == IndexReport(0, 0)
     database.check(2)
 
 
@@ -673,7 +653,7 @@ async def test_close_gives_back_what_was_claimed(database_url: str, database: Da
     await store.close()
     assert database("SELECT count(*), max(attempts) FROM memory_context.jobs WHERE claim IS NULL") == [(30, 0)]
     async with MemoryStore(database_url, FakeEmbedder()) as other:
-        assert await asyncio.wait_for(other.flush_index(), 20) == IndexReport(0, 0)
+        assert await soon(other.flush_index(), 20) == IndexReport(0, 0)
     database.check(30)
 
 
@@ -688,7 +668,7 @@ async def test_close_ends_the_background_at_once(database_url: str, database: Da
         for _ in range(number):
             await a_turn_of_the_loop()  # a few steps of the background
         store.jobs.wake("alice")
-        await asyncio.wait_for(store.close(), 5)
+        await soon(store.close(), 5)
     assert database("SELECT count(*) FROM memory_context.jobs WHERE user_id = 'alice'") == [(1,)]
 
 
@@ -731,7 +711,7 @@ def test_a_store_indexes_in_one_event_loop_after_the_other(database_url: str, da
         asyncio.run(use(number))
 
     async def finish() -> None:
-        assert await asyncio.wait_for(store.flush_index(), 20) == IndexReport(0, 0)
+        assert await soon(store.flush_index(), 20) == IndexReport(0, 0)
         await store.close()
 
     asyncio.run(finish())
@@ -754,7 +734,7 @@ def test_two_threads_with_a_loop_each_share_a_store(database_url: str, database:
         most_tasks.append(most)
         if is_last:
             await until(is_other_stopped.is_set)
-            assert await asyncio.wait_for(store.flush_index(), 55) == IndexReport(0, 0)
+            assert await soon(store.flush_index(), 55) == IndexReport(0, 0)
         await store.close()
         is_other_stopped.set()
 

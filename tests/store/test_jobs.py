@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from memory_context.store import IndexReport, MemoryStore, NewItem, jobs
 from memory_context.store.jobs import Claim, FailedJob, JobKind, JobReport, NewJob, enqueue
 from memory_context.store.sql import Statement, load_queries
 from tests.conftest import Server, database_of
+from tests.support.waiting import soon
 
 MAKE_DUE = "UPDATE memory_context.jobs SET due_at = now(), claim = NULL WHERE NOT is_failed"
 
@@ -45,12 +46,10 @@ def lessons() -> Lessons:
 
 
 @pytest.fixture
-async def store(database_url: str, lessons: Lessons, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MemoryStore]:
+def store(index_when_flushed: None, store: MemoryStore, lessons: Lessons) -> MemoryStore:
     """An open store that knows the kind; jobs run when they are flushed."""
-    monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
-    async with MemoryStore(database_url) as store:
-        store.jobs.register(lessons.kind)
-        yield store
+    store.jobs.register(lessons.kind)
+    return store
 
 
 async def learn(store: MemoryStore, *sessions: str, user: str = "alice", delay_seconds: float = 0.0) -> None:
@@ -81,7 +80,7 @@ async def test_job_runs_in_the_background_once_its_user_is_woken(database_url: s
         store.jobs.register(lessons.kind)
         await learn(store, "s")
         store.jobs.wake("alice")
-        await asyncio.wait_for(lessons.begun.wait(), 10)
+        await soon(lessons.begun.wait())
     assert lessons.done == ["s"]
 
 
@@ -107,7 +106,7 @@ async def test_job_of_a_worker_that_vanished_is_claimed_again_when_its_lease_end
     assert await Claim(store._database, "alice", lessons.kind, {}).take() == 0
     lessons.gate.clear()
     flush = asyncio.create_task(store.jobs.flush())
-    await asyncio.wait_for(lessons.begun.wait(), 10)
+    await soon(lessons.begun.wait())
     await lost.finish([lost.jobs[0].id])
     await lost.fail([lost.jobs[0].id], ValueError("late"))
     assert rows(server, database_url, "attempts, last_error, claim IS NULL") == [(2, None, False)]
@@ -201,7 +200,7 @@ async def test_job_of_an_unknown_kind_is_left_to_processes_that_know_it(
     async with MemoryStore(database_url) as old:
         await learn(old, "s")
         await old.insert_memories("alice", [NewItem("content", "", 1, key="k")])
-        assert await asyncio.wait_for(old.jobs.flush(), 10) == JobReport(0, 0)
+        assert await soon(old.jobs.flush(), 10) == JobReport(0, 0)
         assert await old.jobs._look_after("alice") is None
     assert await store.jobs.flush() == JobReport(0, 0)
     assert lessons.done == ["s"]
@@ -221,7 +220,7 @@ async def test_job_is_given_back_when_the_store_is_away_or_its_worker_is_cancell
     await learn(store, "s")
     lessons.gate.clear()
     flush = asyncio.create_task(store.jobs.flush())
-    await asyncio.wait_for(lessons.begun.wait(), 10)
+    await soon(lessons.begun.wait())
     flush.cancel()
     with pytest.raises(asyncio.CancelledError):
         await flush

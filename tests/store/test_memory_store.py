@@ -224,6 +224,7 @@ async def test_connections_that_nobody_needs_are_closed_after_a_while(
         assert [connection.closed for connection in opened - used] == [True, True]
 
 
+@pytest.mark.usefixtures("index_when_flushed")
 async def test_connection_in_use_when_the_store_closes_is_closed_after_it(database_url: str) -> None:
     """The operation ends as if nothing had happened."""
     store = MemoryStore(database_url)

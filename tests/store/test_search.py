@@ -1,6 +1,5 @@
 """PassageSearch: which statements a search runs, and what it makes of odd data."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -16,15 +15,16 @@ from tests.embeddings.fakes import FakeEmbedder
 
 ANY = MemoryCriteria()
 
+pytestmark = pytest.mark.fake_embedder
+
 
 @pytest.fixture
-async def store(database_url: str) -> AsyncIterator[MemoryStore]:
+async def store(store: MemoryStore) -> MemoryStore:
     """An open store of 30 passages."""
-    async with MemoryStore(database_url, FakeEmbedder()) as store:
-        items = [NewItem(f"common words and rare{n}", "", 1, key=f"k{n}") for n in range(30)]
-        await store.insert_memories("alice", items)
-        await store.flush_index()
-        yield store
+    items = [NewItem(f"common words and rare{n}", "", 1, key=f"k{n}") for n in range(30)]
+    await store.insert_memories("alice", items)
+    await store.flush_index()
+    return store
 
 
 async def test_both_scores_are_known_of_every_candidate(store: MemoryStore) -> None:

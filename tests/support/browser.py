@@ -12,7 +12,6 @@ from playwright.async_api import Browser, async_playwright
 
 from ..conftest import Server, needs
 
-START_SECONDS = 120
 _numbers = count(1)
 
 

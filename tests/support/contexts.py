@@ -1,6 +1,5 @@
 """Contexts and what is said in them."""
 
-import asyncio
 import sys
 import uuid
 from collections.abc import Awaitable
@@ -14,6 +13,7 @@ from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.tools import MemoryTool
 from tests.context.lights import Light
 from tests.context.steps import ALWAYS_PAYS, a_turn_of_the_loop
+from tests.support.waiting import soon
 
 
 def context_of(store: MemoryStore, light: Light | None = None, **policy) -> MemoryContext:
@@ -83,4 +83,4 @@ async def archived(store: MemoryStore, session_id: str, messages: int) -> None:
         ):
             await a_turn_of_the_loop()
 
-    await asyncio.wait_for(look(), 30)
+    await soon(look())

@@ -30,6 +30,3 @@ def hanging(server: Server) -> Iterator[None]:
 async def away(*_: object, **__: object) -> Any:
     """Answer as a store that cannot be reached."""
     raise StoreUnavailableError("away")
-
-
-PATIENT_SECONDS = 30  # more than any of these tests takes: beyond it a call hangs

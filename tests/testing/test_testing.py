@@ -24,6 +24,7 @@ from memory_context.testing import (
     call,
     temporary_store,
 )
+from tests.support.waiting import PATIENT_SECONDS
 
 USER_CONFTEST = 'pytest_plugins = ["memory_context.testing.fixtures"]\n'
 USER_TESTS = """
@@ -106,7 +107,7 @@ def test_fixtures_serve_a_project_without_asyncio_plugin(tmp_path: Path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENT_SECONDS,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout
@@ -115,7 +116,7 @@ def test_fixtures_serve_a_project_without_asyncio_plugin(tmp_path: Path):
 def test_missing_pytest_is_named():
     """The fixtures say what to install; everything else works without pytest."""
     script = "import sys; sys.modules['pytest'] = None; import memory_context.testing, memory_context.testing.fixtures"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENT_SECONDS)
     assert "memory_context.testing.fixtures needs pytest: pip install pytest" in done.stderr
 
 

@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import AsyncIterator
 
 import pytest
 from autogen_core import CancellationToken
@@ -18,11 +17,7 @@ from tests.mcp_server.conftest import connected
 
 from .planted import FORMS, NAME, VALUE, dump, messages, stands_in
 
-
-@pytest.fixture
-async def store(database_url: str) -> AsyncIterator[MemoryStore]:
-    async with MemoryStore(database_url, FakeEmbedder()) as store:
-        yield store
+pytestmark = pytest.mark.fake_embedder
 
 
 class Records(logging.Handler):

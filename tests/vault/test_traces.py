@@ -4,7 +4,6 @@ import asyncio
 import io
 import os
 import sys
-from collections.abc import AsyncIterator
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -16,17 +15,12 @@ from memory_context.cli import execute
 from memory_context.memory import adopt_clear_secrets
 from memory_context.store import ChatMessage, ThreadStep
 from memory_context.vault import SECRET_KEY_ENV, Secrets
-from tests.embeddings.fakes import FakeEmbedder
 from tests.support.exports import item, written
 from tests.support.secrets import IN_CLEAR
 
 from .planted import LONG, VALUE, dump, messages, stands_in
 
-
-@pytest.fixture
-async def store(database_url: str) -> AsyncIterator[MemoryStore]:
-    async with MemoryStore(database_url, FakeEmbedder()) as store:
-        yield store
+pytestmark = pytest.mark.fake_embedder
 
 
 async def said(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> MemoryContext:

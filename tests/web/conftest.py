@@ -18,6 +18,7 @@ from fastapi import FastAPI, Header, HTTPException
 
 from memory_context import MemoryContext, MemoryStore
 from memory_context.web import ChatRouter, create_chat_router
+from tests.support.waiting import PATIENT_SECONDS
 
 
 def message(text: str, sender: str = "user", *, id: str | None = None, at: datetime | None = None) -> dict[str, str]:
@@ -138,7 +139,10 @@ def start_chat(store: MemoryStore, model: Model) -> StartChat:
         app.include_router(router)
         async with app.router.lifespan_context(app):
             client = Client(
-                transport=httpx.ASGITransport(app), base_url="http://chat", headers={"X-User": "alice"}, timeout=30
+                transport=httpx.ASGITransport(app),
+                base_url="http://chat",
+                headers={"X-User": "alice"},
+                timeout=PATIENT_SECONDS,
             )
             client.app, client.router = app, router
             async with client:

@@ -17,6 +17,7 @@ from psycopg.conninfo import make_conninfo
 from memory_context import MemoryStore
 from memory_context.store import embedded
 from memory_context.web import ChatLimits, create_app, create_chat_router
+from tests.support.waiting import PATIENT_SECONDS, soon
 
 from ..support.serving import serving
 from .conftest import Client, Model, StartChat, assistant, message
@@ -49,7 +50,7 @@ async def test_disconnected_client_stops_its_run_and_repeated_request_continues(
         assert not turn.task.done()
         writer.close()
         await writer.wait_closed()
-        await asyncio.wait_for(asyncio.wait([turn.task]), 10)  # though the model is still not allowed to answer
+        await soon(asyncio.wait([turn.task]))  # though the model is still not allowed to answer
     model.may_answer.set()
     answer = (await client.say(*asked["new_messages"])).json()
     assert answer["message"]["text"] == "answer to hello"
@@ -74,7 +75,7 @@ async def test_disconnected_client_interrupts_running_tool(start_chat: StartChat
         await at_work.wait()
         (turn,) = client.router.chat._runs
         asking.cancel()
-        await asyncio.wait_for(asyncio.wait([turn.task]), 10)
+        await soon(asyncio.wait([turn.task]))
         answer = (await client.say(hello)).json()
         assert answer["message"]["text"] == "answer to hello"
         user, call, result = model.views[-1]
@@ -142,7 +143,7 @@ async def test_router_works_in_application_with_prefix_middleware_and_lifespan(
             await model.asked.wait()
             (turn,) = router.chat._runs
             writer.close()
-            await asyncio.wait_for(asyncio.wait([turn.task]), 10)
+            await soon(asyncio.wait([turn.task]))
     assert events == ["begun", "ended"]
 
 
@@ -199,7 +200,7 @@ async def test_database_outage_under_load_loses_and_doubles_nothing(home: Path, 
     store = MemoryStore(url)
     app = create_app(store, assistant(model), agents=["assistant"], allow_anonymous=True)
     async with app.router.lifespan_context(app):
-        client = Client(transport=httpx.ASGITransport(app), base_url="http://chat", timeout=30)
+        client = Client(transport=httpx.ASGITransport(app), base_url="http://chat", timeout=PATIENT_SECONDS)
         async with client:
             stop = asyncio.Event()
             statuses: set[int] = set()

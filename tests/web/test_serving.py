@@ -16,6 +16,7 @@ from memory_context.cli import execute
 from memory_context.identifiers import SessionKey
 from memory_context.web.serve import ServeOptions, user_dependency
 from tests.conftest import REPOSITORY
+from tests.support.waiting import PATIENT_SECONDS, soon
 
 from .conftest import StartChat, message
 
@@ -50,7 +51,7 @@ class Served:
 
     def __init__(self, process: asyncio.subprocess.Process, url: str) -> None:
         self.process = process
-        self.client = httpx.AsyncClient(base_url=url, timeout=30)
+        self.client = httpx.AsyncClient(base_url=url, timeout=PATIENT_SECONDS)
 
     async def say(self, *messages: Any, session: str | None = None) -> dict[str, Any]:
         response = await self.client.post("/api/chat", json={"new_messages": messages, "session_id": session})
@@ -68,7 +69,7 @@ class Served:
     async def end(self, number: int) -> int:
         await self.client.aclose()
         self.process.send_signal(number)
-        return await asyncio.wait_for(self.process.wait(), 30)
+        return await soon(self.process.wait())
 
 
 class Starter:
@@ -156,7 +157,7 @@ async def test_stopped_server_archives_buffered_messages(starter: Starter, store
     async with server.client.stream("POST", "/api/chat", json=body) as response:
         await server.asked()
         server.process.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(server.process.wait(), 30)
+        await soon(server.process.wait())
         assert response.status_code == 200
     assert server.process.returncode == 0
     said = [one.text for one in await store.conversations.chat_page("anonymous", session)]

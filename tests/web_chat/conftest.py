@@ -17,20 +17,10 @@ from playwright.async_api import Browser, BrowserContext, Page
 
 from memory_context import MemoryStore
 from memory_context.store import ChatMessage
+from tests.support.waiting import PATIENT_SECONDS, until
 
 from ..conftest import REPOSITORY, Server, needs
-from ..support.browser import START_SECONDS, chromium, free_port, module_database_of  # noqa: F401
-
-WAIT_SECONDS = 60  # what never comes; a busy machine needs 20 for what comes at once
-
-
-async def until(check: Callable[[], Awaitable[Any]], what: str) -> Any:
-    """Wait until something holds and return it; by looking again and again, since the server is another process."""
-    end = time.monotonic() + WAIT_SECONDS
-    while not (found := await check()):
-        assert time.monotonic() < end, f"still not: {what}"
-        await asyncio.sleep(0.05)
-    return found
+from ..support.browser import chromium, free_port, module_database_of  # noqa: F401
 
 
 @dataclass
@@ -61,7 +51,7 @@ class ChatServer:
                 stderr=log,
             )
         async with httpx.AsyncClient(trust_env=False) as client:
-            end = time.monotonic() + START_SECONDS
+            end = time.monotonic() + PATIENT_SECONDS
             while True:
                 try:
                     (await client.get(self.url)).raise_for_status()
@@ -130,7 +120,7 @@ class Visitor:
     async def come(self, path: str = "") -> Page:
         """Open the page in a new tab and wait until it is connected."""
         page = await self.context.new_page()
-        page.set_default_timeout(WAIT_SECONDS * 1000)
+        page.set_default_timeout(PATIENT_SECONDS * 1000)
         await page.goto(self.server.url + path)
         await page.wait_for_selector("#connection[data-state=online]")
         return page
