@@ -66,7 +66,7 @@ async def test_connection_with_unfinished_header_is_closed_in_time(sent: bytes):
 async def test_header_deadline_holds_for_each_request_of_a_connection():
     """A byte after an answer ends uvicorn's own wait for one; it does not begin another hour."""
     app = Application()
-    async with bounded(app, ConnectionLimits(header_seconds=0.05)) as (_, port):
+    async with bounded(app, ConnectionLimits(header_seconds=0.5)) as (_, port):
         reader, writer = await opened(port, b"GET / HTTP/1.1\r\nHost: x\r\n\r\nG")
         assert (await ended(reader)).endswith(b"ok")
         writer.close()
@@ -92,7 +92,7 @@ async def test_connection_with_running_request_is_never_closed():
     """Neither by the deadline of headers nor to make room; when all are at work, the next is told to come back."""
     app = Application()
     async with (
-        bounded(app, ConnectionLimits(connections=2, header_seconds=0.05)) as (_, port),
+        bounded(app, ConnectionLimits(connections=2, header_seconds=0.5)) as (_, port),
         httpx.AsyncClient(trust_env=False, base_url=f"http://127.0.0.1:{port}", timeout=PATIENT_SECONDS) as client,
     ):
         first = asyncio.ensure_future(client.get("/slow"))

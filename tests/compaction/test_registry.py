@@ -174,7 +174,7 @@ def hanging(compactors: Compactors) -> threading.Event:
 def test_hanging_compactor_is_skipped_and_not_asked_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    monkeypatch.setattr(registry, "_SECONDS", 0.05)
+    monkeypatch.setattr(registry, "_SECONDS", 0.5)
     compactors = Compactors()
     compactors.register("*", says("of the one before"))
     release = hanging(compactors)

@@ -182,7 +182,7 @@ async def test_expansion_of_many_large_items_ends_in_time(store: MemoryStore):
 async def test_expansion_shows_finished_items_when_others_are_late(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """The named item was read; the search for more hangs. Then the store is not asked for a while."""
     context = context_of(
-        store, store_timeout_seconds=0.2, store_retry_seconds=1000, expansion=ExpansionPolicy(timeout_seconds=0.2)
+        store, store_timeout_seconds=1, store_retry_seconds=1000, expansion=ExpansionPolicy(timeout_seconds=1)
     )
     note = await context.store("The team lunch is at Luigi's.", "where the team lunch is")
     other = await context.store("another note", "another note", source="other")
@@ -191,7 +191,7 @@ async def test_expansion_shows_finished_items_when_others_are_late(store: Memory
         await asyncio.Event().wait()
 
     monkeypatch.setattr(store, "search_candidates", hang)
-    view = await soon(ask(context, f"Where did we say it was last time? See [MemoryRef: {note} - x - 1 tokens]"), 1.2)
+    view = await soon(ask(context, f"Where did we say it was last time? See [MemoryRef: {note} - x - 1 tokens]"), 4)
     assert "Luigi's" in text_of(view)
     await answer(context)
     assert "another note" not in text_of(await ask(context, f"[MemoryRef: {other} - x - 1 tokens]?"))
@@ -201,11 +201,11 @@ async def test_slow_choice_of_passages_does_not_open_the_store_breaker(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     """The view comes without; the next message is read for."""
-    context = context_of(store, store_timeout_seconds=0.1, expansion=ExpansionPolicy(timeout_seconds=0.1))
+    context = context_of(store, store_timeout_seconds=0.5, expansion=ExpansionPolicy(timeout_seconds=0.5))
     note = await context.store("a note to read", "a note", source="note")
     release = threading.Event()
-    monkeypatch.setattr("memory_context.expansion.expander._COMPOSE_SECONDS", 0.2)
     with monkeypatch.context() as patch:
+        patch.setattr("memory_context.expansion.expander._COMPOSE_SECONDS", 0.2)
         patch.setattr(
             "memory_context.expansion.expander.render_retrieved", lambda *_: release.wait(PATIENT_SECONDS) and None
         )
@@ -717,9 +717,10 @@ async def test_failed_search_keeps_the_items_already_read(store: MemoryStore, mo
 async def test_a_view_does_not_wait_long_for_a_store_that_hangs(server: Server, database_url: str):
     """No longer than the two timeouts, once; then not at all for a while."""
     async with MemoryStore(database_url) as store:
-        policy = {"expansion": ExpansionPolicy(timeout_seconds=0.3), "store_timeout_seconds": 0.3}
-        context = context_of(store, **policy)
-        (key,) = await surveyed(context, "owls", lines=60)
+        earlier = context_of(store)
+        (key,) = await surveyed(earlier, "owls", lines=60)
+        context = context_of(store, expansion=ExpansionPolicy(timeout_seconds=0.3), store_timeout_seconds=0.3)
+        await context.load_state(await earlier.save_state())
         with hanging(server):
             assert opened(await soon(ask(context, f"{key}?"), 1.2)) == []
             await answer(context)

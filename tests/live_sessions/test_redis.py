@@ -22,7 +22,7 @@ from memory_context.live import redis_claims as claims_module
 from memory_context.live.redis_states import name_of
 from memory_context.testing import CLAIMS_CHECKS
 from tests.conftest import StartPython, needs
-from tests.support.waiting import PATIENT_SECONDS, soon
+from tests.support.waiting import PATIENT_SECONDS, soon, until
 
 from .fakes import Archive, key_of
 
@@ -209,13 +209,21 @@ async def test_a_cancelled_claim_leaves_nothing(claims: RedisClaims, others: Red
 
 
 async def test_claims_are_renewed(redis_server: RedisServer, others: RedisClaims) -> None:
-    """Long after the lease they are still there; let go at the end, they are free."""
-    claims = RedisClaims(redis_server.url, lease_seconds=1.5)
+    """They get the whole lease again before it ends; let go at the end, they are free."""
+    claims = RedisClaims(redis_server.url, lease_seconds=6)
     lost: list[SessionKey] = []
     claims.watch(lambda _: None, lost.append)
     await claims.claim(KEY, 0)
+    client = claims._server.client
+    (name,) = await client.keys("*:claim:*")
+    await client.pexpire(name, 5_000)
+
+    async def is_renewed() -> bool:
+        return await client.pttl(name) > 5_000
+
+    await until(is_renewed)
     with pytest.raises(SessionBusyError):
-        await others.claim(KEY, 2.5)
+        await others.claim(KEY, 0)
     assert lost == []
     await claims.close()
     await others.claim(KEY, 0)

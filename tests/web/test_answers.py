@@ -229,7 +229,7 @@ async def test_agent_builder_failure_is_502(start_chat: StartChat, model: Model)
 async def test_run_over_its_time_limit_is_504(start_chat: StartChat, model: Model):
     """It is stopped; the same request goes on where it was."""
     model.may_answer.clear()
-    async with start_chat(limits=ChatLimits(run_seconds=0.05)) as client:
+    async with start_chat(limits=ChatLimits(run_seconds=0.5)) as client:
         hello = message("hello")
         slow = await client.say(hello)
         assert (slow.status_code, slow.json()["title"]) == (504, "The agent took too long")
