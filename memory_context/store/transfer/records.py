@@ -56,6 +56,12 @@ __all__ = [
     "unescape_long",
 ]
 
+FORMAT = "memory-context"
+FORMAT_VERSION = 2  # 1 had no origins
+END = "end"
+_READ_VERSIONS = (1, FORMAT_VERSION)
+_REFUSED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # candidates: NUL or surrogates
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _SLICE_CHARACTERS = 1_000_000
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]")
 
@@ -266,15 +272,6 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "recent_conversation_history": _check_batch,
     "ui_steps": _check_step,
 }
-
-
-FORMAT = "memory-context"
-FORMAT_VERSION = 2  # 1 had no origins
-END = "end"
-_READ_VERSIONS = (1, FORMAT_VERSION)
-
-_REFUSED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # candidates: NUL or surrogates
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 class TransferError(ValueError):
