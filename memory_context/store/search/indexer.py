@@ -33,7 +33,6 @@ __all__ = [
     "Indexer",
     "model_of",
     "reindex",
-    "write_embeddings",
 ]
 
 _QUERIES = load_queries("index")
@@ -190,7 +189,7 @@ class Indexer:
         for start in range(0, len(rows), EMBED_TEXTS):
             await claim.keep(_longest_call())
             texts = rows[start : start + EMBED_TEXTS]
-            await write_embeddings(
+            await _write_passages(
                 self._database, claim.user_id, embedder, model, texts, masks_credentials=self.masks_credentials
             )
         self._outages.worked(_EMBEDDING)
@@ -204,7 +203,7 @@ def _longest_call() -> float:
     return EMBED_SECONDS + 2 * _PROBE_SECONDS
 
 
-async def write_embeddings(
+async def _write_passages(
     database: Database,
     user_id: str,
     embedder: Embedder,
@@ -259,7 +258,7 @@ async def reindex(database: Database, indexer: Indexer, embedder: Embedder, prog
             (chunks,) = await database.read(user_id, _QUERIES("select_chunks_without_embedding", params), kind="batch")
             if not chunks:
                 break
-            embedded += await write_embeddings(
+            embedded += await _write_passages(
                 database, user_id, embedder, model, chunks, masks_credentials=indexer.masks_credentials
             )
             after = (chunks[-1]["content_id"], chunks[-1]["chunk_number"])
