@@ -23,6 +23,7 @@ from benchmarks import (
     hostile,
     micro,
     needles,
+    observing,
     peers,
     replay,
     report,
@@ -39,6 +40,7 @@ from benchmarks.prompts import Cost, PromptMeter, Rendered, look_up_price
 from benchmarks.remembering import MEMORY
 from benchmarks.traces import Needle, Run, read_needles, read_runs, set_names
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context.light_model import Completion
 from memory_context.store import embedded
 from memory_context.tokens import default_token_counter
 from memory_context.tools import tool_json
@@ -233,6 +235,27 @@ def test_runs_become_the_messages_autogen_would_have_made(tmp_path: Path):
     ]
     assert set_names(tmp_path) == ["made"]
     assert read_needles(tmp_path, "needles", "made") == {}
+
+
+async def test_needles_that_an_observer_lost_are_counted_in_the_log(tmp_path: Path):
+    """Of two observers the one that writes nothing of use leaves the needle to the facts check."""
+    text = f"{words(600)}\n{NEEDLE}\n{words(600)}"
+    steps = [call("c2"), output("c2", "fine"), call("c3"), output("c3", "fine"), call("c4"), output("c4", "fine")]
+    run = run_of(tmp_path, user("go"), call("c1"), output("c1", text), *steps, answer("done"))
+    write_needles(tmp_path, "needles", "made", (2, 7))
+    wanted = read_needles(tmp_path, "needles", "made")["run 0"]
+    for said, expected in ((f"- It is {NEEDLE} (3)", (0, 0)), ("- It looked (3)", (1, 1))):
+        sums = observing.Observed()
+        await observing.measure_observing(run, wanted, lambda messages, limit: Completion(said), sums)  # noqa: B023
+        assert (sums.lacking, sums.kept, sums.unread) == (*expected, 0)
+
+
+def test_observing_prints_a_row_for_each_observer(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    write_set(tmp_path, "made", [user("go"), call("c1"), output("c1", f"see {NEEDLE}"), answer("well"), call("c2")])
+    write_needles(tmp_path, "needles", "made", (2, 4))
+    observing.main(["--traces", str(tmp_path), "--seeds", "1"])
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in ("every line, half lost", "three lines, half lost", "digest"))
 
 
 def test_broken_pairs_are_counted():

@@ -2,7 +2,6 @@ from .artifacts import ARTIFACT_TRAIL_TOKENS, ArtifactTrail, artifact_trail
 from .digest import digest_edits, digest_lines, stored_lines
 from .model_calls import CompletionFunction
 from .observer import DigestFunction, ObserverOutput, run_observer
-from .prompts import elapsed
 from .reading import MessageOrigin, ObservedMessage, UnobservedTokens, observed_messages
 from .reflector import ReflectorOutput, compute_effective_reflection_threshold, run_reflector
 from .user_logs import SessionObservations, by_session, newest_lines, observations_of_user
@@ -23,7 +22,6 @@ __all__ = [
     "compute_effective_reflection_threshold",
     "digest_edits",
     "digest_lines",
-    "elapsed",
     "newest_lines",
     "observations_of_user",
     "observed_messages",

@@ -100,9 +100,11 @@ class _Sources:
         return len(wanted & self._terms[index]) / len(wanted) if wanted else 0.0
 
     def _as_claim(self, text: str, cited: Sequence[int]) -> str:
+        """Name the source whose words a line reports: a cited tool, or one that holds most of the words."""
         wanted = frozenset(telling_terms(terms_of(text)))
         others = [index for index, one in enumerate(self._messages) if one.origin in ("tool", "other")]
-        likely = [index for index in cited if index in others] or others
+        holding = [index for index in others if self._share(wanted, index) >= _OTHERS_SHARE]
+        likely = [index for index in cited if index in others] or holding
         if not likely:
             return text
         source = self._messages[max(likely, key=lambda index: self._share(wanted, index))].source

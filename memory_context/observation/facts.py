@@ -30,8 +30,9 @@ FACTS_SHARE = 0.15
 LEAST_FACTS_TOKENS = 60
 """Room for the facts of a few short messages."""
 
-_SPOKEN_CHARACTERS = 20_000
-_LINE_TOKENS = 14  # time, source, message number
+_SPOKEN_CHARACTERS = 5_000  # of task and answer, by which facts are ranked
+_USERS_CHARACTERS = 20_000
+_LINE_TOKENS = 12  # bullet, time and numbers of messages
 _LEAST_TOKENS = (24, 48)  # of one message, so that short ones keep a fact; of the user's
 _PASSED_OVER = 20  # most facts skipped as too long
 _STATED_FIRST = 8  # errors and outcomes before names
@@ -151,7 +152,7 @@ def _missing_by_message(
 def _facts_of(message: ObservedMessage, task: str, said: str) -> list[SalientFact]:
     task, said = task[:_SPOKEN_CHARACTERS], said[:_SPOKEN_CHARACTERS]
     if message.origin == "user":
-        return all_facts(message.text[:_SPOKEN_CHARACTERS])
+        return all_facts(message.text[:_USERS_CHARACTERS])
     stated = salient_facts(message.text, f"{task}\n{said}")
     names = (
         SalientFact("id", name, name)

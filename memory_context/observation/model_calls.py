@@ -2,12 +2,14 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from autogen_core.models import LLMMessage
 
 from ..errors import LightModelError
 from ..light_model import Completion
+from ..runtime import in_thread_if_large
 from ..tokens import TokenCounter
 from ..transcript import ObservationRecord
 from .parsing import is_degenerate
@@ -46,12 +48,15 @@ class ModelCalls:
         for hint in ("", AGAIN):
             answer = await self._complete(prompt(hint), limit_tokens)
             self._count(answer)
-            if is_degenerate(answer.text) or self._counter.is_over(answer.text, int(_RUNAWAY * limit_tokens)):
-                continue
-            found = read(_whole_lines(answer))
-            if found is not None:
+            checked = partial(self._checked, answer, read, limit_tokens)
+            if (found := await in_thread_if_large(len(answer.text), checked)) is not None:
                 return found
         raise LightModelError("the answers repeat themselves or do not have the form asked for")
+
+    def _checked(self, answer: Completion, read: Callable[[str], T | None], limit_tokens: int) -> T | None:
+        if is_degenerate(answer.text) or self._counter.is_over(answer.text, int(_RUNAWAY * limit_tokens)):
+            return None
+        return read(_whole_lines(answer))
 
     def _count(self, answer: Completion) -> None:
         self.record = replace(

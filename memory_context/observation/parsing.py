@@ -14,7 +14,7 @@ from .prompts import MARKS, OBSERVER_INSTRUCTIONS, REFLECTOR_INSTRUCTIONS
 
 __all__ = ["LogLine", "ObserverAnswer", "is_degenerate", "parsed_edits", "parsed_observations"]
 
-_LINES, _DETAILS = 400, 60
+_DETAILS = 60
 _LINE_CHARACTERS, _DETAIL_CHARACTERS, _HINT_CHARACTERS = 1_000, 400, 600
 
 _WINDOW, _SAMPLED = 40, 50_000  # characters
@@ -46,7 +46,7 @@ _PLACEHOLDER = re.compile(r"\b(?:HH:MM|YYYY-MM-DD|MARK TEXT|\(NUMBERS\))|^[\[<{]
 _ECHOED_WORDS = 5
 
 _EDIT = re.compile(
-    r"^[ \t]*(?:[-*•][ \t]+|\d{1,3}[.)][ \t]+)?\W{0,2}(merge|reword|drop)\b([\d \t,#*\[\]()–-]{1,400})"
+    r"^[ \t]*(?:[-*•][ \t]+|\d{1,3}[.)][ \t]+)?\W{0,2}(merge|reword|drop)\b([\d \t,#*\[\]()–-]{1,4000})"
     r"(?:[:→=]>?[ \t]*(.*))?$",
     re.IGNORECASE,
 )

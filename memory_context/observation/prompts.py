@@ -19,7 +19,6 @@ __all__ = [
     "MARKS",
     "OBSERVER_INSTRUCTIONS",
     "REFLECTOR_INSTRUCTIONS",
-    "elapsed",
     "log_line",
     "messages_text",
     "observer_prompt",
@@ -157,8 +156,7 @@ def _message_text(message: ObservedMessage) -> str:
     return f"{_HEADING} {message.position + 1} | {sender} | {at:%H:%M}\n{text}"
 
 
-def elapsed(duration: timedelta) -> str:
-    """Return a duration in its largest units, such as `2 days 3 hours`."""
+def _elapsed(duration: timedelta) -> str:
     seconds, said = int(duration.total_seconds()), list[str]()
     for size, unit in _UNITS:
         count, seconds = divmod(seconds, size)
@@ -172,7 +170,7 @@ def _with_headings(messages: Sequence[ObservedMessage]) -> Iterator[str]:
     for message in messages:
         at = message.at.astimezone(timezone.utc)
         if before is not None and at - before >= _GAP:
-            yield f"{_HEADING} {elapsed(at - before)} later"
+            yield f"{_HEADING} {_elapsed(at - before)} later"
         if at.date() != day:
             day = at.date()
             yield f"{_HEADING} {_day(at)}"

@@ -8,7 +8,7 @@ chunk covers them. What does not fit is ignored, so a range is never observed tw
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from functools import cached_property
 from itertools import groupby
 from typing import Literal
@@ -31,6 +31,7 @@ LineKind = Literal["observed", "fact", "digest"]
 Range = tuple[int, int]
 
 _MARKS: dict[Priority, str] = {"user": "!! ", "project": "! ", "minor": "", "done": "x "}
+_OLD, _DAYS_TOLD = timedelta(hours=12), 7
 _RANKS: tuple[Priority, ...] = ("user", "project", "minor", "done")
 
 
@@ -166,6 +167,14 @@ class ObservationLog:
     def hints(self) -> ObservationChunk | None:
         """The newest chunk of the log with hints."""
         return next((one for one in reversed(self.chunks) if one.current_task or one.suggested_response), None)
+
+    def days_before(self, now: datetime) -> str:
+        """Return how long before a time the newest days of the log were; "" if all of it is of the last hours."""
+        today = now.astimezone(timezone.utc).date()
+        old = {line.at.astimezone(timezone.utc).date() for line in self.lines if now - line.at >= _OLD}
+        ago = {day: (today - day).days for day in sorted(old - {today})[-_DAYS_TOLD:]}
+        told = "; ".join(f"{day} was {'yesterday' if days == 1 else f'{days} days ago'}" for day, days in ago.items())
+        return f"[Today is {today:%Y-%m-%d, %A}. Of the observations, {told}.]" if told else ""
 
     def is_left(self, position: int) -> bool:
         return position < self.left and position not in self.kept

@@ -51,13 +51,14 @@ class Slot:
 
     Attributes:
         name: Unique within its section and position.
+        tokens: None counts a short text whenever it is shown.
         full_tokens: Tokens of the whole content, if they differ.
         why: Reason of each item.
     """
 
     name: str
     content: str | tuple[str | Image, ...]
-    tokens: int
+    tokens: int | None
     full_tokens: int | None = None
     keys: tuple[str, ...] = ()
     why: str = ""
@@ -165,7 +166,7 @@ class _Observations:
 
 @dataclass(frozen=True)
 class _ObservationHints:
-    """Hints of the newest chunk that has any."""
+    """Hints of the newest chunk that has any, and how long ago the days of the log were when it is read."""
 
     name: str = "observation_hints"
     place: Place = "tail"
@@ -175,8 +176,12 @@ class _ObservationHints:
         return _HINTS_LIMIT_TOKENS
 
     def slots(self, transcript: Transcript, policy: ContextPolicy, position: int | None) -> Sequence[Slot]:
-        chunk = transcript.state.observation.hints
-        return () if chunk is None else (Slot("", chunk.hints, chunk.hints_tokens),)
+        log = transcript.state.observation
+        if not log.chunks:
+            return ()
+        days = log.days_before(transcript[transcript.end - 1].added_at)
+        slots = [Slot("", log.hints.hints, log.hints.hints_tokens)] if log.hints is not None else []
+        return [*slots, Slot("days", days, None)] if days else slots
 
 
 def _slot_of(shown: UserMemoryLoaded | UserMemoryChanged, why: str) -> Slot:
@@ -227,6 +232,8 @@ def sections_beside(
             taken = min(room, section.limit_tokens(policy))
             own_room = taken
             for number, slot in enumerate(section.slots(transcript, policy, None)):
+                if slot.tokens is None:
+                    slot = replace(slot, tokens=counter.count(str(slot.content)))
                 message = _message(section, number, slot, counter, -1, at)
                 if message.tokens > own_room:
                     text = f"[{section.name}: {slot.tokens} tokens left out to fit the budget]"
@@ -248,7 +255,7 @@ def _message(
     place: int,
     state: PartState | None = None,
 ) -> ViewMessage:
-    tokens = slot.tokens + counter.count(MEMORY_SOURCE)
+    tokens = (slot.tokens or 0) + counter.count(MEMORY_SOURCE)
     content = slot.content if isinstance(slot.content, str) else list(slot.content)
     segment = Segment(
         position,

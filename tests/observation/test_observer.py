@@ -92,6 +92,7 @@ async def test_log_that_the_observer_reads_is_its_end_within_the_limit():
         ("!! The user deploys from Oslo (13)", ("user", "The user deploys from Oslo")),
         ("!! The user likes it brief (13)", ("user", "The user likes it brief")),
         ("! The page lists files (15)", ("project", "The page lists files")),
+        ("!! The user was told that 9000 changes (16)", ("project", "The user was told that 9000 changes")),
     ],
 )
 async def test_only_lines_that_rest_on_the_users_words_have_the_users_priority(line: str, expected: tuple[str, str]):

@@ -1,7 +1,7 @@
 """The observation log: positions only move forward, to ends of chunks, whatever decisions come in whatever order."""
 
 import json
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from autogen_core.models import UserMessage
@@ -38,10 +38,11 @@ def chunk_of(first: int, last: int, *texts: str) -> ObservationChunk:
     return ObservationChunk(first, last, lines, tokens=default_token_counter().count(chunk.text))
 
 
-def transcript_of(count: int = END) -> Transcript:
+def transcript_of(count: int = END, at: datetime = NOON) -> Transcript:
     transcript = Transcript.of([UserMessage(content=f"message {n}", source="user") for n in range(count)])
     for entry in transcript.entries():
         entry.measure([])
+        entry.added_at = at
     return transcript
 
 
@@ -100,6 +101,21 @@ def test_activated_messages_leave_the_view_and_their_chunks_join_it() -> None:
     assert "- 12:00 ! seen 0 (1-2)" in first
     assert "seen 2 (3-4)" in second
     assert history == ["message 0", "message 2", "message 3", "message 4", "message 5"]  # the kept one, and the rest
+
+
+def test_view_tells_how_long_ago_the_days_of_the_log_were() -> None:
+    """At its end, counted from the newest message; a log of the last hours says nothing."""
+    told = {}
+    for hours in (0, 13, 80):
+        transcript = transcript_of(6, NOON + timedelta(hours=hours))
+        transcript.decide(ObservationBuffered(chunk_of(0, 2)))
+        transcript.decide(activated(2, 2))
+        told[hours] = texts_in_view(transcript)[-1]
+    assert told == {
+        0: "message 5",
+        13: "[Today is 2026-11-23, Monday. Of the observations, 2026-11-22 was yesterday.]",
+        80: "[Today is 2026-11-25, Wednesday. Of the observations, 2026-11-22 was 3 days ago.]",
+    }
 
 
 def test_a_clear_ends_the_log() -> None:

@@ -1,11 +1,13 @@
 """Search.
 
-postings     passages and terms as rows
+chunks       contents cut into passages
+postings     terms as rows
 conversation archived messages as items
-indexer      background indexing, embeddings, recall of their index
+indexer      background indexing
 passages     candidates and texts
 rank         combination of scores
 hits         best passages of each item
+ann_quality  recall of the embedding index
 """
 
 import lazy_loader
