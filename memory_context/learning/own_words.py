@@ -66,6 +66,7 @@ _ABBREVIATIONS = re.compile(
 )
 _DATE = re.compile(r"\D{0,2}\d{1,2}\. (?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)", re.IGNORECASE)
 _END = re.compile(r"[.!?…]+[\"')\]]*(?=\s|$)|[;\n]")
+_WORD = re.compile(r"\w+")
 
 
 def own_passages(text: str) -> list[str]:
@@ -139,9 +140,6 @@ def _unquoted(passage: str) -> Iterator[str]:
             yield passage[start : found.start()]
             start = found.end()
     yield passage[start:]
-
-
-_WORD = re.compile(r"\w+")
 
 
 def plain_words(text: str) -> str:

@@ -29,6 +29,9 @@ ANSWER_SECONDS = 3.0
 _CONNECTIONS = 16
 _SCHEMES = ("redis", "rediss", "unix")
 _T = TypeVar("_T")
+_KEEP_SECONDS = 7 * 24 * 3600
+_REPLACE = "if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[1], ARGV[2], 'KEEPTTL') end"
+_logger = logging.getLogger("memory_context")
 
 
 class RedisServer:
@@ -108,11 +111,6 @@ def _without_secrets(url: str) -> str:
             "redis://user:password@host:port/database, with special characters percent-encoded"
         )
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-_KEEP_SECONDS = 7 * 24 * 3600
-_REPLACE = "if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[1], ARGV[2], 'KEEPTTL') end"
-_logger = logging.getLogger("memory_context")
 
 
 class RedisStates:

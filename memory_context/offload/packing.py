@@ -45,6 +45,13 @@ _COMMAND_ARGUMENTS = frozenset(("cmd", "command", "commands", "script", "shell_c
 _URL_ARGUMENTS = frozenset(("href", "link", "uri", "url", "urls"))
 _SQL = re.compile(r"\s*(?:select|with|insert|update|delete|explain|describe|pragma)\s+\S", re.IGNORECASE)
 _READ_CHARACTERS = 20_000
+REPEATED_SHARE = 0.8
+"""Share of a text's word runs found in its sources from which it counts as a repeat."""
+_RUN_WORDS = 8
+_CONTRIBUTING_SHARE = 0.1
+_MOST_SOURCES = 40
+_MOST_CHARACTERS = 1_000_000  # of sources; takes 0.1 s
+_WORD = re.compile(r"\w+|\S", re.ASCII)  # single letters of other scripts: some have no spaces
 
 
 @dataclass(frozen=True)
@@ -177,15 +184,6 @@ def _strings_of(arguments: str) -> dict[str, str]:
         return {}
     texts = cast(dict[str, Any], given).items()
     return {name.lower(): value for name, value in texts if isinstance(value, str)}
-
-
-REPEATED_SHARE = 0.8
-"""Share of a text's word runs found in its sources from which it counts as a repeat."""
-_RUN_WORDS = 8
-_CONTRIBUTING_SHARE = 0.1
-_MOST_SOURCES = 40
-_MOST_CHARACTERS = 1_000_000  # of sources; takes 0.1 s
-_WORD = re.compile(r"\w+|\S", re.ASCII)  # single letters of other scripts: some have no spaces
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ _logger = logging.getLogger("memory_context")
 WRITE_SECONDS = 5.0
 _AT_ONCE = 4  # leaves connections to others
 _MOST_TOLD = 10
+_CANCEL_SECONDS = 1.0
+Write = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Buffer(Protocol):
@@ -143,11 +145,6 @@ class Unwritten:
                 "; ".join(failed[:_MOST_TOLD]),
                 more,
             )
-
-
-_CANCEL_SECONDS = 1.0
-
-Write = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Flusher:

@@ -25,7 +25,6 @@ from .sql import Statement, load_queries
 __all__ = [
     "BATCH_ITEMS",
     "ProgressCallback",
-    "Tally",
     "counted_rows",
     "deletable_rows",
     "erase_user",

@@ -21,8 +21,6 @@ from typing import NamedTuple
 
 __all__ = [
     "PROTOCOL",
-    "SETTLE_SECONDS",
-    "Keeper",
     "Postmaster",
     "has_clients",
     "is_unheld",

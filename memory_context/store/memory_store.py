@@ -26,8 +26,7 @@ from .items import ANYBODY, NewItem, ReadScope
 from .jobs import Jobs
 from .limits import StoreLimits
 from .location import Location
-from .notes import NotesStore
-from .notes_feed import NotesFeed
+from .notes import NotesFeed, NotesStore
 from .redact import Traces
 from .search import (
     CONVERSATION_JOB,

@@ -1,6 +1,7 @@
 """Long-term notes: one text for each user and agent, written conditionally, with its former texts."""
 
 import hashlib
+import logging
 import os
 import uuid
 from collections.abc import Mapping, Sequence
@@ -8,15 +9,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from memory_context.errors import MemoryContextError
+from memory_context.runtime import Background, Breaker
 from memory_context.utf8 import to_utf8
 
 from .database import EVERY_AGENT, Database
+from .listening import ListeningConnection
 from .sql import Statement, load_queries
 
 __all__ = [
     "KEPT_VERSIONS",
     "AgentNotes",
     "NotesExtent",
+    "NotesFeed",
     "NotesStore",
     "NotesVersion",
     "fetch_notes",
@@ -26,8 +31,10 @@ __all__ = [
 KEPT_VERSIONS = 20
 """Former texts that can be undone to."""
 
+_RETRY_SECONDS = 30.0
 _QUERIES = load_queries("notes")
 _USERS = load_queries("threads")
+_logger = logging.getLogger("memory_context")
 
 
 @dataclass(frozen=True)
@@ -144,3 +151,52 @@ class NotesStore:
         agents = _QUERIES("select_notes_agents")
         (rows,) = await self._database.read(user_id, agents, agent_id=EVERY_AGENT)
         return [NotesExtent(**row) for row in rows]
+
+
+class NotesFeed(ListeningConnection):
+    """The notes of sessions in one event loop, on a connection of its own."""
+
+    listen = "listen_notes"
+    purpose = "hears of changed notes"
+    needs = "which notifications do not reach: changed notes are seen a turn later"
+    loss_level = logging.INFO
+
+    def __init__(self, database: Database, notes: NotesStore) -> None:
+        super().__init__(database)
+        self._notes = notes
+        self._users: dict[str, str] = {}  # by channel key
+        self._breaker = Breaker(_RETRY_SECONDS)
+        self._work = Background[None]("memory_context notes")
+
+    def watch(self, user_id: str, agent_id: str) -> None:
+        """Count the changes of these notes from now on; while nothing is heard, each call counts as one."""
+        self._users[notes_channel_key(user_id, agent_id)] = user_id
+        if self._connection is not None:
+            return
+        if self._breaker.is_open:
+            self._database.user_memory_changes[user_id] += 1
+        else:
+            self._work.start(self._listen)
+
+    async def stop(self) -> None:
+        await self._work.stop()
+        self._drop()
+
+    async def _listen(self) -> None:
+        try:
+            await self._connect()
+        except MemoryContextError as error:
+            self._drop()
+            self._breaker.failed()
+            _logger.debug("changed notes are seen a turn later: %s", error)
+        except BaseException:
+            self._drop()
+            raise
+        else:
+            self._breaker.worked()
+            self._database.user_memory_changes.update({*self._users.values()})  # may have changed before
+
+    def _hear(self, text: str) -> None:
+        key, _, writer = text.partition(" ")
+        if key in self._users and writer != self._notes.writer:
+            self._database.user_memory_changes[self._users[key]] += 1

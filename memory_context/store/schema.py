@@ -26,9 +26,7 @@ from .sql import Migration, load_migrations, load_queries, part_of
 
 __all__ = [
     "SUPERSEDED",
-    "Login",
     "MigrationState",
-    "begin_alone",
     "ensure_pool_login",
     "fetch_login",
     "is_usable",
@@ -112,7 +110,7 @@ async def migrate(
     try:
         async with dedicated(params, limits.opening_seconds) as guard:
             guard.allow(limits.migration_seconds)
-            await begin_alone(guard)
+            await _begin_alone(guard)
             connection.allow(limits.migration_seconds)
             await _ensure_vector(connection)
             missing = await _missing(connection, where)
@@ -135,7 +133,7 @@ async def migrate(
         ) from error
 
 
-async def begin_alone(connection: Connection) -> None:
+async def _begin_alone(connection: Connection) -> None:
     """Open a transaction that excludes migrations.
 
     It polls, since CREATE INDEX CONCURRENTLY elsewhere waits for the end of all statements.
@@ -348,7 +346,7 @@ async def _write_login(
         verifier = owner.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
     parts = {"login": sql.Identifier(name), "password": sql.Literal(verifier)}
     try:
-        await begin_alone(owner)
+        await _begin_alone(owner)
         if not await _exists(owner, name):
             await owner.execute(_LOGINS.composed("create_login", **parts))
         elif verifier:

@@ -8,7 +8,7 @@ from autogen_core import CancellationToken
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore, StoreUnavailableError
-from memory_context.store.notes_feed import NotesFeed
+from memory_context.store.notes import NotesFeed
 from tests.agents.scripted import text_of
 from tests.conftest import Server, database_of
 from tests.support.waiting import soon

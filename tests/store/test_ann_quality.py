@@ -4,7 +4,7 @@ import asyncio
 from typing import Any, cast
 
 from memory_context.store.database import Database
-from memory_context.store.search.ann_quality import AnnQualityCheck
+from memory_context.store.search.indexer import AnnQualityCheck
 
 
 class _Silent:

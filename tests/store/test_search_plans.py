@@ -10,7 +10,7 @@ import pytest
 
 from memory_context.embeddings import Purpose
 from memory_context.store import MemoryCriteria, MemoryStore
-from memory_context.store.search import ann_quality
+from memory_context.store.search import indexer
 from memory_context.store.sql import load_queries
 from tests.conftest import Server
 from tests.store import crowd
@@ -131,7 +131,7 @@ async def test_the_approximate_ranking_is_nearly_the_exact_one(
 ) -> None:
     """For a third of all passages and for a handful; where the index is good, its check has nothing to say."""
     queries = await vectors_of(crowd_url, 10)
-    monkeypatch.setattr("memory_context.store.search.ann_quality.CHECK_EVERY", 2)
+    monkeypatch.setattr("memory_context.store.search.indexer.CHECK_EVERY", 2)
     async with MemoryStore(crowd_url, Pointing()) as store:
         for user in ("big", "user050"):
             monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 10**9)
@@ -148,7 +148,7 @@ async def test_an_index_that_finds_too_little_is_reported_and_made_up_for(
     server: Server, crowd_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """On the mean of several checks, not after one; whenever the index gives up, the exact ranking stands in."""
-    monkeypatch.setattr("memory_context.store.search.ann_quality.CHECK_EVERY", 1)
+    monkeypatch.setattr("memory_context.store.search.indexer.CHECK_EVERY", 1)
     monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 100)
     monkeypatch.setattr("memory_context.store.search.passages.EF_SEARCH", 1)
     server.execute("ALTER DATABASE crowd SET hnsw.max_scan_tuples = 1")
@@ -156,7 +156,7 @@ async def test_an_index_that_finds_too_little_is_reported_and_made_up_for(
         async with MemoryStore(crowd_url, Pointing()) as store:
             (query,) = await vectors_of(crowd_url, 1)
             exact: list[tuple[int, int]] = []
-            for _ in range(ann_quality.CHECKS_AVERAGED):
+            for _ in range(indexer.CHECKS_AVERAGED):
                 assert caplog.text == ""
                 found = await nearest(store, "user050", query)
                 assert found == (exact := exact or found)

@@ -1,13 +1,11 @@
 """Search.
 
-chunks       contents cut into passages
-postings     terms as rows
+postings     passages and terms as rows
 conversation archived messages as items
-indexer      background indexing
+indexer      background indexing, embeddings, recall of their index
 passages     candidates and texts
 rank         combination of scores
 hits         best passages of each item
-ann_quality  recall of the embedding index
 """
 
 import lazy_loader

@@ -5,6 +5,7 @@ index ──passages, terms, names──▶ embed ──embeddings──▶ done
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,15 +16,24 @@ from memory_context.credentials import masked
 from memory_context.embeddings import Embedder, EmbeddingError, embed_checked
 from memory_context.errors import StoreError, StoreUnavailableError
 from memory_context.outages import outages_of
+from memory_context.runtime import Background
 
 from ..database import Database, every_user
 from ..forget import ProgressCallback
 from ..jobs import ATTEMPTS_LIMIT, Claim, JobKind, Jobs
-from ..sql import load_queries
+from ..sql import Statement, load_queries
 from .conversation import CONVERSATION_JOB
 from .postings import INDEXED_CHARACTERS, index_claimed
 
-__all__ = ["EMBED_SECONDS", "EMBED_TEXTS", "IndexReport", "Indexer", "model_of", "reindex", "write_embeddings"]
+__all__ = [
+    "EMBED_SECONDS",
+    "EMBED_TEXTS",
+    "AnnQualityCheck",
+    "IndexReport",
+    "Indexer",
+    "model_of",
+    "reindex",
+]
 
 _QUERIES = load_queries("index")
 _logger = logging.getLogger("memory_context")
@@ -33,6 +43,10 @@ BATCH_BYTES = 8_000_000  # some 8,000 passages, indexed within 20 s
 EMBED_TEXTS = 256
 EMBED_SECONDS = 120.0  # for one batch; then the embedder is considered hung
 _PROBE_SECONDS = 10.0
+CHECK_EVERY = 100
+CHECKED_RANKS = 20
+CHECKS_AVERAGED = 5  # one query may be an outlier
+LEAST_RECALL = 0.9
 _EMBEDDING = "embedding"  # topic of outages
 _EMBEDDER_ERROR = "embedder error"  # stops embedding in this pass
 _KINDS = CONVERSATION_JOB, "index", "embed"
@@ -175,7 +189,7 @@ class Indexer:
         for start in range(0, len(rows), EMBED_TEXTS):
             await claim.keep(_longest_call())
             texts = rows[start : start + EMBED_TEXTS]
-            await write_embeddings(
+            await _write_passages(
                 self._database, claim.user_id, embedder, model, texts, masks_credentials=self.masks_credentials
             )
         self._outages.worked(_EMBEDDING)
@@ -189,7 +203,7 @@ def _longest_call() -> float:
     return EMBED_SECONDS + 2 * _PROBE_SECONDS
 
 
-async def write_embeddings(
+async def _write_passages(
     database: Database,
     user_id: str,
     embedder: Embedder,
@@ -244,7 +258,7 @@ async def reindex(database: Database, indexer: Indexer, embedder: Embedder, prog
             (chunks,) = await database.read(user_id, _QUERIES("select_chunks_without_embedding", params), kind="batch")
             if not chunks:
                 break
-            embedded += await write_embeddings(
+            embedded += await _write_passages(
                 database, user_id, embedder, model, chunks, masks_credentials=indexer.masks_credentials
             )
             after = (chunks[-1]["content_id"], chunks[-1]["chunk_number"])
@@ -254,3 +268,43 @@ async def reindex(database: Database, indexer: Indexer, embedder: Embedder, prog
     if progress is not None and done < total:  # forgotten meanwhile
         progress(total, total)
     return embedded
+
+
+class AnnQualityCheck:
+    """Compares the first and every hundredth approximate ranking with `exact`, in the background."""
+
+    def __init__(self, database: Database, exact: bytes) -> None:
+        self._database = database
+        self._exact = exact
+        self._searches = 0
+        self._recalls: deque[float] = deque(maxlen=CHECKS_AVERAGED)
+        self._checking = Background[None]("memory_context check of the embedding index")
+
+    def note(self, user_id: str, params: dict[str, Any], nearest: Sequence[dict[str, Any]]) -> None:
+        """Count an approximate ranking; now and then check it."""
+        self._searches += 1
+        if (self._searches - 1) % CHECK_EVERY == 0:
+            found = {(row["content_id"], row["chunk_number"]) for row in nearest}
+            self._checking.start(lambda: self._check(user_id, params, found))
+
+    async def stop(self) -> None:
+        await self._checking.stop()
+
+    async def _check(self, user_id: str, params: dict[str, Any], found: set[tuple[int, int]]) -> None:
+        try:
+            statement = Statement(self._exact, {**params, "limit": CHECKED_RANKS})
+            (exact,) = await self._database.read(user_id, statement, kind="batch")
+        except Exception as error:  # searches report this to their callers
+            _logger.debug("the index of embeddings was not checked: %s", error)
+            return
+        if exact:
+            hits = sum((row["content_id"], row["chunk_number"]) in found for row in exact)
+            self._recalls.append(hits / len(exact))
+        mean = sum(self._recalls) / CHECKS_AVERAGED
+        if len(self._recalls) == CHECKS_AVERAGED and mean < LEAST_RECALL:
+            self._recalls.clear()
+            _logger.warning(
+                "the index of embeddings found %.0f %% of the nearest passages: REINDEX it, or raise the effort of its "
+                "making (m, ef_construction)",
+                100 * mean,
+            )

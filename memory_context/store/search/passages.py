@@ -18,8 +18,7 @@ from ..criteria import MemoryCriteria, criteria_params
 from ..database import Database
 from ..items import MemoryItem, ReadScope, content_of, is_as_stored, item_from_row, scope_params
 from ..sql import Statement, expanded, load_queries
-from .ann_quality import AnnQualityCheck
-from .indexer import Indexer, model_of
+from .indexer import AnnQualityCheck, Indexer, model_of
 
 __all__ = ["Candidate", "PassagePlace", "PassageSearch", "QueryProfile", "QueryVector", "StoredPassage"]
 

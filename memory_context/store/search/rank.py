@@ -8,9 +8,7 @@ from statistics import fmean, median
 from .passages import Candidate, PassagePlace, QueryProfile
 
 __all__ = [
-    "BM25_B",
     "BM25_K1",
-    "BM25_TYPICAL_TERMS",
     "Candidate",
     "QueryProfile",
     "Ranked",
@@ -20,10 +18,6 @@ __all__ = [
 
 BM25_K1 = 1.2
 """Saturation of repeated terms."""
-BM25_B = 0.75
-"""Strength of the length normalization."""
-BM25_TYPICAL_TERMS = 150
-"""Of 1,000 characters. Not the memory's average, with which the shortest win among short passages."""
 
 SEMANTIC_WEIGHT = 0.5
 """Weight of meaning; terms have 1."""

@@ -48,7 +48,6 @@ __all__ = [
     "Record",
     "TransferError",
     "ascii_json",
-    "check_record",
     "item_content",
     "models_of",
     "read_header",
@@ -56,6 +55,12 @@ __all__ = [
     "unescape_long",
 ]
 
+FORMAT = "memory-context"
+FORMAT_VERSION = 2  # 1 had no origins
+END = "end"
+_READ_VERSIONS = (1, FORMAT_VERSION)
+_REFUSED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # candidates: NUL or surrogates
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _SLICE_CHARACTERS = 1_000_000
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]")
 
@@ -98,12 +103,6 @@ Models = Mapping[str, tuple[Table, type[Record]]]
 def models_of(columns: Mapping[str, Sequence[Column]]) -> Models:
     """Return the models of the database's tables, by record name."""
     return {table.record: (table, _model(table, columns[table.name])) for table in TABLES if table.name in columns}
-
-
-def check_record(table: Table, record: Record) -> None:
-    """Raise `ValueError` if fields contradict each other."""
-    if table.name in _CHECKS:
-        _CHECKS[table.name](record)
 
 
 # --- fields
@@ -261,20 +260,15 @@ def _check_step(step: Any) -> None:
         raise ValueError("feedback_id and feedback_value go together")
 
 
+def _accept(_: Any) -> None:
+    pass
+
+
 _CHECKS: dict[str, Callable[[Any], None]] = {
     "agent_memories": _check_item,
     "recent_conversation_history": _check_batch,
     "ui_steps": _check_step,
 }
-
-
-FORMAT = "memory-context"
-FORMAT_VERSION = 2  # 1 had no origins
-END = "end"
-_READ_VERSIONS = (1, FORMAT_VERSION)
-
-_REFUSED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # candidates: NUL or surrogates
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 class TransferError(ValueError):
@@ -337,7 +331,7 @@ def read_line(number: int, data: bytes, models: Models) -> Line:
         if _REFUSED.search(text) and not _is_plain(fields):
             raise ValueError("NUL or a lone surrogate: write U+001A and its four hexadecimal digits")
         table, model = models[record]
-        check_record(table, model.model_validate(fields))
+        _CHECKS.get(table.name, _accept)(model.model_validate(fields))
         if table is ITEMS and fields["is_active"] and fields["memory_type"] == SECRET_TYPE:
             raise SecretError(
                 f"line {number}: item {fields['memory_key']!r} is of type {SECRET_TYPE!r}, which is refused, since "
