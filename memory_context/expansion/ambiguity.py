@@ -4,15 +4,14 @@ Signs: a return to the past, a pronoun without antecedent, an unknown definite p
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 
 from ..text import folded, terms_of
 from . import lexicon
-from .candidates import CandidateReference
+from .candidates import ExpansionRequest
 
-__all__ = ["VisibleContext", "asks_something", "find_missing"]
+__all__ = ["asks_something", "find_missing"]
 
 _QUOTE = "ʘ"  # stands for a quotation
 _QUOTED = re.compile(
@@ -31,35 +30,12 @@ _LEAST_PREFIX = 5
 _TOLD_TERMS = 3
 
 
-@dataclass(frozen=True)
-class VisibleContext:
-    """Texts a request may refer to; the view's are fetched lazily."""
-
-    last_answer: str
-    references: Sequence[CandidateReference]
-    visible_texts: Callable[[], Iterable[str]]
-
-    def has_word(self, terms: Iterable[str], *, in_answer: bool = True) -> bool:
-        """Return True if a visible word shares a term's stem: "delivered" for "delivery", "database" for "db"."""
-        terms = [form for term in terms for form in (term, lexicon.SHORT_FOR.get(term)) if form]
-        texts = self._texts if in_answer else self._texts[1:]
-        return any(_has_prefix(term[: max(_LEAST_PREFIX, len(term) - 3)], text) for term in terms for text in texts)
-
-    @cached_property
-    def _texts(self) -> list[str]:
-        candidates = "\n".join(
-            f"{one.ref.description} {one.source} {one.ref.key} {one.kept_text[:_KEPT_CHARACTERS]}"
-            for one in self.references
-        )
-        return [folded(text) for text in (self.last_answer, candidates, *self.visible_texts())]
-
-
-def find_missing(request: str, context: VisibleContext, *, has_named: bool = False) -> str:
+def find_missing(asked: ExpansionRequest, *, has_named: bool = False) -> str:
     """Return what the request refers to outside the visible context; "" if it is concrete.
 
     With `has_named` a named reference resolves its pronouns.
     """
-    prose = _QUOTED.sub(f" {_QUOTE} ", request.replace("’", "'"))
+    prose = _QUOTED.sub(f" {_QUOTE} ", asked.request.replace("’", "'"))
     prose = _TEXT_AFTER_ORDER.sub(rf"\1 {_QUOTE}", prose)
     if lexicon.STATEMENT.search(prose):
         return ""
@@ -69,12 +45,12 @@ def find_missing(request: str, context: VisibleContext, *, has_named: bool = Fal
         return f"asks for the past: {' '.join(match[0].split())!r}"
     if has_named:
         return ""
-    reader = _Reader(context, has_text=_PASTED.search(prose) is not None)
+    reader = _Reader(asked, has_text=_PASTED.search(prose) is not None)
     missing = reader.bare_reply(prose) or reader.foreign_order(prose)
     for sentence in () if missing else _SENTENCE.finditer(prose):
         if missing := reader.missing_in(_Sentence(sentence[0])):
             break
-    if not missing and not context.last_answer and not is_general and (match := lexicon.POINTS_BACK.search(prose)):
+    if not missing and not asked.last_answer and not is_general and (match := lexicon.POINTS_BACK.search(prose)):
         return f"points back: {' '.join(match[0].split())!r}"
     return missing
 
@@ -141,23 +117,37 @@ class _Sentence:
 class _Reader:
     """Reads sentences in order, with the terms mentioned so far."""
 
-    def __init__(self, context: VisibleContext, *, has_text: bool) -> None:
-        self._context = context
+    def __init__(self, asked: ExpansionRequest, *, has_text: bool) -> None:
+        self._asked = asked
         self._mentioned: set[str] = set()
         self._has_text = has_text  # quoted or pasted
         self._is_told = False  # a statement was read
 
+    def _is_visible(self, terms: Iterable[str], *, in_answer: bool = True) -> bool:
+        """Return True if a visible word shares a term's stem: "delivered" for "delivery", "database" for "db"."""
+        terms = [form for term in terms for form in (term, lexicon.SHORT_FOR.get(term)) if form]
+        texts = self._visible if in_answer else self._visible[1:]
+        return any(_has_prefix(term[: max(_LEAST_PREFIX, len(term) - 3)], text) for term in terms for text in texts)
+
+    @cached_property
+    def _visible(self) -> list[str]:
+        candidates = "\n".join(
+            f"{one.ref.description} {one.source} {one.ref.key} {one.kept_text[:_KEPT_CHARACTERS]}"
+            for one in self._asked.references
+        )
+        return [folded(text) for text in (self._asked.last_answer, candidates, *self._asked.visible_texts())]
+
     def bare_reply(self, prose: str) -> str:
         words = [word.lower() for word in _WORD.findall(prose) if word[0].isalnum()]
         is_reply = words and lexicon.REPLIES.issuperset(words) and not lexicon.COURTESIES.issuperset(words)
-        return f"{' '.join(words[:5])!r} replies to nothing" if is_reply and not self._context.last_answer else ""
+        return f"{' '.join(words[:5])!r} replies to nothing" if is_reply and not self._asked.last_answer else ""
 
     def foreign_order(self, prose: str) -> str:
         """Find the definite object of a short foreign order."""
         match = lexicon.FOREIGN_ORDER.match(prose) if len(prose) <= _FOREIGN_ORDER_CHARACTERS else None
-        if match is None or self._context.last_answer or lexicon.ENGLISH.search(prose) or re.search(r"[\dʘ:?]", prose):
+        if match is None or self._asked.last_answer or lexicon.ENGLISH.search(prose) or re.search(r"[\dʘ:?]", prose):
             return ""
-        return "" if self._context.has_word(terms_of(match["noun"])) else f"{match['noun']!r} is not visible"
+        return "" if self._is_visible(terms_of(match["noun"])) else f"{match['noun']!r} is not visible"
 
     def missing_in(self, sentence: _Sentence) -> str:
         for i, word in enumerate(sentence.lower):
@@ -169,7 +159,7 @@ class _Reader:
             self._mention(sentence, i)
         self._is_told = self._is_told or (not sentence.may_lack and len(self._mentioned) >= _TOLD_TERMS)
         lacks_object = sentence.is_order and sentence.verb in lexicon.ACTIONS and not self._mentioned
-        if lacks_object and not self._has_text and not self._context.last_answer:
+        if lacks_object and not self._has_text and not self._asked.last_answer:
             return f"{sentence.verb!r} has no object"
         return ""
 
@@ -185,11 +175,11 @@ class _Reader:
         word, before, after = sentence.at(i), sentence.at(i - 1), sentence.at(i + 1)
         is_dummy = (word in lexicon.DUMMIES and before in lexicon.BE) or (word == "it" and after in lexicon.BE)
         is_determiner = word in lexicon.DEMONSTRATIVES and after and _is_content(after)
-        has_antecedent = self._mentioned or self._is_near(sentence, i) or len(self._context.references) == 1
+        has_antecedent = self._mentioned or self._is_near(sentence, i) or len(self._asked.references) == 1
         return "" if has_antecedent or is_dummy or is_determiner else f"{word!r} has no antecedent"
 
     def _is_near(self, sentence: _Sentence, i: int) -> bool:
-        return self._has_text or bool(self._context.last_answer) or ":" in sentence.lower[i:]
+        return self._has_text or bool(self._asked.last_answer) or ":" in sentence.lower[i:]
 
     def _definite(self, sentence: _Sentence, i: int) -> str:
         determiner = sentence.at(i)
@@ -205,8 +195,8 @@ class _Reader:
             return ""
         if determiner in lexicon.DEMONSTRATIVES and self._is_deictic(sentence, i):
             return ""
-        is_asked = is_own and self._context.last_answer.rstrip().endswith("?")  # a question answers nothing
-        if terms & self._mentioned or self._context.has_word(terms, in_answer=not is_asked):
+        is_asked = is_own and self._asked.last_answer.rstrip().endswith("?")  # a question answers nothing
+        if terms & self._mentioned or self._is_visible(terms, in_answer=not is_asked):
             return ""
         phrase = lower if determiner in lexicon.KIN else [determiner, *lower]
         return f"{' '.join(phrase)!r} is not visible"
@@ -218,7 +208,7 @@ class _Reader:
         if not is_used or is_exact or self._has_complement(sentence, i + 1 + len(words)):
             return ""
         names = {term for word in words if _is_name(word) for term in terms_of(word)}
-        is_seen = bool(names & self._mentioned) or self._context.has_word(names)
+        is_seen = bool(names & self._mentioned) or self._is_visible(names)
         return "" if is_seen else f"{' '.join([sentence.at(i), *words])!r} is not visible"
 
     def _is_general(self, sentence: _Sentence, i: int, lower: Sequence[str]) -> bool:
@@ -242,7 +232,7 @@ class _Reader:
 
     def _is_part(self, sentence: _Sentence) -> bool:
         """True for parts of a visible or requested text: "the title"."""
-        return self._has_text or bool(self._context.last_answer and sentence.verb not in lexicon.ACTIONS)
+        return self._has_text or bool(self._asked.last_answer and sentence.verb not in lexicon.ACTIONS)
 
     def _is_deictic(self, sentence: _Sentence, i: int) -> bool:
         """True if "this thing" points nearby, or "that" is a conjunction."""

@@ -55,15 +55,12 @@ class CandidateReference:
 
 @dataclass(frozen=True)
 class ExpansionRequest:
-    """A request and its visible context; a function as `visible_text` is called lazily."""
+    """A request and its visible context, whose texts are read when they are first needed."""
 
     request: str
     last_answer: str = ""
     references: tuple[CandidateReference, ...] = ()
-    visible_text: Callable[[], Iterable[str]] | Sequence[str] = ()
-
-    def visible_texts(self) -> Iterable[str]:
-        return self.visible_text() if callable(self.visible_text) else self.visible_text
+    visible_texts: Callable[[], Iterable[str]] = tuple
 
 
 @dataclass(frozen=True)
@@ -103,7 +100,7 @@ def expansion_request(transcript: Transcript, asked: Sequence[Entry], policy: Co
         request="\n".join(text_of(entry) for entry in asked),
         last_answer=text_of(answer) if answer is not None else "",
         references=tuple(candidate_references(transcript, first, policy)),
-        visible_text=lambda: visible_texts(transcript, (entry for entry in before if entry is not answer), policy),
+        visible_texts=lambda: visible_texts(transcript, (entry for entry in before if entry is not answer), policy),
     )
 
 

@@ -2,12 +2,13 @@
 
 import asyncio
 import re
+from dataclasses import replace
 
 from ..errors import LightModelError
 from ..light_model import LightModel
 from ..references import shorten
 from ..tokens import TokenCounter
-from .ambiguity import VisibleContext, asks_something, find_missing
+from .ambiguity import asks_something, find_missing
 from .candidates import Expansion, ExpansionAnswer, ExpansionRequest, head_and_tail, named_keys, without_keys
 from .lexicon import FUNCTION_WORDS, SAID, SHORT_FOR, WHEN
 from .match import match_references
@@ -25,13 +26,13 @@ _WORD = re.compile(r"[^\W_](?:[\w./:@+'’-]*\w)?")
 
 def decide_by_rules(asked: ExpansionRequest) -> ExpansionAnswer:
     """Return the rules' decision; deterministic, in milliseconds."""
-    request, last_answer = head_and_tail(asked.request), head_and_tail(asked.last_answer)
+    asked = replace(asked, request=head_and_tail(asked.request), last_answer=head_and_tail(asked.last_answer))
+    request = asked.request
     candidates = {reference.ref.key: reference for reference in asked.references}
     named = [key for key in named_keys(request, candidates) if not candidates[key].is_visible]
     others = [reference for reference in asked.references if reference.ref.key not in named]
-    matched = match_references(without_keys(request, named), others, asked.visible_texts, last_answer)
-    context = VisibleContext(last_answer, asked.references, asked.visible_texts)
-    missing = find_missing(request, context, has_named=bool(named))
+    matched = match_references(without_keys(request, named), others, asked.visible_texts, asked.last_answer)
+    missing = find_missing(asked, has_named=bool(named))
     asks_for_said = SAID.search(request) is not None
     topic, left_out = (SAID.sub(" ", request), FUNCTION_WORDS | WHEN) if asks_for_said else (request, FUNCTION_WORDS)
     words = [word for word in _WORD.findall(topic) if word.casefold() not in left_out] if missing else []

@@ -127,7 +127,9 @@ def test_files_named_exactly_are_all_expanded():
 def test_accents_are_folded_in_visible_texts():
     """What is in sight is not opened again, and what is offered is not asked for."""
     listed = offered("read_a2a2a2", "Prüfliste für die Abnahme")
-    assert expanded("Was steht in der Prüfliste?", listed, visible_text=["Die Prüfliste: 1. Tür, 2. Dach"]) == []
+    assert (
+        expanded("Was steht in der Prüfliste?", listed, visible_texts=lambda: ["Die Prüfliste: 1. Tür, 2. Dach"]) == []
+    )
     rules = offered("read_b3b3b3", "règlement intérieur, 12 pages")
     assert not decide_by_rules(ExpansionRequest("Résume le règlement", references=(rules,))).is_ambiguous
     assert decide_by_rules(ExpansionRequest("Résume le règlement")).is_ambiguous
@@ -142,8 +144,8 @@ def test_word_that_many_references_share_matches_none():
 def test_visible_content_is_not_expanded():
     """The item itself, the word in a text that the view shows, or an answer that has gone into it."""
     assert expanded("what does login.py do?", offered("k_a2", "path=login.py", is_visible=True)) == []
-    assert expanded("what does login.py do?", visible_text=["# LOGIN.PY\nimport os"]) == []
-    assert expanded("what does login.py do?", visible_text=lambda: ["# login.py"]) == []
+    assert expanded("what does login.py do?", visible_texts=lambda: ["# LOGIN.PY\nimport os"]) == []
+    assert expanded("what does login.py do?", visible_texts=lambda: ["# login.py"]) == []
     assert expanded("what does login.py do?", last_answer="This is login.py:\n\ndef login(): ...") == []
     assert expanded("what does login.py do?", last_answer="I have read login.py.") == [LOGIN.ref.key]
 
@@ -201,7 +203,9 @@ def test_request_that_refers_to_visible_things_is_concrete(request_text: str, la
 def test_thing_in_a_visible_text_or_reference_makes_request_concrete():
     """In a text shown in full, or in a reference."""
     assert decide_by_rules(ExpansionRequest("send the brochure")).is_ambiguous
-    assert not decide_by_rules(ExpansionRequest("send the brochure", visible_text=["Brochure, page 1"])).is_ambiguous
+    assert not decide_by_rules(
+        ExpansionRequest("send the brochure", visible_texts=lambda: ["Brochure, page 1"])
+    ).is_ambiguous
     brochure = offered("read_pdf_d5d5d5", "brochure_draft.pdf, 4 pages")
     assert not decide_by_rules(ExpansionRequest("send the brochure", references=(brochure,))).is_ambiguous
 
