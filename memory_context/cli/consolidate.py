@@ -12,7 +12,6 @@ from .console import USAGE_ERROR, Failure, Output, progress_bar, say
 from .lookup import parse_duration
 
 if TYPE_CHECKING:
-    from ..light_model import ChatCompletionClient
     from ..store.admin import ConsolidationReport
 
 __all__ = ["consolidate"]
@@ -49,12 +48,13 @@ async def consolidate(
     is_undo = undo or run_id is not None
     if everybody and (target.named_user is not None or is_undo):
         raise Failure("--all goes with neither --user nor --undo", USAGE_ERROR)
-    client = None if model is None else _client(model)
-    retention = _retention(keep or ())
+    options: dict[str, Any] = {"budget_tokens": budget_tokens, "retention": _retention(keep or ())}
+    if model is not None:
+        from ..context import openai_client
 
+        options["model_client"] = openai_client(model)
     if is_undo:
         return await _undo(target, run_id)
-    options = {"model_client": client, "budget_tokens": budget_tokens, "retention": retention}
     reports = await _reports(target, everybody, options)
 
     def show() -> None:
@@ -95,12 +95,3 @@ async def _undo(target: Target, run_id: int | None) -> Output:
         which = "no run" if run_id is None else f"no run {run_id}"
         raise Failure(f"{which} of {user!r} can be undone: it was undone or pruned already, or there was none")
     return Output(lambda: {"undone": undone}, lambda: typer.echo(f"run {undone} is undone"))
-
-
-def _client(name: str) -> "ChatCompletionClient":
-    from ..context import openai_client
-
-    try:
-        return openai_client(name)
-    except ValueError as error:
-        raise Failure(str(error), USAGE_ERROR) from None

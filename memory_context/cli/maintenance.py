@@ -2,8 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import asdict
-from enum import Enum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -205,12 +204,7 @@ async def prune(
 # --- reindex
 
 
-class EmbedderName(str, Enum):
-    """Embedders of the package."""
-
-    WORDLLAMA = "wordllama"
-    OPENAI = "openai"
-    FASTEMBED = "fastembed"
+EmbedderName = Literal["wordllama", "openai", "fastembed"]
 
 
 def reindex(
@@ -259,11 +253,11 @@ def reindex(
 def _embedder(name: EmbedderName | None, model: str | None, dimensions: int | None) -> "Embedder | None":
     from ..embeddings import FastEmbedEmbedder, OpenAIEmbedder, WordLlamaEmbedder, default_embedder
 
-    if name in (None, EmbedderName.WORDLLAMA):
+    if name in (None, "wordllama"):
         if model is not None:
             raise Failure("--model goes with --embedder openai or fastembed", USAGE_ERROR)
         return WordLlamaEmbedder() if name else default_embedder()
-    kind = OpenAIEmbedder if name is EmbedderName.OPENAI else FastEmbedEmbedder
+    kind = OpenAIEmbedder if name == "openai" else FastEmbedEmbedder
     return kind(model, dimensions) if model is not None else kind(dimensions=dimensions)
 
 

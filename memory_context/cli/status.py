@@ -58,12 +58,9 @@ async def status(target: Target) -> Output:
     store = target.store
     found, embedder = await store.admin.status(), None if store.embedder is None else store.embedder.name
     told = [*_server(found), *_counts(found)] if found.is_set_up else [("server", _NOT_SET_UP)]
-    fields = [("store", found.where), *told, *_embedding(embedder)]
+    missing = [] if embedder else [("embedding", NO_EMBEDDER)]
+    fields = [("store", found.where), *told, *missing]
     return Output(lambda: {**asdict(found), "embedder": embedder}, lambda: print_fields(fields))
-
-
-def _embedding(embedder: str | None) -> list[tuple[str, str]]:
-    return [] if embedder else [("embedding", NO_EMBEDDER)]
 
 
 def _server(found: "StoreStatus") -> Iterator[tuple[str, str]]:

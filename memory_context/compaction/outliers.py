@@ -59,17 +59,13 @@ def telling_lines(content: str, is_known: bool) -> list[Passage]:
     odd = _odd(texts)
     if odd is None:
         odd = {} if is_known or not _STATUS.search(texts[last]) else {last: 0}
-    errors = {number for number in odd if _LEVEL.search(texts[number]) or _reports(texts[number])}
+    errors = {number for number in odd if _LEVEL.search(text := texts[number]) or error_lines(text, 0, len(text), 1)}
     told = errors | ({last} & odd.keys() if len(odd) > _MOST_ODD else odd.keys() - {0})  # line 0 is a heading
     told = {number for number in told if not reads_as_order(texts[number])}
     ranked = sorted(told, key=lambda number: (number not in errors, number != last, number))
     passages = [_around(*lines[number], odd[number]) for number in ranked]
     reported = [] if is_known or errors else error_lines(content, 0, len(content), 2)
     return passages if len(reported) != 1 else [*reported, *passages]
-
-
-def _reports(text: str) -> bool:
-    return bool(error_lines(text, 0, len(text), 1))
 
 
 def _lines(content: str) -> list[tuple[int, str]]:

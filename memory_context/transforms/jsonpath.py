@@ -45,7 +45,8 @@ def find_values(content: str, json_path: str, *, first_match: int, max_matches: 
         for match in query.finditer(document, budget):
             total += 1
             if total in wanted:
-                found.append(f"{_render_path(match)}: {_render_value(match.obj)}")
+                value = json.dumps(match.obj, ensure_ascii=False, separators=(",", ":"))
+                found.append(f"{_render_path(match)}: {value}")
     except _SpentError:
         is_complete = False
         if not found:
@@ -202,10 +203,6 @@ def _render_path(match: JSONPathMatch) -> str:
         if len(path) > _PATH_LIMIT_CHARACTERS:
             return path[:_PATH_LIMIT_CHARACTERS] + "…"
     return path
-
-
-def _render_value(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _say(error: Exception) -> str:
