@@ -93,7 +93,7 @@ class Parts:
                     del self._masker.values[name]
 
     def note_tools(self) -> None:
-        self.expander.agent_has_tools = self.chooser.agent_has_tools = self.user_memory.watches_notes = True
+        self.expander.agent_has_tools = self.chooser.agent_has_tools = self.user_memory.watches_changes = True
 
     def cancel(self) -> None:
         """Drop pending work; new parts take over."""

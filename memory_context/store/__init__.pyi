@@ -24,7 +24,7 @@ from .items import (
 from .jobs import Claim, Job, JobKind, NewJob
 from .limits import StoreLimits, at_most, within
 from .memory_store import MemoryStore
-from .notes import AgentNotes, NotesExtent, NotesStore, NotesVersion, fetch_notes, notes_channel_key
+from .notes import AgentNotes, NotesExtent, NotesStore, NotesVersion, fetch_notes
 from .redact import PendingTraces, Traces
 from .schema import MigrationState
 from .search import (
@@ -132,7 +132,6 @@ __all__ = [
     "checked_caller_origin",
     "chunks_of",
     "fetch_notes",
-    "notes_channel_key",
     "refuse_secret",
     "search_items",
     "select_statements",

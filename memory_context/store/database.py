@@ -6,7 +6,6 @@ Each event loop has its own pool.
 import asyncio
 import os
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -28,6 +27,7 @@ from .pool import ConnectionPool
 from .redact import Forgettings
 from .schema import ensure_pool_login, fetch_login, is_usable, migrate, refuse_unsafe
 from .sql import Statement, load_queries
+from .user_memory_changes import UserMemoryChanges
 
 __all__ = ["EVERY_AGENT", "Database", "every_user", "is_set_up", "only_user", "prepare", "reach_server"]
 
@@ -57,7 +57,7 @@ class Database:
         self.limits = limits
         self.write_transactions = 0
         self.forgettings = Forgettings()
-        self.user_memory_changes: Counter[str] = Counter()  # by user, in this process
+        self.user_memory_changes = UserMemoryChanges()
         self._pool_size = pool_size
         self._login: dict[str, str] | None = None  # None: not prepared
         self._adapters = ADAPTERS
@@ -85,12 +85,16 @@ class Database:
         *statements: Statement,
         agent_id: str | None = _NO_AGENT,
         kind: TransactionKind = "call",
+        changes_user_memory: bool = False,
     ) -> list[list[DictRow]]:
         """Run statements in one transaction; return the rows of each.
 
         A deadlock is retried once. After `StoreError` nothing was written, unless the commit lost its connection or
-        passed its deadline.
+        passed its deadline. With `changes_user_memory` running sessions read it again, also those of other processes.
         """
+        written = len(statements)
+        if changes_user_memory:
+            statements = (*statements, self.user_memory_changes.told(user_id))
         try:
             rows = await self._transaction("begin_write", (user_id, agent_id), statements, kind)
         except StoreError as error:
@@ -98,7 +102,9 @@ class Database:
                 raise
             rows = await self._transaction("begin_write", (user_id, agent_id), statements, kind)
         self.write_transactions += 1
-        return rows
+        if changes_user_memory:
+            self.user_memory_changes[user_id] += 1
+        return rows[:written]
 
     async def ready(self, *, is_patient: bool = False) -> tuple[ConnectionPool, dict[str, str]]:
         """Return this event loop's pool and login, once the database is usable.

@@ -101,7 +101,7 @@ async def forget_items(
     traces = Traces.of((row["memory_key"] for row in rows), (*map(content_of, rows), *quotes))
     places = [SessionKey(user_id, row["agent_id"], row["session_id"]) for row in rows]
     await redact(database, user_id, traces, places=places, kept_ids=named["memory_ids"])
-    *_, gone, _ = await database.write(user_id, *forgetting(items), kind=kind)
+    *_, gone, _ = await database.write(user_id, *forgetting(items), kind=kind, changes_user_memory=True)
     return [row["memory_key"] for row in gone]
 
 

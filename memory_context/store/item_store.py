@@ -73,13 +73,12 @@ class ItemStore:
             *(_QUERIES("upsert_content", contents[digest]) for digest in sorted(contents)),
             *(_QUERIES("upsert_memory", rows[at][1]) for at in order),
             _QUERIES("upsert_pending_user"),
+            changes_user_memory=any(item.type in USER_TYPES and item.origin in TRUSTED_ORIGINS for item in items),
         )
         self.write_transactions += 1
         answers = {at: row for at, (row,) in zip(order, stored[len(contents) : -1], strict=True)}
         if any(row["is_new"] for row in answers.values()):
             self._jobs.wake(user_id)
-        if any(item.type in USER_TYPES and item.origin in TRUSTED_ORIGINS for item in items):
-            self._database.user_memory_changes[user_id] += 1
         return [answers[at]["memory_key"] for at in range(len(rows))]
 
     async def fetch_memory(self, user_id: str, memory_key: str, *, scope: ReadScope = ANYBODY) -> MemoryItem | None:
@@ -174,10 +173,7 @@ class ItemStore:
         Tombstones keep the time of forgetting. `with_statements` adds user memory, which belongs to no agent.
         """
         place = {"agent_id": agent_id, "session_id": session_id, "with_statements": with_statements}
-        keys = await forget_memories(self._database, user_id, place, memory_key, progress)
-        if keys:
-            self._database.user_memory_changes[user_id] += 1
-        return keys
+        return await forget_memories(self._database, user_id, place, memory_key, progress)
 
     async def _read(
         self, user_id: str, name: str, params: Mapping[str, Any], *, has_content: bool = False
@@ -190,15 +186,17 @@ class ItemStore:
         (rows,) = await self._database.write(user_id, _QUERIES(name, params))
         return rows
 
-    async def _write_twice(self, user_id: str, *statements: Statement) -> list[list[DictRow]]:
+    async def _write_twice(
+        self, user_id: str, *statements: Statement, changes_user_memory: bool
+    ) -> list[list[DictRow]]:
         """Retry once: the conflicting row may be erased now."""
         try:
-            return await self._database.write(user_id, *statements)
+            return await self._database.write(user_id, *statements, changes_user_memory=changes_user_memory)
         except StoreError as error:
             if not isinstance(error.__cause__, psycopg.errors.UniqueViolation):
                 raise
         try:
-            return await self._database.write(user_id, *statements)
+            return await self._database.write(user_id, *statements, changes_user_memory=changes_user_memory)
         except StoreError as error:
             if isinstance(error.__cause__, psycopg.errors.UniqueViolation):
                 raise ConflictError("a memory key is taken by another content: choose another key") from error.__cause__

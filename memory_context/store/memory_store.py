@@ -26,7 +26,7 @@ from .items import ANYBODY, NewItem, ReadScope
 from .jobs import Jobs
 from .limits import StoreLimits
 from .location import Location
-from .notes import NotesFeed, NotesStore
+from .notes import NotesStore
 from .redact import Traces
 from .search import (
     CONVERSATION_JOB,
@@ -44,6 +44,7 @@ from .secret_rows import KeyProvider, SecretRows
 from .session_locks import AdvisoryClaims
 from .statements import StatementStore
 from .threads import ThreadStore
+from .user_memory_feed import UserMemoryFeed
 
 __all__ = ["MemoryStore"]
 
@@ -98,7 +99,7 @@ class MemoryStore(ItemStore, StatementStore):
         self.conversations = ConversationArchive(self._database, self.events, self.jobs)
         self.threads = ThreadStore(self._database, self.conversations)
         self.notes = NotesStore(self._database)
-        self._notes_feeds = PerLoop(lambda: NotesFeed(self._database, self.notes))
+        self._feeds = PerLoop(lambda: UserMemoryFeed(self._database))
         self.user_stats = UserStats(self._database)
         self.admin = StoreAdmin(self._database)
         self.secret_rows, self.secret_keys = SecretRows(self._database), secret_keys
@@ -125,9 +126,9 @@ class MemoryStore(ItemStore, StatementStore):
         """Return the number of changes of a user's memory in this process, so that contexts notice one without I/O."""
         return self._database.user_memory_changes[user_id]
 
-    def watch_notes(self, user_id: str, agent_id: str) -> None:
-        """Count changes of these notes by other processes among those of the user's memory; does no I/O itself."""
-        self._notes_feeds.here().watch(user_id, agent_id)
+    def watch_user_memory(self, user_id: str, agent_id: str) -> None:
+        """Count changes by other processes, too, of this agent's notes and the user's statements. No I/O itself."""
+        self._feeds.here().watch(user_id, agent_id)
 
     @property
     def embedder(self) -> Embedder | None:
@@ -160,7 +161,7 @@ class MemoryStore(ItemStore, StatementStore):
 
     async def _stop(self) -> None:
         await self._daily.stop()
-        await self._notes_feeds.here().stop()
+        await self._feeds.here().stop()
         await self.events.stop()
         await self._search.stop()
         await self.jobs.stop()

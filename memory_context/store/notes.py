@@ -1,40 +1,27 @@
 """Long-term notes: one text for each user and agent, written conditionally, with its former texts."""
 
-import hashlib
-import logging
-import os
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from memory_context.errors import MemoryContextError
-from memory_context.runtime import Background, Breaker
-from memory_context.utf8 import to_utf8
-
 from .database import EVERY_AGENT, Database
-from .listening import ListeningConnection
 from .sql import Statement, load_queries
 
 __all__ = [
     "KEPT_VERSIONS",
     "AgentNotes",
     "NotesExtent",
-    "NotesFeed",
     "NotesStore",
     "NotesVersion",
     "fetch_notes",
-    "notes_channel_key",
 ]
 
 KEPT_VERSIONS = 20
 """Former texts that can be undone to."""
 
-_RETRY_SECONDS = 30.0
 _QUERIES = load_queries("notes")
 _USERS = load_queries("threads")
-_logger = logging.getLogger("memory_context")
 
 
 @dataclass(frozen=True)
@@ -83,22 +70,11 @@ def fetch_notes(agent_id: str) -> Statement:
     return _QUERIES("fetch_notes", agent_id=agent_id)
 
 
-def notes_channel_key(user_id: str, agent_id: str) -> str:
-    """Return the hash that names these notes in notifications, which any login can hear."""
-    return hashlib.sha256(to_utf8(f"memory_context notes\0{user_id}\0{agent_id}")).hexdigest()[:32]
-
-
 class NotesStore:
     """The notes of all users. An agent's transactions see its own notes only."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._id = uuid.uuid4().hex
-
-    @property
-    def writer(self) -> str:
-        """This store in this process, which need not hear of its own writes."""
-        return f"{os.getpid()}-{self._id}"
 
     async def fetch(self, user_id: str, agent_id: str) -> AgentNotes:
         (rows,) = await self._database.read(user_id, fetch_notes(agent_id), agent_id=agent_id)
@@ -133,7 +109,7 @@ class NotesStore:
             "repeats": repeats,
             "is_erased": is_erased,
             "kept_versions": KEPT_VERSIONS,
-            "changed": f"{notes_channel_key(user_id, agent_id)} {self.writer}",
+            "changed": self._database.user_memory_changes.notice(user_id, agent_id),
         }
         steps = (_USERS("insert_known_user", params), _QUERIES("upsert_notes", params))
         _, written, rows = await self._database.write(user_id, *steps, fetch_notes(agent_id), agent_id=agent_id)
@@ -151,52 +127,3 @@ class NotesStore:
         agents = _QUERIES("select_notes_agents")
         (rows,) = await self._database.read(user_id, agents, agent_id=EVERY_AGENT)
         return [NotesExtent(**row) for row in rows]
-
-
-class NotesFeed(ListeningConnection):
-    """The notes of sessions in one event loop, on a connection of its own."""
-
-    listen = "listen_notes"
-    purpose = "hears of changed notes"
-    needs = "which notifications do not reach: changed notes are seen a turn later"
-    loss_level = logging.INFO
-
-    def __init__(self, database: Database, notes: NotesStore) -> None:
-        super().__init__(database)
-        self._notes = notes
-        self._users: dict[str, str] = {}  # by channel key
-        self._breaker = Breaker(_RETRY_SECONDS)
-        self._work = Background[None]("memory_context notes")
-
-    def watch(self, user_id: str, agent_id: str) -> None:
-        """Count the changes of these notes from now on; while nothing is heard, each call counts as one."""
-        self._users[notes_channel_key(user_id, agent_id)] = user_id
-        if self._connection is not None:
-            return
-        if self._breaker.is_open:
-            self._database.user_memory_changes[user_id] += 1
-        else:
-            self._work.start(self._listen)
-
-    async def stop(self) -> None:
-        await self._work.stop()
-        self._drop()
-
-    async def _listen(self) -> None:
-        try:
-            await self._connect()
-        except MemoryContextError as error:
-            self._drop()
-            self._breaker.failed()
-            _logger.debug("changed notes are seen a turn later: %s", error)
-        except BaseException:
-            self._drop()
-            raise
-        else:
-            self._breaker.worked()
-            self._database.user_memory_changes.update({*self._users.values()})  # may have changed before
-
-    def _hear(self, text: str) -> None:
-        key, _, writer = text.partition(" ")
-        if key in self._users and writer != self._notes.writer:
-            self._database.user_memory_changes[self._users[key]] += 1

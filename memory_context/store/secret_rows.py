@@ -84,8 +84,8 @@ class SecretRows:
     async def upsert(self, user_id: str, secrets: Sequence[SealedSecret]) -> None:
         """Store or replace secrets in one transaction."""
         statements = [_QUERIES("upsert_secret", asdict(one)) for one in secrets]
-        await self._database.write(user_id, *statements, _THREADS("insert_known_user"))
-        self._database.user_memory_changes[user_id] += any(not one.session_id for one in secrets)
+        is_named = any(not one.session_id for one in secrets)
+        await self._database.write(user_id, *statements, _THREADS("insert_known_user"), changes_user_memory=is_named)
 
     async def update_key(self, user_id: str, secret: SealedSecret, known_nonce: bytes) -> bool:
         """Replace an encryption of the same value; False if it was changed meanwhile."""

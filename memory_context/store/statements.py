@@ -171,10 +171,10 @@ class StatementStore:
             _QUERIES("update_statements_superseded", params),
             _QUERIES("delete_unused_content", params),
             _ITEMS("upsert_pending_user"),
+            changes_user_memory=True,
         )
         if stored["is_new"]:
             self._jobs.wake(user_id)
-            self._database.user_memory_changes[user_id] += 1
         return stored["memory_key"], stored["is_new"]
 
     async def is_shown_before(self, user_id: str, session_id: str, quote: str, position: int, before: datetime) -> bool:
@@ -201,8 +201,7 @@ class StatementStore:
             **_times(memory_key, valid_from, metadata, ()),
         }
         names = ("lock_statements", "update_statement_confirmed", "update_statements_superseded")
-        _, confirmed, _ = await self._database.write(user_id, *_QUERIES.each(names, params))
-        self._database.user_memory_changes[user_id] += 1
+        _, confirmed, _ = await self._database.write(user_id, *_QUERIES.each(names, params), changes_user_memory=True)
         return bool(confirmed)
 
 

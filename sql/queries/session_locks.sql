@@ -5,9 +5,9 @@
 -- Hear who asks for a session, and that one was let go.
 LISTEN memory_context_sessions;
 
--- name: listen_notes :exec
--- Hear whose notes change: a hash, and which process wrote.
-LISTEN memory_context_notes;
+-- name: listen_user_memory :exec
+-- Hear whose statements, notes or secrets change: a hash, and which process wrote.
+LISTEN memory_context_user_memory;
 
 -- name: limit_silence :exec
 -- Have the server close this connection, and free its locks, within 25 s after the other end has vanished.

@@ -1,20 +1,25 @@
-"""Fifty canaries stand wherever text is kept; once forgotten, none is found in any dump, view, file or log."""
+"""Fifty canaries stand wherever text is kept; once forgotten, none is in a dump, view, state, export, log or span."""
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import datetime, timezone
 
 import pytest
-from autogen_core import FunctionCall
+from autogen_core import CancellationToken, FunctionCall
 from autogen_core.models import (
     AssistantMessage,
     FunctionExecutionResult,
     FunctionExecutionResultMessage,
     UserMessage,
 )
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryCriteria, MemoryStore
+from memory_context.live import RedisStates
 from memory_context.store import ChatMessage, NewItem, ThreadStep
 from memory_context.transcript import (
     Edit,
@@ -25,6 +30,7 @@ from memory_context.transcript import (
     Reflected,
 )
 from tests.conftest import Server, database_of
+from tests.support.redis_server import RedisServer, redis_server
 
 from .steps import ALWAYS_PAYS, add_step
 
@@ -32,7 +38,28 @@ pytestmark = pytest.mark.fake_embedder
 
 POLICY = ContextPolicy(cache=ALWAYS_PAYS, offload_threshold_tokens=50, store_timeout_seconds=30)
 AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
+_ = redis_server  # a fixture
 TYPES = ("custom", "article", "web_content", "database_result", "session_summary")
+
+
+@pytest.fixture
+async def states(store: MemoryStore, redis_server: RedisServer) -> AsyncIterator[RedisStates]:
+    """Saved states in Redis, where the chat server keeps them."""
+    states = RedisStates(redis_server.url)
+    store.forgettings.copies.add(states)
+    yield states
+    await states.close()
+
+
+@pytest.fixture
+def spans() -> InMemorySpanExporter:
+    """What OpenTelemetry is told from now on; a process has one provider."""
+    if not isinstance(trace.get_tracer_provider(), TracerProvider):
+        trace.set_tracer_provider(TracerProvider())
+    provider, spans = trace.get_tracer_provider(), InMemorySpanExporter()
+    assert isinstance(provider, TracerProvider)
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    return spans
 
 
 def dump(server: Server, url: str) -> str:
@@ -182,10 +209,23 @@ async def plant_messages(store: MemoryStore, marks: Iterator[str]) -> None:
     await context.close()
 
 
+async def search_by_tool(context: MemoryContext, mark: str) -> None:
+    """AutoGen traces its tools."""
+    (tool,) = [tool for tool in context.tools() if tool.name == "search_memory"]
+    assert mark in await tool.run_json({"query": mark}, CancellationToken())
+
+
 async def test_fifty_forgotten_canaries_are_found_nowhere(
-    store: MemoryStore, server: Server, database_url: str, caplog: pytest.LogCaptureFixture
+    store: MemoryStore,
+    states: RedisStates,
+    spans: InMemorySpanExporter,
+    server: Server,
+    database_url: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO)
     caplog.set_level(logging.DEBUG, "memory_context")
+    caplog.set_level(logging.CRITICAL, "autogen_core.events")  # AutoGen logs what its tools answer
     planted = [f"kestrel{number:02}q7" for number in range(65)]
     marks = iter(planted)
     await plant_items(store, marks)
@@ -198,10 +238,14 @@ async def test_fifty_forgotten_canaries_are_found_nowhere(
     assert len(used) >= 50
     for context in contexts:
         await context.archive()
+        await states.save(context.key, await context.save_state())
     await store.flush_index()
+    await search_by_tool(context_of(store, "searching"), used[-1])
     await store.events.flush("alice")
     before = dump(server, database_url)
     assert [mark for mark in used if mark not in before] == []
+    saved = str([await states.load(context.key) for context in contexts])
+    assert sum(mark in saved for mark in used) >= 20
 
     memory = AgentMemory(store, "alice")
     listed: list[str] = []
@@ -210,7 +254,11 @@ async def test_fifty_forgotten_canaries_are_found_nowhere(
     listed += [item.key for item in await memory.user_memory(with_superseded=True)]
     await store.user_stats.forget("alice", listed)
 
-    for context in contexts:
+    saved = str([await states.load(context.key) for context in contexts])
+    assert [mark for mark in used if mark in saved] == []
+    later = context_of(store, "later")
+    await say(later, "What do you know of me?")
+    for context in [*contexts, later]:
         view, state = str(await context.get_messages()), json.dumps(dict(await context.save_state()))
         told = str(await context.explain()) + str(context.transcript.state.observation)
         assert [mark for mark in used if mark in view + state + told] == []
@@ -221,7 +269,11 @@ async def test_fifty_forgotten_canaries_are_found_nowhere(
     after = dump(server, database_url)
     assert [mark for mark in used if mark in after] == []
     assert [mark for mark in used if mark in exported] == []
-    assert [mark for mark in used if mark in caplog.text] == []
+    told = "\n".join([caplog.text, *(str(vars(record)) for record in caplog.records)])
+    assert [mark for mark in used if mark in told] == []
+    traced = "\n".join(span.to_json() for span in spans.get_finished_spans())
+    assert "execute_tool search_memory" in traced
+    assert [mark for mark in used if mark in traced] == []
     (log,) = await context_of(store, "reader").observations_of_user()
     lines = [line.text for chunk in log.chunks for line in chunk.lines]
     assert (lines.count("lasts"), lines.count("[forgotten]")) == (5, len(lines) - 5), "other lines stay"

@@ -1,14 +1,8 @@
 """Claims and states in a real Redis: shared by processes, exact, and never the reason that anything hangs."""
 
 import asyncio
-import os
-import shutil
-import signal
-import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,12 +15,14 @@ from memory_context.live import Claims, RedisClaims, RedisStates, SessionCache, 
 from memory_context.live import redis_claims as claims_module
 from memory_context.live.redis_states import name_of
 from memory_context.testing import CLAIMS_CHECKS
-from tests.conftest import StartPython, needs
+from tests.conftest import StartPython
+from tests.support.redis_server import RedisServer, redis_server
 from tests.support.waiting import PATIENT_SECONDS, soon, until
 
 from .fakes import Archive, key_of
 
 KEY = key_of("s")
+_ = redis_server  # a fixture
 Check = Callable[[Claims, Claims], Awaitable[None]]
 
 HOLD_UNTIL_ASKED = """
@@ -49,55 +45,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-class RedisServer:
-    """A Redis of its own, on a socket in a folder of its own."""
-
-    def __init__(self, program: str) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="mc-redis-", dir="/tmp"))
-        self.url = f"unix://{self.folder}/redis.sock"
-        self._program = program
-        self._process: asyncio.subprocess.Process | None = None
-
-    async def start(self) -> None:
-        """Start it, empty."""
-        self._process = await asyncio.create_subprocess_exec(
-            self._program,
-            *("--port", "0", "--unixsocket", str(self.folder / "redis.sock"), "--dir", str(self.folder)),
-            *("--save", "", "--appendonly", "no"),
-            stdout=asyncio.subprocess.PIPE,
-        )
-        assert self._process.stdout is not None
-        line = b""
-        while b"accept connections" not in line and b"ready" not in line.lower():
-            line = await soon(self._process.stdout.readline())
-            assert line, "Redis did not start"
-
-    async def stop(self) -> None:
-        """Kill it."""
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
-            await self._process.communicate()
-
-    @contextmanager
-    def hanging(self) -> Iterator[None]:
-        """Stop it as a machine that ran out of memory does."""
-        assert self._process is not None
-        os.kill(self._process.pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.kill(self._process.pid, signal.SIGCONT)
-
-
-@pytest.fixture
-async def redis_server() -> AsyncIterator[RedisServer]:
-    server = RedisServer(needs("redis-server"))
-    await server.start()
-    yield server
-    await server.stop()
-    shutil.rmtree(server.folder)
 
 
 @pytest.fixture

@@ -1,14 +1,14 @@
-"""Running sessions learn of notes that others change, also in other processes; their own edits are not repeated."""
+"""Running sessions learn of notes and statements that others change, also in other processes; own ones not again."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 
 import pytest
 from autogen_core import CancellationToken
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore, StoreUnavailableError
-from memory_context.store.notes import NotesFeed
+from memory_context.store.user_memory_feed import UserMemoryFeed
 from tests.agents.scripted import text_of
 from tests.conftest import Server, database_of
 from tests.support.waiting import soon
@@ -39,10 +39,10 @@ async def take_turn(context: MemoryContext) -> list[LLMMessage]:
     return await context.get_messages()
 
 
-async def listening(context: MemoryContext) -> NotesFeed:
+async def listening(context: MemoryContext) -> UserMemoryFeed:
     """Begin the session and return the feed once it listens."""
     await take_turn(context)
-    feed = context.memory_store._notes_feeds.here()
+    feed = context.memory_store._feeds.here()
     await feed._work.wait(30)
     assert feed._connection is not None
     await take_turn(context)
@@ -53,12 +53,16 @@ def notes_of(store: MemoryStore, agent: str = "coder") -> AgentMemory:
     return AgentMemory(store, "alice", agent, "other")
 
 
-async def heard(feed: NotesFeed, monkeypatch: pytest.MonkeyPatch, memory: AgentMemory, text: str) -> None:
-    """Append a note elsewhere and wait until this process has heard of it."""
+async def heard_of(feed: UserMemoryFeed, monkeypatch: pytest.MonkeyPatch, change: Awaitable[object]) -> None:
+    """Change something elsewhere and wait until this process has heard of it."""
     is_heard, hear = asyncio.Event(), feed._hear
     monkeypatch.setattr(feed, "_hear", lambda payload: (hear(payload), is_heard.set()))
-    await memory.notes.append(text)
+    await change
     await soon(is_heard.wait())
+
+
+async def heard(feed: UserMemoryFeed, monkeypatch: pytest.MonkeyPatch, memory: AgentMemory, text: str) -> None:
+    await heard_of(feed, monkeypatch, memory.notes.append(text))
 
 
 async def test_notes_of_another_process_show_in_the_tail(
@@ -73,6 +77,25 @@ async def test_notes_of_another_process_show_in_the_tail(
     await heard(feed, monkeypatch, notes_of(elsewhere, "coder"), "Cats.")
     await context.agent_memory.notes.read()
     assert "> Cats." in text_of(await take_turn(context))
+
+
+async def test_statements_of_another_process_show_in_the_tail_and_forgotten_ones_leave_the_head(
+    store: MemoryStore, context: MemoryContext, elsewhere: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever agent's session they are said in; another user's are not heard."""
+    first = await notes_of(store).remember("The harbour master is Ruth.")
+    feed = await listening(context)
+    assert "The harbour master is Ruth." in text_of(await take_turn(context))
+    other = notes_of(elsewhere, "critic")
+    await heard_of(feed, monkeypatch, other.remember("I prefer rye bread.", type="user_preference"))
+    assert "- I prefer rye bread.\n</memory-" in str((await take_turn(context))[-1].content)
+    await heard_of(feed, monkeypatch, other.add("I live in Porto."))
+    assert "- I live in Porto." in str((await take_turn(context))[-1].content)
+    await heard_of(feed, monkeypatch, elsewhere.user_stats.forget("alice", [first.key]))
+    assert "Ruth" not in text_of(await take_turn(context))
+    before = store.user_memory_changes("alice")
+    await heard_of(feed, monkeypatch, AgentMemory(elsewhere, "bob", "coder", "s").remember("I prefer salt."))
+    assert store.user_memory_changes("alice") == before
 
 
 async def test_other_agents_notes_are_not_heard(
@@ -129,11 +152,11 @@ async def test_lost_connection_is_opened_again_and_misses_nothing(
 async def test_without_notifications_each_turn_reads_again(
     context: MemoryContext, elsewhere: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(self: NotesFeed) -> None:
+    async def refuse(self: UserMemoryFeed) -> None:
         raise StoreUnavailableError("the pooler lends connections")
 
-    monkeypatch.setattr(NotesFeed, "_connect", refuse)
+    monkeypatch.setattr(UserMemoryFeed, "_connect", refuse)
     await take_turn(context)
-    await context.memory_store._notes_feeds.here()._work.wait(30)
+    await context.memory_store._feeds.here()._work.wait(30)
     await notes_of(elsewhere).notes.append("Owls turn at night.")
     assert "Owls turn at night." in text_of(await take_turn(context))
