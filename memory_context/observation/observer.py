@@ -6,9 +6,8 @@ Code decides what is not left to a model: which messages a line rests on, whose 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import Literal
-
-from autogen_core.models import LLMMessage
 
 from ..compaction import reads_as_order
 from ..credentials import masked
@@ -149,10 +148,8 @@ class _Run:
     async def _asked(self, batch: Sequence[ObservedMessage], first: int, last: int) -> ObserverAnswer:
         if not self.room_tokens:
             raise LightModelError(f"a window of {self.window_tokens} tokens is too small to observe")
-        text, known = messages_text(batch), self._log_end
-
-        def prompt(hint: str) -> list[LLMMessage]:
-            return observer_prompt(text, known, instruction=self.policy.observer_instruction, now=self.now, hint=hint)
+        instruction = self.policy.observer_instruction
+        prompt = partial(observer_prompt, messages_text(batch), self._log_end, instruction=instruction, now=self.now)
 
         def read(answer: str) -> ObserverAnswer | None:
             found = parsed_observations(answer, first, last)

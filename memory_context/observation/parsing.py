@@ -40,6 +40,7 @@ _PRIORITIES: dict[str, Priority] = {**{mark: cast(Priority, name) for name, mark
 _MARK = re.compile("(" + "|".join(map(re.escape, _PRIORITIES)) + r")\ufe0f?(?:[ \t]+|$)")
 _NUMBERS = r"\d{1,9}(?:\s?[-–]\s?\d{1,9})?(?:\s?,\s?\d{1,9}(?:\s?[-–]\s?\d{1,9})?)*"
 _CITED = re.compile(rf"[ \t]*[(\[](?:messages?[ ])?({_NUMBERS})[)\]]\.?$", re.IGNORECASE)
+_CITED_CHARACTERS, _EDIT_CHARACTERS = 400, 20_000
 _SPAN = re.compile(r"(\d+)(?:\s?[-–]\s?(\d+))?")
 _NOTHING = re.compile(r"\W*(?:none|n/?a|nothing|empty|unknown|null|task|next|text|detail)?\W*", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"\b(?:HH:MM|YYYY-MM-DD|MARK TEXT|\(NUMBERS\))|^[\[<{][^\]>}]*[\]>}]$")
@@ -95,8 +96,10 @@ def is_degenerate(text: str) -> bool:
 
 
 def _bare(line: str) -> str:
-    item = _ITEM.match(line)
-    return _CITED.sub("", _TIME.sub("", item[2] if item else line)).strip()
+    item = _ITEM.match(line.rstrip())
+    text = _TIME.sub("", item[2] if item else line.rstrip())
+    match = _citation(text)
+    return text[: match.start()] if match else text
 
 
 def parsed_observations(text: str, first: int, last: int) -> ObserverAnswer:
@@ -137,7 +140,7 @@ def _log_lines(text: str, first: int, last: int, *, is_tagged: bool) -> Iterator
 
 def _items(text: str, *, is_tagged: bool) -> Iterator[tuple[int, str]]:
     """Yield indentation and text of list items and dates; between tags, other lines go on or stand for themselves."""
-    raws = [raw for raw in _ANY_TAG.sub("", text).splitlines() if raw.strip()]
+    raws = [raw.rstrip() for raw in _ANY_TAG.sub("", text).splitlines() if raw.strip()]
     has_items = any(map(_ITEM.match, raws))
     pending: tuple[int, str] | None = None
     for raw in raws:
@@ -146,7 +149,8 @@ def _items(text: str, *, is_tagged: bool) -> Iterator[tuple[int, str]]:
         if item is None and not is_own and (not is_tagged or bare.startswith("#")):
             continue
         if item is None and not is_own and has_items and pending is not None:
-            pending = pending[0], f"{pending[1]} {bare}"
+            if len(pending[1]) < _LINE_CHARACTERS:
+                pending = pending[0], f"{pending[1]} {bare}"
             continue
         if pending is not None:
             yield pending
@@ -186,13 +190,17 @@ def _head(content: str) -> tuple[str, time | None, Priority | None]:
 
 def _cited(content: str, first: int, last: int) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Split off the numbers of messages at the end; brackets with another number are text."""
-    match = _CITED.search(content)
+    match = _citation(content)
     if match is None:
         return content, ()
     spans = [(int(a) - 1, int(b or a)) for a, b in _SPAN.findall(match[1])]
     if not all(first <= start < end <= last for start, end in spans):
         return content, ()
     return content[: match.start()], tuple(sorted(set(spans)))
+
+
+def _citation(text: str) -> "re.Match[str] | None":
+    return _CITED.search(text, max(len(text) - _CITED_CHARACTERS, 0))
 
 
 def _hint(match: "re.Match[str] | None") -> str:
@@ -256,7 +264,7 @@ def _edits_in_lines(text: str) -> Iterator[tuple[_Operation, list[int], str]]:
             if pending is not None:
                 yield pending
             pending = cast(_Operation, match[1].lower()), _numbers(match[2]), match[3] or ""
-        elif pending is not None and raw.strip() and not _ANY_TAG.match(raw):  # the text goes on
+        elif pending is not None and len(pending[2]) < _EDIT_CHARACTERS and raw.strip() and not _ANY_TAG.match(raw):
             pending = pending[0], pending[1], f"{pending[2]}\n{raw.strip()}"
     if pending is not None:
         yield pending

@@ -114,22 +114,20 @@ _GAP = timedelta(hours=1)
 _UNITS = ((86_400 * 7, "week"), (86_400, "day"), (3_600, "hour"), (60, "minute"))
 
 
-def observer_prompt(
-    material: str, previous: str, *, instruction: str, now: datetime, hint: str = ""
-) -> list[LLMMessage]:
+def observer_prompt(material: str, previous: str, hint: str, *, instruction: str, now: datetime) -> list[LLMMessage]:
     """Return the messages for the observation of `messages_text`.
 
     Args:
         previous: End of the log so far; may be empty.
-        instruction: Of the application, added to the observer's own.
         hint: Why the answer before was refused; may be empty.
+        instruction: Of the application, added to the observer's own.
     """
     parts = {"The log so far ends with": previous, "Messages to observe": material}
     return _prompt(OBSERVER_INSTRUCTIONS, instruction, parts, f"It is {_day(now)}. {hint}")
 
 
 def reflector_prompt(
-    lines: Iterable[ObservationLine], *, level: int, limit_tokens: int, instruction: str, now: datetime, hint: str = ""
+    lines: Iterable[ObservationLine], hint: str, *, level: int, limit_tokens: int, instruction: str, now: datetime
 ) -> list[LLMMessage]:
     """Return the messages that ask for edits of these lines at a compression level."""
     log = "\n".join(map(log_line, lines))

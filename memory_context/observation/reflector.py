@@ -7,8 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-
-from autogen_core.models import LLMMessage
+from functools import partial
 
 from ..compaction import SalientFact, Statement, all_facts, reads_as_order
 from ..errors import LightModelError
@@ -79,54 +78,53 @@ async def run_reflector(
     Raises:
         LightModelError: No level gave edits that shorten the log.
     """
-    calls = ModelCalls(complete, counter)
+    asker = _Asker(ModelCalls(complete, counter), policy, counter, light_window_tokens, limit_tokens, now)
     before = sum(chunk.tokens for chunk in chunks)
+    size = sum(len(line.text) for chunk in chunks for line in chunk.lines)
     best: ReflectorOutput | None = None
-    failure: LightModelError | None = None
+    failure = LightModelError("no edit of the log shortens it")
     for step in range(level, MOST_LEVEL + 1):
         try:
-            proposed = await _proposed(calls, chunks, step, limit_tokens, policy, counter, light_window_tokens, now)
+            proposed = await asker.ask(chunks, step)
         except LightModelError as error:
             failure = error
             break
         reflection = _Reflection(chunks, proposed, step, limit_tokens, counter)
-        size = sum(len(line.text) for line in reflection.lines.values())
         edits, tokens = await in_thread_if_large(size, reflection.result)
         if edits and sum(tokens) < (before if best is None else sum(best.tokens)):
             best = ReflectorOutput(edits, tokens, step, ObservationRecord())
         if edits and sum(tokens) <= limit_tokens:
             break
     if best is None:
-        raise failure or LightModelError("no edit of the log shortens it")
+        raise failure
     facts_added = sum(edit.kind == "fact" for edit in best.edits)
-    return replace(best, record=replace(calls.record, input_tokens=before, facts_added=facts_added))
+    return replace(best, record=replace(asker.calls.record, input_tokens=before, facts_added=facts_added))
 
 
-async def _proposed(
-    calls: ModelCalls,
-    chunks: Sequence[ObservationChunk],
-    level: int,
-    limit_tokens: int,
-    policy: ObservationPolicy,
-    counter: TokenCounter,
-    window_tokens: int,
-    now: datetime,
-) -> list[Edit]:
-    instruction = policy.reflector_instruction
-    told = counter.count(REFLECTOR_INSTRUCTIONS) + counter.count(instruction) + _OVERHEAD_TOKENS
-    lines = [line for chunk in chunks for line in chunk.lines]
-    read = _oldest(lines, int((window_tokens - told) * _WINDOW_SHARE), counter)
-    if not read:
-        raise LightModelError(f"a window of {window_tokens} tokens is too small to reflect")
-    known = [line.id for line in read]
+@dataclass(frozen=True)
+class _Asker:
+    """Asks for edits at a level, about as many of the oldest lines as one call can read."""
 
-    def prompt(hint: str) -> list[LLMMessage]:
-        return reflector_prompt(
-            read, level=level, limit_tokens=limit_tokens, instruction=instruction, now=now, hint=hint
+    calls: ModelCalls
+    policy: ObservationPolicy
+    counter: TokenCounter
+    window_tokens: int
+    limit_tokens: int
+    now: datetime
+
+    async def ask(self, chunks: Sequence[ObservationChunk], level: int) -> list[Edit]:
+        instruction = self.policy.reflector_instruction
+        told = self.counter.count(REFLECTOR_INSTRUCTIONS) + self.counter.count(instruction) + _OVERHEAD_TOKENS
+        room = int((self.window_tokens - told) * _WINDOW_SHARE)
+        read = _oldest([line for chunk in chunks for line in chunk.lines], room, self.counter)
+        if not read:
+            raise LightModelError(f"a window of {self.window_tokens} tokens is too small to reflect")
+        known = [line.id for line in read]
+        prompt = partial(
+            reflector_prompt, read, level=level, limit_tokens=self.limit_tokens, instruction=instruction, now=self.now
         )
-
-    answer_tokens = max(min(limit_tokens, int((window_tokens - told) * _WINDOW_SHARE)), _LEAST_ANSWER)
-    return await calls.ask(prompt, lambda text: parsed_edits(text, known) or None, answer_tokens)
+        limit = max(min(self.limit_tokens, room), _LEAST_ANSWER)
+        return await self.calls.ask(prompt, lambda text: parsed_edits(text, known) or None, limit)
 
 
 def _oldest(lines: Sequence[ObservationLine], limit_tokens: int, counter: TokenCounter) -> list[ObservationLine]:

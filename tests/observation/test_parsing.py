@@ -11,6 +11,7 @@ from memory_context.observation.prompts import OBSERVER_INSTRUCTIONS
 from memory_context.transcript import Edit
 
 DAY = date(2026, 11, 22)
+N = 10_000
 GOOD = """\
 Here is the log.
 <observations>
@@ -164,6 +165,29 @@ def test_any_answer_is_read_without_an_error(text: str):
         assert all(detail.startswith("- ") for detail in details)
         assert all(10 <= start < end <= 30 for start, end in line.cited)
     parsed_edits(text, range(10))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            one * N
+            for one in (" ", "(", "- (1,", "<observations>\n", "<current-task>", "- 14:05 ", "{", "!!", "\n\t- ")
+        ),
+        *(one * N for one in ("(1, ", "drop 1, ", "a\n", "- a\n")),
+        *(
+            first + again * N
+            for first, again in (("- ", " "), ("merge ", "1, "), ("reword 3: ", "a\n"), ("- a\n", "b\n"))
+        ),
+    ],
+    ids=range(17),
+)
+def test_long_answers_are_read_in_linear_time(text: str):
+    """A quadratic pattern would take minutes here."""
+    for answer in (text, f"<observations>\n{text}\n</observations>"):
+        parsed_observations(answer, 10, 30)
+        parsed_edits(answer, range(10))
+        is_degenerate(answer)
 
 
 def test_edits_are_read_in_lines_and_in_json():
