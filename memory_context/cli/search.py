@@ -41,7 +41,7 @@ async def search(
 
     criteria = criteria_of(types, sources, tags, session, agent)
     store, user = target.store, await target.user()
-    hits = await search_items(store, user, query, limit, criteria, await store.user_stats.scope(user))
+    hits = await search_items(store.search, user, query, limit, criteria, await store.user_stats.scope(user))
 
     def show() -> None:
         _print_hits(query, hits, lines)

@@ -213,7 +213,9 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
             raise ValueError(f"limit={limit!r} must be at least 1")
         await self._secrets.ready(_SECRETS_SECONDS)
         query = self._secrets.filter.hide(query)
-        found = search_items(self.memory_store, self.user_id, query, limit, criteria or MemoryCriteria(), self.scope)
+        found = search_items(
+            self.memory_store.search, self.user_id, query, limit, criteria or MemoryCriteria(), self.scope
+        )
         hits = await within(self.memory_store.limits.call_seconds, found)
         self.trail.note_read("searched", [hit.item.key for hit in hits], reader, repr(query))
         return hits

@@ -17,12 +17,11 @@ from .admin.consolidate import Consolidation, is_consolidation_due, undo_consoli
 from .admin.daily import DailyConsolidation
 from .admin.prune import prune
 from .conversations import ConversationArchive
-from .criteria import MemoryCriteria
 from .database import Database, every_user
 from .events import EventLog
 from .forget import ProgressCallback, erase_user, redact
 from .item_store import ItemStore
-from .items import ANYBODY, NewItem, ReadScope
+from .items import NewItem
 from .jobs import Jobs
 from .limits import StoreLimits
 from .location import Location
@@ -30,13 +29,9 @@ from .notes import NotesStore
 from .redact import Traces
 from .search import (
     CONVERSATION_JOB,
-    Candidate,
     Indexer,
     IndexReport,
-    PassagePlace,
     PassageSearch,
-    QueryProfile,
-    StoredPassage,
     register_conversation_jobs,
     reindex,
 )
@@ -103,7 +98,7 @@ class MemoryStore(ItemStore, StatementStore):
         self.user_stats = UserStats(self._database)
         self.admin = StoreAdmin(self._database)
         self.secret_rows, self.secret_keys = SecretRows(self._database), secret_keys
-        self._search = PassageSearch(self._database, self._indexer)
+        self.search = PassageSearch(self._database, self._indexer)
         self._daily = DailyConsolidation(self.consolidate_due)
         self._owners: WeakSet[object] = WeakSet()
 
@@ -163,7 +158,7 @@ class MemoryStore(ItemStore, StatementStore):
         await self._daily.stop()
         await self._feeds.here().stop()
         await self.events.stop()
-        await self._search.stop()
+        await self.search.stop()
         await self.jobs.stop()
         self._database.close()
 
@@ -277,38 +272,7 @@ class MemoryStore(ItemStore, StatementStore):
                 done += await self.consolidate(user_id) is not None
         return done
 
-    # --- index and search
-
-    async def search_candidates(
-        self,
-        user_id: str,
-        query: str,
-        terms: Sequence[str],
-        criteria: MemoryCriteria,
-        *,
-        scope: ReadScope = ANYBODY,
-    ) -> tuple[list[Candidate], QueryProfile]:
-        """Return scored passages and term statistics; terms are distinct, and rank alone if the embedder fails."""
-        return await self._search.candidates(user_id, terms, await self._search.embed_query(query), criteria, scope)
-
-    async def fetch_passages(
-        self, user_id: str, places: Sequence[PassagePlace], criteria: MemoryCriteria, *, scope: ReadScope = ANYBODY
-    ) -> dict[PassagePlace, StoredPassage]:
-        """Return passages by place, each with its newest matching item, if any."""
-        return await self._search.passages(user_id, places, criteria, scope)
-
-    async def select_unindexed(
-        self,
-        user_id: str,
-        criteria: MemoryCriteria,
-        limit: int,
-        *,
-        words: Sequence[str] = (),
-        written: Sequence[str] = (),
-        scope: ReadScope = ANYBODY,
-    ) -> list[StoredPassage]:
-        """Return passages of the newest unindexed items; those named by a word first."""
-        return await self._search.unindexed(user_id, criteria, limit, words, written, scope)
+    # --- index
 
     async def flush_index(self, *, progress: Callable[[int], None] | None = None) -> IndexReport:
         """Index everything due; return the remainder. `progress` gets the items of each batch."""

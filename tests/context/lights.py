@@ -16,15 +16,8 @@ from memory_context.learning.prompt import LEARNING_INSTRUCTIONS
 
 STRUCTURED = ModelInfo(vision=False, function_calling=True, json_output=True, family="unknown", structured_output=True)
 
-_READS = (
-    "fetch_memory",
-    "fetch_contents",
-    "select_keys",
-    "select_memories",
-    "search_candidates",
-    "fetch_passages",
-    "select_unindexed",
-)
+_READS = ("fetch_memory", "fetch_contents", "select_keys", "select_memories")
+_SEARCHES = ("candidates", "passages", "unindexed")
 
 Answer = str | Exception | Callable[[str], str]
 
@@ -130,8 +123,10 @@ class Reads:
         self.release = asyncio.Event()
         self.release.set()
         self.error: Exception | None = None
-        for name in _READS:  # not those of the database itself: the indexer reads there, too
-            monkeypatch.setattr(store, name, self._counted(getattr(store, name)))
+        # not those of the database itself: the indexer reads there, too
+        for owner, names in ((store, _READS), (store.search, _SEARCHES)):
+            for name in names:
+                monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
 
     def _counted(self, read: Callable[..., Any]) -> Callable[..., Any]:
         async def counted(*arguments: Any, **others: Any) -> Any:

@@ -123,7 +123,7 @@ async def test_what_was_forgotten_may_be_stored_again_and_again(store: MemorySto
         assert await memory.forget(ref.key)
     for key in keys:
         assert "was forgotten on" in str(await memory.not_found(key))
-    _, profile = await store.search_candidates("alice", "harbour", ["harbour"], MemoryCriteria())
+    _, profile = await store.search.candidates("alice", "harbour", ["harbour"], MemoryCriteria())
     assert (profile.passages, profile.frequencies["harbour"]) == (0, 0)
 
 

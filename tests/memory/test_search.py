@@ -110,7 +110,7 @@ async def test_every_filter_counts_in_both_rankings(store: MemoryStore, server: 
         if criteria.keys() & {"types", "sources", "created_before", "related_to"} or "y" in criteria.get("tags", ()):
             assert found == [right.key], criteria
         # by meaning alone: a term nobody has
-        candidates, _ = await store.search_candidates("alice", "harbour", ["nowhere"], MemoryCriteria(**criteria))
+        candidates, _ = await store.search.candidates("alice", "harbour", ["nowhere"], MemoryCriteria(**criteria))
         assert candidates, criteria
     assert await keys(inside, "links", related_to=leaf.key) == [centre.key]  # the other direction
     assert leaf.key in await keys(inside, "harbour", related_to=centre.key)
@@ -206,7 +206,7 @@ async def test_two_users_with_the_same_texts_see_their_own(store: MemoryStore):
         found = await AgentMemory(store, user).search(f"harbour {other}", limit=50)
         assert len(found) == 20
         assert all(user in hit.passage for hit in found)
-        _, profile = await store.search_candidates(user, other, ["harbour", other], MemoryCriteria())
+        _, profile = await store.search.candidates(user, other, ["harbour", other], MemoryCriteria())
         assert (profile.passages, dict(profile.frequencies)) == (20, {"harbour": 20, other: 0})
 
 
@@ -356,7 +356,7 @@ async def test_gaps_in_a_session_do_not_break_the_search(store: MemoryStore, mon
         assert await talk.forget(refs[number].key)
     found = await keys(talk, "harbour")
     assert set(found) == {ref.key for number, ref in enumerate(refs) if number not in (1, 4, 5)}
-    candidates, _ = await store.search_candidates("alice", "harbour", ["harbour"], MemoryCriteria())
+    candidates, _ = await store.search.candidates("alice", "harbour", ["harbour"], MemoryCriteria())
     by_id = {one.content_id: one for one in candidates}
     order = sorted(by_id)
     assert [by_id[one].after for one in order[:-1]] == [(other, 0) for other in order[1:]]
@@ -387,5 +387,5 @@ async def test_an_item_stored_again_is_found_once(store: MemoryStore):
     assert await memory.store("the harbour at dawn") == ref
     await store.flush_index()
     assert await keys(memory, "harbour") == [ref.key]
-    _, profile = await store.search_candidates("alice", "", ["harbour"], MemoryCriteria())
+    _, profile = await store.search.candidates("alice", "", ["harbour"], MemoryCriteria())
     assert (profile.passages, profile.frequencies["harbour"]) == (1, 1)

@@ -127,9 +127,9 @@ async def test_what_is_private_does_not_crowd_out_the_rest(
         if ranking == "terms":
             embedder.fail_with = RuntimeError("away")
         terms = ["harbour"] if ranking == "terms" else []
-        (one,), _ = await store.search_candidates("alice", "harbour", terms, criteria, scope=lead.scope)
+        (one,), _ = await store.search.candidates("alice", "harbour", terms, criteria, scope=lead.scope)
         (passage,) = (
-            await store.fetch_passages("alice", [(one.content_id, one.chunk_number)], MemoryCriteria())
+            await store.search.passages("alice", [(one.content_id, one.chunk_number)], MemoryCriteria())
         ).values()
         assert passage.item.key == right.key
         assert (one.lexical > 0) == (ranking == "terms")
@@ -143,13 +143,13 @@ async def test_a_private_neighbour_supports_nothing(store: MemoryStore, server: 
     rows = server.execute("SELECT memory_key, content_id FROM memory_context.agent_memories", database_of(database_url))
     ids = dict(rows)
     for memory, seen in ((lead_of(store), [keys[0], keys[2]]), (private, keys)):
-        candidates, _ = await store.search_candidates(
+        candidates, _ = await store.search.candidates(
             "alice", "harbour", ["harbour"], MemoryCriteria(), scope=memory.scope
         )
         assert sorted(one.content_id for one in candidates) == sorted(ids[key] for key in seen)  # type: ignore[type-var]
         first = next(one for one in candidates if one.content_id == ids[keys[0]])
         assert first.after == (ids[seen[1]], 0)
-    assert await store.fetch_passages("alice", [(ids[keys[1]], 0)], MemoryCriteria()) == {}  # type: ignore[list-item]
+    assert await store.search.passages("alice", [(ids[keys[1]], 0)], MemoryCriteria()) == {}  # type: ignore[list-item]
 
 
 async def test_private_duplicates_hide_nothing(store: MemoryStore) -> None:

@@ -95,13 +95,13 @@ async def test_an_isolated_agent_learns_nothing_of_a_twin(database_url: str, sto
         for text in (TEXT, "a note on the harbour", "something else\n" * 90):
             await hermit.store(text, description="of the hermit")
         found = [told(await hermit.search(query)) for query in ("harbour ledger", "treasure", "ships")]
-        candidates, _ = await store.search_candidates(
+        candidates, _ = await store.search.candidates(
             user, "harbour", ["harbour"], MemoryCriteria(), scope=hermit.scope
         )
         seen.append((found, len(candidates)))
         await store.flush_index()
         indexed = [told(await hermit.search(query)) for query in ("harbour ledger", "treasure", "ships")]
-        _, profile = await store.search_candidates(
+        _, profile = await store.search.candidates(
             user, "harbour", ["harbour", "treasure"], MemoryCriteria(), scope=hermit.scope
         )
         listed = [(one.ref.description, one.other_keys) for one in await hermit.query()]
@@ -123,7 +123,7 @@ async def test_others_learn_nothing_of_an_isolated_agent(store: MemoryStore) -> 
             await lead.store(text, description="of the lead")
         early = told(await lead.search("harbour treasure"))
         await store.flush_index()
-        _, profile = await store.search_candidates(
+        _, profile = await store.search.candidates(
             user, "harbour", ["harbour", "treasure"], MemoryCriteria(), scope=lead.scope
         )
         seen.append((early, told(await lead.search("harbour treasure")), profile))

@@ -67,7 +67,7 @@ async def test_another_model_takes_over(store: MemoryStore, server: Server, data
     assert embedded(server, database_url) == {"old/16": 60, "new/40": 60}
     assert store.embedder is new
     new.calls.clear()
-    candidates, _ = await store.search_candidates("alice", "harbour text 3", [], ANY)
+    candidates, _ = await store.search.candidates("alice", "harbour text 3", [], ANY)
     assert [purpose for _, purpose in new.calls] == ["query"]
     assert len(candidates) == 20
     assert all(one.semantic is not None for one in candidates)
@@ -113,7 +113,7 @@ async def test_an_interruption_costs_nothing_that_was_done(
     done = embedded(server, database_url)["new/40"]
     assert calls[-1] == (done, 60)
     assert 0 < done < 60
-    candidates, _ = await store.search_candidates("alice", "harbour", [], ANY)
+    candidates, _ = await store.search.candidates("alice", "harbour", [], ANY)
     assert all(one.semantic is not None for one in candidates)
     first = [text for texts, _ in new.calls for text in texts]
     new.after, new.calls = None, []
@@ -144,7 +144,7 @@ async def test_the_store_is_written_and_searched_meanwhile(
     await soon(at_work.wait())
     for user in ("alice", "carol", "dora"):
         await store.insert_memories(user, [memory(f"new{n}", f"harbour stored later {n}") for n in range(5)])
-        candidates, _ = await store.search_candidates(user, "harbour", ["harbour"], ANY)
+        candidates, _ = await store.search.candidates(user, "harbour", ["harbour"], ANY)
         assert len(candidates) == (0 if user == "dora" else 20) or len(candidates) >= 20
     assert await store.flush_index() == IndexReport(0, 0)
     assert await store.forget_memories("carol", agent_id="", session_id="", memory_key="k3") == ["k3"]
@@ -197,7 +197,7 @@ async def test_a_process_with_the_old_model_goes_on_working(
         await store.reindex(new)
         await other.insert_memories("alice", [memory("late", "harbour from elsewhere")])
         assert await other.flush_index() == IndexReport(0, 0)
-        candidates, _ = await other.search_candidates("alice", "harbour", [], ANY)
+        candidates, _ = await other.search.candidates("alice", "harbour", [], ANY)
         assert len(candidates) == 21
         assert all(one.semantic is not None for one in candidates)
     assert await store.reindex(new) in (0, 1)  # the other store's background may have left it to this one
@@ -230,7 +230,7 @@ async def test_a_model_may_be_called_anything_printable(
         await store.insert_memories("alice", [memory(f"k{n}", f"harbour {n}") for n in range(9)])
         await store.flush_index()
         for _ in range(2):
-            candidates, _ = await store.search_candidates("alice", "harbour 4", [], ANY)
+            candidates, _ = await store.search.candidates("alice", "harbour 4", [], ANY)
             assert sum(one.semantic is not None for one in candidates) == 9
 
 
@@ -243,7 +243,7 @@ async def test_a_model_of_very_many_dimensions_works_without_index(
         await store.insert_memories("alice", [memory(f"k{n}", f"harbour {n}") for n in range(9)])
         assert await store.flush_index() == IndexReport(0, 0)
         for _ in range(2):
-            candidates, _ = await store.search_candidates("alice", "harbour 4", [], ANY)
+            candidates, _ = await store.search.candidates("alice", "harbour 4", [], ANY)
             assert max(candidates, key=lambda one: one.semantic or 0).semantic == pytest.approx(1, abs=0.01)
     rows = server.execute("SELECT count(*) FROM pg_indexes WHERE indexdef LIKE '%hnsw%'", database_of(database_url))
     assert rows == [(0,)]

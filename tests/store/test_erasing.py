@@ -78,7 +78,7 @@ async def test_an_erased_user_begins_anew(store: MemoryStore) -> None:
     await store.flush_index()
     (hit,) = await memory.search("harbour")
     assert hit.item.ref == ref
-    _, profile = await store.search_candidates("alice", "", ["harbour"], MemoryCriteria())
+    _, profile = await store.search.candidates("alice", "", ["harbour"], MemoryCriteria())
     assert (profile.passages, profile.frequencies["harbour"]) == (1, 1)
 
 
@@ -194,7 +194,7 @@ async def test_erasing_waits_for_whoever_is_writing_passages(
         assert {hit.item.key for hit in hits} <= {item.key for item in items}
         left = row_counts(server, database_url, "alice")
         assert bool(left["memory_users"]) or not items
-        _, profile = await store.search_candidates("alice", "", ["harbour"], MemoryCriteria())
+        _, profile = await store.search.candidates("alice", "", ["harbour"], MemoryCriteria())
         assert profile.passages == left["agent_memory_chunks"] == left["agent_memory_embeddings"]
         assert profile.frequencies["harbour"] == profile.passages
     await store.erase_user("alice")

@@ -102,7 +102,7 @@ async def test_what_was_stored_is_found_after_a_flush(store: MemoryStore, databa
     assert await store.flush_index() == IndexReport(0, 0)
     database.check(2)
     assert (await keys_found(store, "harbour"))[0] == "a"
-    candidates, _ = await store.search_candidates("alice", "quarterly", [], ANY)
+    candidates, _ = await store.search.candidates("alice", "quarterly", [], ANY)
     assert all(one.semantic is not None for one in candidates)
 
 
@@ -216,7 +216,7 @@ async def test_of_a_huge_content_the_first_two_million_characters_are_indexed(
     assert await store.flush_index() == IndexReport(0, 0)
     assert database("SELECT max(end_char) FROM memory_context.agent_memory_chunks") == [(INDEXED_CHARACTERS,)]
     assert await keys_found(store, "nearneedle") == ["huge"]
-    ((frequency,),) = [list((await store.search_candidates("alice", "", ["farneedle"], ANY))[1].frequencies.values())]
+    ((frequency,),) = [list((await store.search.candidates("alice", "", ["farneedle"], ANY))[1].frequencies.values())]
     assert frequency == 0
     assert (await store.fetch_contents("alice", ["huge"]))["huge"] == content
 
@@ -920,13 +920,13 @@ async def test_an_item_that_is_indexed_during_a_search_is_found_once(
     """Between the look at what is not indexed and the look at what is."""
     monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     await store.insert_memories("alice", [memory("a", "the harbour " + "and other words of it\n" * 200)])
-    search = store.search_candidates
+    search = store.search.candidates
 
     async def indexed_first(*arguments: Any, **options: Any) -> Any:
         await store.flush_index()
         return await search(*arguments, **options)
 
-    monkeypatch.setattr(store, "search_candidates", indexed_first)
+    monkeypatch.setattr(store.search, "candidates", indexed_first)
     assert await keys_found(store, "harbour words") == ["a"]
 
 

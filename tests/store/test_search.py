@@ -29,7 +29,7 @@ async def store(store: MemoryStore) -> MemoryStore:
 
 async def test_both_scores_are_known_of_every_candidate(store: MemoryStore) -> None:
     """Also of those that only one ranking found."""
-    candidates, profile = await store.search_candidates("alice", "common words", ["rare", "7"], ANY)
+    candidates, profile = await store.search.candidates("alice", "common words", ["rare", "7"], ANY)
     assert len(candidates) == 30
     assert all(one.semantic is not None for one in candidates)
     assert sum(one.lexical > 0 for one in candidates) == 30  # all have `rare`, one has `7`
@@ -43,20 +43,20 @@ async def test_of_very_common_terms_the_rarest_find_and_all_score(
     """A query of words that are everywhere does not read everything for each of them."""
     monkeypatch.setattr(module, "POSTINGS_LIMIT", 5)
     store._indexer.embedder = FakeEmbedder(fail_with=RuntimeError())  # by terms alone
-    candidates, _ = await store.search_candidates("alice", "x", ["common", "word", "7"], ANY)
+    candidates, _ = await store.search.candidates("alice", "x", ["common", "word", "7"], ANY)
     with_both = max(candidates, key=lambda one: one.lexical)
     monkeypatch.setattr(module, "POSTINGS_LIMIT", 10_000)
-    everything, _ = await store.search_candidates("alice", "x", ["common", "word", "7"], ANY)
+    everything, _ = await store.search.candidates("alice", "x", ["common", "word", "7"], ANY)
     assert max(everything, key=lambda one: one.lexical) == with_both
     assert len(candidates) < len(everything) == 30
 
 
 async def test_no_terms_leave_it_to_meaning_and_no_meaning_to_terms(store: MemoryStore) -> None:
     """Neither is an error, nor is the lack of both."""
-    assert len((await store.search_candidates("alice", "words", [], ANY))[0]) == 30
-    found = (await store.search_candidates("alice", "?!", ["7"], ANY))[0]
+    assert len((await store.search.candidates("alice", "words", [], ANY))[0]) == 30
+    found = (await store.search.candidates("alice", "?!", ["7"], ANY))[0]
     assert any(one.lexical > 0 for one in found)
-    assert (await store.search_candidates("alice", "?!", [], ANY))[0] == []
+    assert (await store.search.candidates("alice", "?!", [], ANY))[0] == []
 
 
 async def test_a_filter_is_not_widened_by_neighbours(store: MemoryStore) -> None:
@@ -65,8 +65,8 @@ async def test_a_filter_is_not_widened_by_neighbours(store: MemoryStore) -> None
         item = NewItem(f"harbour {number}", "", 1, ("custom", "article")[number % 2], key=f"s{number}", session_id="s")
         await store.insert_memories("alice", [item])
     await store.flush_index()
-    candidates, _ = await store.search_candidates("alice", "harbour", ["harbour"], MemoryCriteria(types=("article",)))
-    passages = await store.fetch_passages(
+    candidates, _ = await store.search.candidates("alice", "harbour", ["harbour"], MemoryCriteria(types=("article",)))
+    passages = await store.search.passages(
         "alice", [(one.content_id, one.chunk_number) for one in candidates], MemoryCriteria()
     )
     assert {passage.item.key for passage in passages.values()} == {"s1", "s3", "s5"}
@@ -74,11 +74,13 @@ async def test_a_filter_is_not_widened_by_neighbours(store: MemoryStore) -> None
 
 async def test_passages_of_others_and_of_nothing_are_left_out(store: MemoryStore) -> None:
     """Places are no proof of a right to read."""
-    (one, *_), _ = await store.search_candidates("alice", "common", ["common"], ANY)
+    (one, *_), _ = await store.search.candidates("alice", "common", ["common"], ANY)
     place = (one.content_id, one.chunk_number)
-    assert len(await store.fetch_passages("alice", [place, place, (0, 0), (one.content_id, 99)], MemoryCriteria())) == 1
-    assert await store.fetch_passages("bob", [place], MemoryCriteria()) == {}
-    assert await store.fetch_passages("alice", [], MemoryCriteria()) == {}
+    assert (
+        len(await store.search.passages("alice", [place, place, (0, 0), (one.content_id, 99)], MemoryCriteria())) == 1
+    )
+    assert await store.search.passages("bob", [place], MemoryCriteria()) == {}
+    assert await store.search.passages("alice", [], MemoryCriteria()) == {}
 
 
 OLD = "created_at = now() - interval '200 days', last_used_at = now() - interval '200 days'"
@@ -132,7 +134,7 @@ async def test_one_large_item_does_not_crowd_out_the_others(
             for n, word in enumerate(["redis", "kafka", "nginx", "mysql", "vault", "etcd", "consul", "envoy"])
         ]
         await store.flush_index()
-        candidates, profile = await store.search_candidates("alice", "timeout", ["timeout"], ANY)
+        candidates, profile = await store.search.candidates("alice", "timeout", ["timeout"], ANY)
         assert profile.passages > 600
         assert len({one.content_id for one in candidates}) == 9
         types = ("command_output",) if ranking == "filtered" else ()
@@ -151,7 +153,7 @@ async def test_the_first_search_knows_already_how_many_passages_there_are(
     monkeypatch.setattr(
         module, "nearest_statement", lambda *given: asked.append("nearest") or nearest_statement(*given)
     )
-    await store.search_candidates("alice", "words", [], ANY)
+    await store.search.candidates("alice", "words", [], ANY)
     assert asked == ["nearest"]
 
 
@@ -168,7 +170,7 @@ async def test_of_many_not_indexed_those_that_are_named_come_first(
     names[6] = {"source": "C:\\temp"}
     items = [NewItem(f"text {n}", "", 1, key=f"k{n}", **names.get(n, {})) for n in range(10)]
     await store.insert_memories("bob", items)
-    found = await store.select_unindexed("bob", ANY, 2, words=words)
+    found = await store.search.unindexed("bob", ANY, 2, words=words)
     assert found[0].item.key == expected
     assert len(found) == 2
 
@@ -178,7 +180,7 @@ async def test_what_ends_with_a_line_ends_in_that_line(store: MemoryStore, monke
     monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
     contents = {"a": "", "b": "one\ntwo\n", "c": "one\ntwo", "d": "\n"}
     await store.insert_memories("bob", [NewItem(text, "", 1, key=key) for key, text in contents.items()])
-    passages = await store.select_unindexed("bob", ANY, 10)
+    passages = await store.search.unindexed("bob", ANY, 10)
     assert {one.item.key: one.end_line for one in passages} == {"a": 1, "b": 2, "c": 2, "d": 1}
 
 

@@ -121,7 +121,7 @@ async def vectors_of(url: str, count: int) -> list[str]:
 
 async def nearest(store: MemoryStore, user: str, query: str) -> list[tuple[int, int]]:
     """Return the 20 places nearest to a point, the nearest first."""
-    candidates, _ = await store.search_candidates(user, query, [], ANY)
+    candidates, _ = await store.search.candidates(user, query, [], ANY)
     best = sorted(candidates, key=lambda one: -(one.semantic or -1.0))[:20]
     return [(one.content_id, one.chunk_number) for one in best]
 
@@ -160,7 +160,7 @@ async def test_an_index_that_finds_too_little_is_reported_and_made_up_for(
                 assert caplog.text == ""
                 found = await nearest(store, "user050", query)
                 assert found == (exact := exact or found)
-                await store._search._ann_quality._checking.wait()
+                await store.search._ann_quality._checking.wait()
             assert "% of the nearest passages: REINDEX it" in caplog.text
         monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 10**9)
         async with MemoryStore(crowd_url, Pointing()) as store:
@@ -178,7 +178,7 @@ async def test_two_users_searches_never_mix(server: Server, crowd_url: str, monk
             monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", limit)
             for user in ("user001", "user050", "big"):
                 for criteria in (ANY, MemoryCriteria(types=("custom",)), MemoryCriteria(tags=("t1",))):
-                    candidates, profile = await store.search_candidates(user, query, ["w1", "w50"], criteria)
+                    candidates, profile = await store.search.candidates(user, query, ["w1", "w50"], criteria)
                     assert len(candidates) > 100
                     assert {owner[one.content_id] for one in candidates} == {user}
                     assert profile.passages == CHUNKS * (OWN_ITEMS if user == "big" else SMALL_ITEMS)

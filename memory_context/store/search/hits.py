@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING
 
 from memory_context.credentials import masked
 from memory_context.notebooks import html_table
@@ -19,11 +18,8 @@ from memory_context.utf8 import to_utf8
 
 from ..criteria import MemoryCriteria
 from ..items import CONVERSATION_TYPE, USER_TYPES, MemoryItem, ReadScope
-from .passages import Candidate, PassagePlace, QueryProfile, StoredPassage
+from .passages import Candidate, PassagePlace, PassageSearch, QueryProfile, StoredPassage
 from .rank import BM25_K1, Ranked, inverse_frequency, rank
-
-if TYPE_CHECKING:
-    from ..memory_store import MemoryStore
 
 __all__ = ["FoundPassage", "SearchHit", "SearchScore", "search_items"]
 
@@ -148,17 +144,17 @@ class _Choice:
 
 
 async def search_items(
-    store: "MemoryStore", user_id: str, query: str, limit: int, criteria: MemoryCriteria, scope: ReadScope
+    search: PassageSearch, user_id: str, query: str, limit: int, criteria: MemoryCriteria, scope: ReadScope
 ) -> list[SearchHit]:
     """Return the items that answer a query best, in order."""
     terms = await in_thread_if_large(len(query), query_terms, query)
     if not query.strip():
         return []
     # this order finds items indexed in between twice, not never
-    fresh = await store.select_unindexed(
+    fresh = await search.unindexed(
         user_id, criteria, _UNINDEXED_LIMIT, words=terms, written=query_words(query), scope=scope
     )
-    candidates, profile = await store.search_candidates(user_id, query, terms, criteria, scope=scope)
+    candidates, profile = await search.candidates(user_id, query, terms, criteria, scope=scope)
     unindexed = {(-1 - number, 0): passage for number, passage in enumerate(fresh)}
     choices = await asyncio.to_thread(_choose, candidates, unindexed, profile)
     middle = _middle(candidates)
@@ -168,7 +164,7 @@ async def search_items(
     for start in range(0, len(choices), page):
         chosen = choices[start : start + page]
         places = [place for choice in chosen for place in choice.places if place[0] >= 0]
-        passages = unindexed | await store.fetch_passages(user_id, places, criteria, scope=scope)
+        passages = unindexed | await search.passages(user_id, places, criteria, scope=scope)
         if start == 0:  # the order of what is found, never what is found
             chosen = [*_newest_first(chosen[:ordered], passages, profile), *chosen[ordered:]]
         for hit in await asyncio.to_thread(_hits, chosen, passages, seen, profile, middle):

@@ -16,7 +16,7 @@ from memory_context.outages import outages_of
 from ..codec import stored_form
 from ..criteria import MemoryCriteria, criteria_params
 from ..database import Database
-from ..items import MemoryItem, ReadScope, content_of, is_as_stored, item_from_row, scope_params
+from ..items import ANYBODY, MemoryItem, ReadScope, content_of, is_as_stored, item_from_row, scope_params
 from ..sql import Statement, expanded, load_queries
 from .indexer import AnnQualityCheck, Indexer, model_of
 
@@ -103,7 +103,7 @@ class StoredPassage:
 
 
 class PassageSearch:
-    """Searches the passages of one database's users."""
+    """Searches the passages of one database's users; a scope of `ANYBODY` reads all but private items."""
 
     def __init__(self, database: Database, indexer: Indexer) -> None:
         self._database = database
@@ -128,12 +128,14 @@ class PassageSearch:
     async def candidates(
         self,
         user_id: str,
+        query: str,
         terms: Sequence[str],
-        vector: QueryVector | None,
         criteria: MemoryCriteria,
-        scope: ReadScope,
+        *,
+        scope: ReadScope = ANYBODY,
     ) -> tuple[list[Candidate], QueryProfile]:
-        """Return scored passages and term statistics."""
+        """Return scored passages and term statistics; terms are distinct, and rank alone if the embedder fails."""
+        vector = await self.embed_query(query)
         filters = await self._filter_params(user_id, criteria, scope)
         is_filtered = criteria.is_filter or scope.is_narrow
         params: dict[str, Any] = {
@@ -203,7 +205,7 @@ class PassageSearch:
         await self._ann_quality.stop()
 
     async def passages(
-        self, user_id: str, places: Sequence[PassagePlace], criteria: MemoryCriteria, scope: ReadScope
+        self, user_id: str, places: Sequence[PassagePlace], criteria: MemoryCriteria, *, scope: ReadScope = ANYBODY
     ) -> dict[PassagePlace, StoredPassage]:
         """Return passages by place, each with its newest matching item."""
         if not places:
@@ -221,9 +223,10 @@ class PassageSearch:
         user_id: str,
         criteria: MemoryCriteria,
         limit: int,
-        words: Sequence[str],
-        written: Sequence[str],
-        scope: ReadScope,
+        *,
+        words: Sequence[str] = (),
+        written: Sequence[str] = (),
+        scope: ReadScope = ANYBODY,
     ) -> list[StoredPassage]:
         """Return beginnings of the newest unindexed items, or surroundings of matches; items named by `words` first."""
         sought = [word for word in dict.fromkeys((*written, *words)) if len(word) >= _SHORTEST_WORD]
