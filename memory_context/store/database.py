@@ -29,7 +29,7 @@ from .schema import ensure_pool_login, fetch_login, is_usable, migrate, refuse_u
 from .sql import Statement, load_queries
 from .user_memory_changes import UserMemoryChanges
 
-__all__ = ["EVERY_AGENT", "Database", "every_user", "is_set_up", "only_user", "prepare", "reach_server"]
+__all__ = ["EVERY_AGENT", "Database", "every_user", "is_set_up", "prepare", "reach_server"]
 
 EVERY_AGENT = None
 """Acts for the user as a whole, as exports and erasing do."""
@@ -293,12 +293,6 @@ async def every_user(database: Database) -> AsyncIterator[str]:
         if len(rows) < _USERS_PER_PAGE:
             return
         after = rows[-1]["user_id"]
-
-
-async def only_user(database: Database) -> tuple[int, str | None]:
-    """Return 0 and None, 1 and the only user, or 2 and None."""
-    ((found,),) = await database.read(None, _USERS("fetch_only_user"))
-    return found["users"], found["user_id"]
 
 
 def _may_not_list(login: str, where: str) -> str:

@@ -1,7 +1,4 @@
-"""Secrets: encrypted values that stand in no text, only their names do.
-
-`keys` encrypts, `forms` finds values in text, `secrets` keeps them, and `entry` filters a context's messages.
-"""
+"""Secrets: encrypted values of which texts have the names only."""
 
 import lazy_loader
 

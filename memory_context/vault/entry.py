@@ -17,7 +17,7 @@ __all__ = ["EntryFilter", "hidden_message"]
 
 
 def hidden_message(message: LLMMessage, secrets: SecretFilter) -> LLMMessage:
-    """Return the message with references in place of values; the same object if there are none."""
+    """Return the message with references in place of values; the same object without any."""
     changed = {
         address: hidden
         for address, text in texts_of(message)
@@ -29,8 +29,8 @@ def hidden_message(message: LLMMessage, secrets: SecretFilter) -> LLMMessage:
 class EntryFilter:
     """Filters the messages of one context.
 
-    Small messages are filtered as they are appended. The others, and those that came before the values could be read,
-    wait: until `settle` returns True nothing of this context is stored.
+    Small ones are filtered as they are appended; others, and all while the values are unread, wait: until `settle`
+    returns True nothing of this context is stored.
     """
 
     def __init__(self, secrets: Secrets) -> None:
@@ -38,7 +38,7 @@ class EntryFilter:
         self._waiting: list[Entry] = []
 
     def hidden(self, message: LLMMessage) -> LLMMessage:
-        """Return a small message without values, as far as they are known."""
+        """Return a small message without known values."""
         return hidden_message(message, self._secrets.filter) if self._is_small(message) else message
 
     def add(self, entry: "Entry", *, was_hidden: bool) -> None:
@@ -48,7 +48,7 @@ class EntryFilter:
             self._waiting.append(entry)
 
     async def settle(self, seconds: float) -> tuple[bool, Sequence["Entry"]]:
-        """Filter what waits; return whether all is filtered, and the entries that changed after they were measured."""
+        """Filter what waits; return whether all is filtered, and entries that changed after they were measured."""
         if not await self._secrets.ready(seconds):
             return False, ()
         measured: list[Entry] = []

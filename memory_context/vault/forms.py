@@ -1,7 +1,6 @@
-"""Values found in text in the forms that tools give them, and replaced by their references `{{secret:NAME}}`.
+"""Values in text, replaced by their references `{{secret:NAME}}`.
 
-Found are the value as it is, split over lines, percent-encoded, with JSON or HTML escapes, and in Base64, also inside
-of a longer Base64 text.
+Found are the value as it is, split over lines, percent-encoded, with JSON or HTML escapes, and within Base64.
 """
 
 import base64
@@ -30,7 +29,7 @@ _ESCAPES = {"\n": r"(?:\\+r)?\\+n", "\r": r"\\+r", "\t": r"\\+t", "\b": r"\\+b",
 
 
 def reference(name: str) -> str:
-    """Return what stands for a value."""
+    """Return the reference to a value."""
     return f"{{{{secret:{name}}}}}"
 
 
@@ -40,7 +39,7 @@ def is_name(text: str) -> bool:
 
 
 def resolved_text(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with values in place of these references; a value is not searched for more."""
+    """Return a text with values in place of these references, in one pass."""
     return REFERENCE.sub(lambda found: values.get(found[1], found[0]), text) if values else text
 
 
@@ -74,13 +73,13 @@ class SecretFilter:
         return self._any is not None and self._any.is_in(to_utf8(text))
 
     def spellings(self, text: str) -> list[str]:
-        """Return the values in a text as they are written there."""
+        """Return the values in a text as written there."""
         if self._any is None or not self._any.is_in(data := to_utf8(text)):
             return []
         return [from_utf8(one) for _, pattern in self._patterns for one in pattern.found(data)]
 
     def hide(self, text: str) -> str:
-        """Return the text with references in place of values; the same object if there are none."""
+        """Return the text with references in place of values; the same object without any."""
         if self._any is None or not self._any.is_in(data := to_utf8(text)):
             return text
         for said, pattern in self._patterns:
@@ -98,7 +97,7 @@ class SecretFilter:
             return hidden  # it was no JSON before
 
     def hide_in(self, value: Any) -> Any:
-        """Return JSON-native data with all strings, names and numbers filtered."""
+        """Return JSON-native data with strings, names and numbers filtered."""
         if isinstance(value, str):
             return self.hide(value)
         if isinstance(value, dict):
@@ -138,7 +137,7 @@ def _character(char: str) -> str:
 
 
 def _base64_at(data: bytes, offset: int) -> str:
-    """Return the pattern of Base64 with `offset` bytes before the value; characters it shares with others are free."""
+    """Return the pattern of Base64 with `offset` bytes before the value, without shared characters."""
     first, last = (0, 2, 3)[offset], (offset + len(data)) * 8 // 6
     own = base64.b64encode(bytes(offset) + data).decode()[first:last]
     before = f"{_BASE64}?" if offset else ""

@@ -24,11 +24,7 @@ class EnvironmentKeys:
     """Keys from `MEMORY_CONTEXT_SECRET_KEY`: Base64 of 32 bytes each, separated by commas, the current one first."""
 
     def keys(self) -> Sequence[SecretKey]:
-        """Return the keys; none if the variable is unset.
-
-        Raises:
-            SecretError: The variable holds no key; the text does not quote it.
-        """
+        """Return the keys; none if the variable is unset. `SecretError` if it holds no key, without quoting it."""
         return _parsed(os.environ.get(SECRET_KEY_ENV, ""))
 
 
@@ -48,11 +44,7 @@ def _key(text: str, number: int) -> SecretKey:
 
 
 def current_key(provider: KeyProvider) -> SecretKey:
-    """Return the key for new values.
-
-    Raises:
-        SecretError: There is no key; says how to make one.
-    """
+    """Return the key for new values; `SecretError` says how to make one."""
     keys = provider.keys()
     if not keys:
         raise SecretError(f"there is no key to encrypt secrets with: {_HOW_TO_MAKE_ONE}")
@@ -67,11 +59,7 @@ def seal(key: SecretKey, user_id: str, name: str, value: str, session_id: str = 
 
 
 def unseal(keys: Sequence[SecretKey], user_id: str, sealed: SealedSecret) -> str:
-    """Decrypt a value.
-
-    Raises:
-        SecretError: Its key is not among these, or it was changed, or belongs to another user or name.
-    """
+    """Decrypt a value; `SecretError` if its key is missing, or it was changed or belongs to another user or name."""
     from cryptography.exceptions import InvalidTag
 
     key = next((one for one in keys if one.id == sealed.key_id), None)

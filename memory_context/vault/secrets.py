@@ -30,12 +30,7 @@ _logger = logging.getLogger("memory_context")
 
 @dataclass(frozen=True)
 class Rotation:
-    """The result of a rotation.
-
-    Attributes:
-        rotated: Number of values that the current key encrypts since.
-        unreadable: Names of values whose key is missing.
-    """
+    """The number of values encrypted anew, and the names of those whose key is missing."""
 
     rotated: int
     unreadable: tuple[str, ...] = ()
@@ -63,11 +58,11 @@ class Secrets:
     # --- for applications
 
     async def set(self, name: str, value: str) -> None:
-        """Keep a value under a name, in place of an earlier one; from now on texts get the name instead.
+        """Keep or replace a value; from now on texts get the name instead.
 
         Args:
             name: A letter, then up to 63 letters, digits, `_`, `.` and `-`.
-            value: 8 to 8,192 characters; spaces and line breaks around it are dropped.
+            value: 8 to 8,192 characters, without outer white space.
 
         Raises:
             SecretError: There is no key, or the value is too short or too long.
@@ -89,11 +84,7 @@ class Secrets:
         return is_gone
 
     async def rotate(self) -> Rotation:
-        """Encrypt all values with the current key, while others read and write them.
-
-        Raises:
-            SecretError: There is no key.
-        """
+        """Encrypt all values with the current key, online; `SecretError` without one."""
         rows, key = self._store.secret_rows, current_key(self._provider)
         rotated, unreadable, after = 0, list[str](), ""
         while page := await rows.select_of_other_keys(self._user_id, key.id, after):
@@ -134,7 +125,7 @@ class Secrets:
         return self._filter
 
     async def ready(self, seconds: float) -> bool:
-        """Read the values if they are unknown or old; return whether they are known. Never raises."""
+        """Read unknown or old values; return whether they are known. Never raises."""
         if not self.has_keys:
             return True
         is_old = self._read_at is None or time.monotonic() - self._read_at > _REFRESH_SECONDS
@@ -151,11 +142,7 @@ class Secrets:
         return self.is_ready
 
     async def hidden(self, data: Any) -> Any:
-        """Return a text or JSON-native data with names in place of values, to be stored.
-
-        Raises:
-            StoreUnavailableError: The values cannot be read.
-        """
+        """Return JSON-native data with names in place of values; `StoreUnavailableError` if these cannot be read."""
         if not await self.ready(self._store.limits.call_seconds):
             raise StoreUnavailableError("secrets could not be read, which have to be hidden in what is stored")
         return self._filter.hide_in(data) if self._filter.has_values else data
@@ -176,11 +163,7 @@ class Secrets:
         self._read_at = time.monotonic()
 
     async def value_of(self, name: str) -> str:
-        """Return a value, for use inside of a tool call only.
-
-        Raises:
-            SecretError: There is no such secret, or no key for it.
-        """
+        """Return a value, for a tool call only; `SecretError` if it or its key is missing."""
         try:
             sealed = await self._store.secret_rows.fetch(self._user_id, name)
         except StoreError:
@@ -193,7 +176,7 @@ class Secrets:
         return unseal(self._provider.keys(), self._user_id, sealed)
 
     async def keep_detected(self, values: Mapping[str, str], session_id: str, seconds: float) -> bool:
-        """Keep what was masked in a session's tool results; return False to be asked again. Never raises."""
+        """Keep values masked in a session's tool results; return False to be asked again. Never raises."""
         if not self.has_keys:
             return True
         if self._breaker.is_open:

@@ -8,7 +8,7 @@ from typing import Any
 from psycopg.rows import DictRow
 
 from ...identifiers import SessionKey
-from ..database import Database, only_user
+from ..database import Database
 from ..forget import forget_items
 from ..items import SECRET_TYPE, ReadScope, scope_params
 from ..sql import load_queries
@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 _QUERIES = load_queries("user_stats")
+_USERS = load_queries("users")
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,8 @@ class UserStats:
 
     async def only_user(self) -> tuple[int, str | None]:
         """Return 1 and the only user; 0, or 2 for several, with None."""
-        return await only_user(self._database)
+        ((found,),) = await self._database.read(None, _USERS("fetch_only_user"))
+        return found["users"], found["user_id"]
 
     async def scope(self, user_id: str) -> ReadScope:
         """Return a scope that reads everything, private items included."""
