@@ -1,7 +1,7 @@
 """The head of each model call: schemas and system message. Each change is a decision, for bills from the archive.
 
-Memory tools are offered with the first view if the user has memory, else after an offload. A later change would cost
-more: the prompt cache reads anew everything behind the schemas.
+Memory tools are offered with the first view if the user has memory, else after an offload or a fold. A later change
+would cost more: the prompt cache reads anew everything behind the schemas.
 """
 
 import asyncio
@@ -195,7 +195,8 @@ class PromptHead:
             return "always"
         if self.user_has_memory:
             return "memory"
-        return "offload" if state.has_items else ""
+        is_history_away = state.fold is not None or bool(state.observation.chunks)  # `read_history` brings it back
+        return "offload" if state.has_items or is_history_away else ""
 
 
 @cache

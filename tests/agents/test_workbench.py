@@ -37,6 +37,11 @@ async def survey(topic: str) -> str:
     return report(topic)
 
 
+async def count(number: int) -> str:
+    """Return so many words."""
+    return f"{number} words of a result that stays in the view " * 20
+
+
 def agent_of(context: MemoryContext, client: ReplayChatCompletionClient, *others: Any) -> AssistantAgent:
     return AssistantAgent(
         context.agent_id,
@@ -104,6 +109,18 @@ async def test_explain_names_the_switch_and_what_stands_before_the_view(store: M
     assert known.system_tokens == count("Be kind. ")
     assert f"before it: {known.tokens:,} tokens: memory tools (offload) " in str(seen)
     await context.close()
+
+
+async def test_memory_tools_are_offered_once_steps_have_folded(store: MemoryStore):
+    """The fold says that `read_history` opens them; nothing is stored as an item."""
+    context = MemoryContext("alice", "coder", "s", store, policy=ContextPolicy(token_budget=1000))
+    client = model(*[calls(("count", {"number": number})) for number in range(8)], "Counted.")
+    agent = agent_of(context, client, count)
+    await agent.run(task="Count.")
+    assert context.stats.folds > 0
+    assert context.stats.offloads == 0
+    assert offered_in(client)[0] == ["survey", "count"]
+    assert offered_in(client)[-1] == ["survey", "count", *MEMORY_TOOLS]
 
 
 @pytest.mark.parametrize("way", ["archive", "state", "state after a clear"])
