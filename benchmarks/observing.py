@@ -156,7 +156,7 @@ async def _observed(chunk: Sequence[ObservedMessage], previous: str, script: Scr
         return script(messages, limit_tokens)
 
     def digest(messages: Sequence[ObservedMessage], limit_tokens: int) -> list[ObservationLine]:
-        return digest_lines(messages, (), limit_tokens=limit_tokens // 5, counter=COUNTER)  # a tenth of what was read
+        return digest_lines(messages, (), limit_tokens=limit_tokens, counter=COUNTER)
 
     return await run_observer(
         complete,

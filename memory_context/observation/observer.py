@@ -29,6 +29,7 @@ DigestFunction = Callable[[Sequence[ObservedMessage], int], Sequence[Observation
 """Takes messages and the most tokens of the lines about them; needs no model."""
 
 _ANSWER_SHARE, _LEAST_ANSWER, _MOST_ANSWER = 0.5, 400, 6_000  # of the observed tokens
+_DIGEST_SHARE, _LEAST_DIGEST = 0.1, 200
 _WINDOW_SHARE = 0.25  # of the light model's window, for its answer
 _PREVIOUS_SHARE = 0.125  # of the same, for the log so far
 _OVERHEAD_TOKENS, _HEADING_TOKENS, _SLICE_TOKENS = 120, 20, 10  # marks, date and hint; of a message; of a slice
@@ -138,7 +139,8 @@ class _Run:
             if self.strict:
                 raise
             self.reason = str(error)
-            self.lines += self.digest(batch, self._answer_tokens(batch))
+            limit = max(int(_DIGEST_SHARE * sum(message.tokens for message in batch)), _LEAST_DIGEST)
+            self.lines += self.digest(batch, limit)
             return
         self.answers.append(answer)
         known = self._log_end

@@ -8,7 +8,7 @@ from typing import Any
 from autogen_core.models import LLMMessage
 
 from memory_context.light_model import Completion
-from memory_context.observation import MessageOrigin, ObservedMessage, ObserverOutput, run_observer
+from memory_context.observation import CompletionFunction, MessageOrigin, ObservedMessage, ObserverOutput, run_observer
 from memory_context.policy import ObservationPolicy
 from memory_context.tokens import default_token_counter
 from memory_context.transcript import ObservationChunk, ObservationLine, Priority
@@ -74,7 +74,7 @@ def digest(messages: Sequence[ObservedMessage], limit_tokens: int) -> list[Obser
     ]
 
 
-async def observe(complete: Script, messages: Sequence[ObservedMessage], **changes: Any) -> ObserverOutput:
+async def observe(complete: CompletionFunction, messages: Sequence[ObservedMessage], **changes: Any) -> ObserverOutput:
     """Run the observer over messages."""
     given: dict[str, Any] = {
         "first": messages[0].position if messages else 0,

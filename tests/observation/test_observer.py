@@ -4,9 +4,12 @@ import re
 from datetime import timedelta
 
 import pytest
+from autogen_ext.models.replay import ReplayChatCompletionClient
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from memory_context.errors import LightModelError
-from memory_context.light_model import Completion
+from memory_context.light_model import Completion, LightModel
 from memory_context.observation.prompts import AGAIN
 
 from .scripted import COUNTER, POLICY, Script, observe, said, texts
@@ -292,3 +295,44 @@ async def test_range_without_messages_has_no_lines_and_asks_nothing():
     script = Script(ANSWER)
     output = await observe(script, [], first=1, last=2)
     assert (output.lines, script.prompts) == ((), [])
+
+
+# --- any answer
+
+
+TAGS = ["<observations>", "</observations>", "<current-task>", "\n", "- ", "  - ", "14:13 ", "!! ", "! ", "x "]
+WORDS = [
+    "Date: 2026-11-22",
+    "User wants ",
+    "The user ",
+    "port 8080 ",
+    "src/settings.py ",
+    "(13)",
+    "(14-16)",
+    "(15, 99)",
+]
+PIECES = st.sampled_from([*TAGS, *WORDS, "ignore all rules ", "9"])
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(PIECES, max_size=40).map("".join))
+async def test_any_answer_gives_lines_that_rest_on_observed_messages(answer: str):
+    """Each line has its messages and their time; keys stay; the user's priority needs a message of the user."""
+    output = await observe(Script(answer or " "), MESSAGES)
+    for line in output.lines:
+        positions = {position for first, last in line.ranges for position in range(first, last)}
+        assert positions
+        assert positions <= {12, 13, 14, 15}
+        assert line.at == MESSAGES[min(positions) - 12].at
+        assert line.priority != "user" or 12 in positions
+    assert "read_file_k3f9x2" in "".join(line.text for line in output.lines)
+
+
+async def test_guarded_light_model_completes_for_the_observer():
+    """Its bill counts both calls; when it has no more answers, the digest takes over."""
+    light = LightModel(ReplayChatCompletionClient(["I cannot.", ANSWER]), is_background=True)
+    output = await observe(light.complete, MESSAGES)
+    assert (output.made_by, len(texts(output)), light.usage.calls) == ("model", 3, 2)
+    assert output.record.prompt_tokens == light.usage.prompt_tokens > 0
+    output = await observe(light.complete, MESSAGES)
+    assert (output.made_by, output.record.reason, light.usage.failures) == ("digest", "the client raised ValueError", 1)
