@@ -11,7 +11,7 @@ QUICK := tests/access/test_rules.py tests/agents/test_agents.py tests/archive/te
   tests/cli/test_items.py tests/compaction tests/context/test_recall.py \
   tests/context/test_invariants.py::test_every_view_of_every_history_keeps_the_rules \
   tests/context/test_transcript.py tests/credentials tests/faults/test_steps.py tests/mcp_server/test_tools.py \
-  tests/memory/test_agent_memory.py tests/sessions/test_cache.py tests/store/test_contents.py \
+  tests/memory/test_agent_memory.py tests/live_sessions/test_cache.py tests/store/test_contents.py \
   tests/store/test_chunks.py tests/store/test_isolation.py tests/store/test_sql.py tests/text tests/expansion tests/web/test_sessions.py tests/test_messages.py \
   tests/test_references.py tests/test_tokens.py
 N ?= 150

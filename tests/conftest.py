@@ -33,7 +33,14 @@ from .support.processes import ForkedPython, Forks
 REPOSITORY = Path(__file__).parents[1]
 SHARED_SERVER_ENV = "MEMORY_CONTEXT_TEST_SERVER"
 """Folder of a running server to use instead, with `server.json`; whoever names it drops what the tests leave there."""
-BROWSER_MODULES = ("test_stories.py", "test_lasting.py", "test_page.py")
+LONGEST_MODULES = (
+    "test_stories.py",
+    "test_lasting.py",
+    "test_page.py",
+    "test_benchmarks.py",
+    "test_demo.py",
+    "test_path.py",
+)
 SWITCHED_OFF = ("fsync", "synchronous_commit", "full_page_writes", "autovacuum")
 """Settings of a server for tests: nothing of it outlives them, and its plans do not depend on when it looked."""
 
@@ -71,7 +78,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest tests come first: one worker has its browsers to itself, and others take over what comes later."""
-    items.sort(key=lambda item: item.path.name not in BROWSER_MODULES)
+    items.sort(key=lambda item: item.path.name not in LONGEST_MODULES)
 
 
 @dataclass(frozen=True)

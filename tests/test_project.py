@@ -158,6 +158,15 @@ def test_the_readmes_commands_are_targets_of_the_makefile():
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
+def test_quick_tests_of_the_makefile_exist():
+    """Beside one path that is missing, pytest runs no test at all."""
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
+    (names,) = re.findall(r"^QUICK := (.*)$", makefile, re.MULTILINE)
+    for file, _, test in (name.partition("::") for name in names.split()):
+        assert (REPOSITORY / file).exists(), file
+        assert not test or f"def {test}(" in (REPOSITORY / file).read_text(encoding="utf-8"), test
+
+
 @pytest.mark.parametrize(("name", "most_words"), [("README.md", 900), ("ARCHITECTURE.md", 2500)])
 def test_first_documents_stay_short(name: str, most_words: int):
     """Reference tables and details have pages of their own in docs/."""
