@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import json
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -108,15 +109,17 @@ def _later_steps(store: MemoryStore) -> tuple[Timed, Timed]:
 
 
 async def _reads(store: MemoryStore) -> int:
-    """Return the transactions of a session's first step."""
+    """Return the transactions of a session's first step; those of background jobs do not count."""
     count, read = 0, store._database.read
+    is_session = ContextVar("is_session", default=False)
 
     async def counted(*arguments: Any, **named: Any) -> Any:
         nonlocal count
-        count += 1
+        count += is_session.get()
         return await read(*arguments, **named)
 
     store._database.read = counted  # type: ignore[method-assign]
+    is_session.set(True)
     try:
         context = MemoryContext("alice", "coder", memory_store=store, policy=_policy(enabled=True))
         await context.add_message(UserMessage(content="How many owls?", source="user"))
