@@ -155,3 +155,16 @@ async def test_recall_tool_is_a_component(store: MemoryStore) -> None:
 async def test_recall_tool_takes_at_most_150_tokens_of_each_call(store: MemoryStore) -> None:
     context = context_of(store)
     assert tool_tokens([create_recall_tool(context).schema], context.token_counter) <= 150
+
+
+async def test_export_and_import_carry_the_log(store: MemoryStore) -> None:
+    context = await session(store, "the harbour")
+    observe(context, line("the harbour is deep", 1))
+    await context.close()
+    whole = b"".join([piece async for piece in store.admin.export_lines("alice")])
+    await store.admin.import_lines(lambda: whole.splitlines(keepends=True), "carol", trust_origins=True)
+    (log,) = await MemoryContext("carol", "coder", None, store).observations_of_user()
+    (own,) = await context_of(store).observations_of_user()
+    assert log.chunks == own.chunks
+    await store.erase_user("carol")
+    assert await MemoryContext("carol", "coder", None, store).observations_of_user() == []
