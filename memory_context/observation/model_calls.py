@@ -28,7 +28,7 @@ _RUNAWAY = 1.5  # times the most tokens: some clients ignore that limit
 class ModelCalls:
     """Asks for texts and counts what that took in `record`."""
 
-    def __init__(self, complete: CompletionFunction, counter: TokenCounter) -> None:
+    def __init__(self, complete: CompletionFunction | None, counter: TokenCounter) -> None:
         self._complete = complete
         self._counter = counter
         self.record = ObservationRecord()
@@ -43,8 +43,10 @@ class ModelCalls:
             read: Returns None if the answer is of no use.
 
         Raises:
-            LightModelError: The model failed, or both answers are degenerate or unreadable.
+            LightModelError: There is no model, it failed, or both answers are degenerate or unreadable.
         """
+        if self._complete is None:
+            raise LightModelError("no model is asked")
         for hint in ("", AGAIN):
             answer = await self._complete(prompt(hint), limit_tokens)
             self._count(answer)

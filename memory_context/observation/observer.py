@@ -52,7 +52,7 @@ class ObserverOutput:
 
 
 async def run_observer(
-    complete: CompletionFunction,
+    complete: CompletionFunction | None,
     messages: Sequence[ObservedMessage],
     *,
     first: int,
@@ -71,14 +71,16 @@ async def run_observer(
     slices.
 
     Args:
+        complete: None for a digest.
         messages: Those of `[first, last)` that are to be observed, in order.
         previous: The log so far; its end is shown to the model.
-        strict: Raise instead of using the digest.
+        strict: Raise instead of using the digest when a model fails.
 
     Raises:
         LightModelError: If strict, an answer was of no use.
     """
-    run = _Run(ModelCalls(complete, counter), policy, counter, light_window_tokens, now, digest, strict, previous)
+    calls, strict = ModelCalls(complete, counter), strict and complete is not None
+    run = _Run(calls, policy, counter, light_window_tokens, now, digest, strict, previous)
     for batch in _batches(messages, run.room_tokens, counter):
         await run.observe(batch, first, last)
     size = sum(len(message.text) for message in messages)

@@ -74,7 +74,9 @@ def digest(messages: Sequence[ObservedMessage], limit_tokens: int) -> list[Obser
     ]
 
 
-async def observe(complete: CompletionFunction, messages: Sequence[ObservedMessage], **changes: Any) -> ObserverOutput:
+async def observe(
+    complete: CompletionFunction | None, messages: Sequence[ObservedMessage], **changes: Any
+) -> ObserverOutput:
     """Run the observer over messages."""
     given: dict[str, Any] = {
         "first": messages[0].position if messages else 0,

@@ -216,6 +216,13 @@ async def test_model_that_fails_is_replaced_by_the_digest_at_once():
     assert "8080" in log
 
 
+async def test_digest_without_a_model_keeps_facts_and_keys_too():
+    """Strict concerns models only."""
+    output = await observe(None, MESSAGES, strict=True)
+    assert (output.made_by, output.record.calls, output.record.facts_added > 0) == ("digest", 0, True)
+    assert "read_file_k3f9x2" in "".join(texts(output, "fact"))
+
+
 @pytest.mark.parametrize("answer", [LightModelError("down"), "I cannot."])
 async def test_strict_observer_raises_instead(answer: str | LightModelError):
     """A correction that cannot be observed leaves everything as it was."""
