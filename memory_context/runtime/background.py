@@ -1,4 +1,4 @@
-"""Tasks and timers of event loops. A cancelled waiter leaves a task alone; a cancelled task spares its waiters."""
+"""Tasks, timers and circuit breakers. A cancelled waiter leaves a task alone; a cancelled task spares its waiters."""
 
 import asyncio
 import threading
@@ -198,7 +198,9 @@ def _retrieve(task: "asyncio.Future[Any]") -> None:
 
 
 class Breaker:
-    """The back-off doubles up to `longest_seconds` (None: constant).
+    """closed ──failures in a row──▶ open ──retry_seconds──▶ trial ──worked──▶ closed, or ──failed──▶ open
+
+    The back-off doubles up to `longest_seconds` (None: constant).
 
     Attributes:
         retry_at: Monotonic time of the next trial; 0 while closed.

@@ -1,4 +1,6 @@
-"""The buffers of a store that are written before it is closed.
+"""Buffers: `Flusher` writes one when it is full, after a while, on request, and again after a failure.
+
+`Unwritten` writes those of a store before it is closed:
 
 a buffer has content ─▶ hold ──close of the store, loop or process, SIGTERM──▶ write_out
                           └────── written ─▶ release

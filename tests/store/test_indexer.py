@@ -291,7 +291,7 @@ KILLED = (
     + """
 jobs.LEASE_SECONDS = 0.05
 KILLS = 14
-TRACED = "store/pool", "store/jobs", "search/indexer", "search/embed", "search/postings"
+TRACED = "store/pool", "store/jobs", "search/indexer", "search/postings"
 
 async def work():
     # not through `open`, so that all of it happens in one task
