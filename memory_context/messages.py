@@ -290,6 +290,20 @@ class Pairing:
     def last_answer(self, position: int) -> int:
         return max((answer[0] for answer in self.answers.get(position, ()) if answer), default=position)
 
+    def step_ends(self, start: int, end: int) -> list[int]:
+        """Return the positions in `(start, end]` at which no call waits for a result behind them."""
+        ends: list[int] = []
+        open_until = start
+        for position in range(start, end):
+            open_until = max(open_until, self.last_answer(position) + 1)
+            if position + 1 >= open_until:
+                ends.append(position + 1)
+        return ends
+
+    def first_open(self, end: int) -> int:
+        """Return the first position whose calls may still be answered, else `end`."""
+        return min((position for position, _, _ in self._open), default=end)
+
 
 def message_to_json(message: LLMMessage) -> dict[str, Any]:
     """Return JSON-native data."""

@@ -33,6 +33,8 @@ class ContextStats:
         light_model_calls: Its calls for decisions.
         light_model_tokens: As far as the client reports them.
         user_memory_tokens: The user's memory in the last view; part of `view_tokens`, not of "raw".
+        observations: Ranges of messages that were observed; `activations`: how often observations joined the view.
+        observation_tokens: The log and its hints in the last view; part of `view_tokens`, not of "raw".
         summaries: Results with a light model's summary, done or planned.
     """
 
@@ -61,6 +63,10 @@ class ContextStats:
     expansions: int = 0
     recalls: int = 0
     user_memory_tokens: int = 0
+    observations: int = 0
+    activations: int = 0
+    reflections: int = 0
+    observation_tokens: int = 0
     light_model: LightModelBill = field(default_factory=LightModelBill)
     light_model_calls: int = 0
     light_model_failures: int = 0
@@ -100,6 +106,7 @@ class ContextStats:
 
 
 _USER_MEMORY = ("user_memory", "user_memory_news")
+_OBSERVATIONS = ("observations", "observation_hints")
 
 
 @dataclass(frozen=True)
@@ -191,6 +198,7 @@ class UsageMeter:
             head_tokens=self._last.head_tokens_total,
             raw_head_tokens=self._last.raw_head_tokens_total,
             user_memory_tokens=sum(one.tokens for one in self.views[1].beside if one.kind in _USER_MEMORY),
+            observation_tokens=sum(one.tokens for one in self.views[1].beside if one.kind in _OBSERVATIONS),
             tools_offered=transcript.state.offered.reason,
             light_model=bill,
             light_model_calls=bill.decisions.calls,

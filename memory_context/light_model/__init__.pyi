@@ -1,5 +1,6 @@
 from .answers import ANSWER_LIMIT_CHARACTERS, Completion
-from .model import ChatCompletionClient, LightModel, LightModelGuards
+from .guards import LightModelGuards
+from .model import ChatCompletionClient, LightModel
 from .prompts import both_ends, check_template, fill_template, sendable
 from .usage import LightModelBill, LightModelUsage
 

@@ -17,12 +17,11 @@ from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage, 
 from pydantic import BaseModel
 
 from ..errors import LightModelError
-from ..policy import ContextPolicy
 from ..runtime import Background, Breaker, attempt
 from .answers import Completion, content_at_limit, response_format, validated, without_thoughts
-from .usage import NO_USAGE, LightModelBill, LightModelUsage
+from .usage import NO_USAGE, LightModelUsage
 
-__all__ = ["BACKGROUND_ATTEMPTS", "ChatCompletionClient", "LightModel", "LightModelGuards"]
+__all__ = ["BACKGROUND_ATTEMPTS", "ChatCompletionClient", "LightModel"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -34,7 +33,6 @@ BACKGROUND_ATTEMPTS = 5
 
 _CAP_ARGUMENTS = ("max_tokens", "max_completion_tokens", "extra_create_args")
 _OPENAI_CLIENTS = "autogen_ext.models.openai"
-_JSON_OVERHEAD_TOKENS = 100
 
 
 @dataclass(frozen=True)
@@ -246,59 +244,6 @@ class LightModel:
         if not self._has_warned:
             self._has_warned = True
             _logger.warning("the light model gave no usable answer (%s); going on by rules", error)
-
-
-class LightModelGuards:
-    """Guards of one client for decisions, summaries, titles and learning; None without a client.
-
-    Separate breakers: slow summaries must not stop decisions.
-    """
-
-    def __init__(self, client: ChatCompletionClient | None, policy: ContextPolicy) -> None:
-        self.decisions = self.summaries = self.titles = self.learning = None
-        self._recorded = LightModelBill()
-        if client is None:
-            return
-        self.decisions = LightModel(
-            client,
-            timeout_seconds=policy.expansion.timeout_seconds,
-            retry_seconds=policy.expansion.retry_seconds,
-            answer_limit_tokens=policy.expansion.answer_limit_tokens,
-        )
-        summary_tokens = 2 * policy.compaction.summary_limit_tokens + _JSON_OVERHEAD_TOKENS
-        self.summaries, self.titles, self.learning = (
-            LightModel(
-                client,
-                timeout_seconds=policy.compaction.summary_timeout_seconds,
-                retry_seconds=policy.expansion.retry_seconds,
-                answer_limit_tokens=limit_tokens,
-                is_background=True,
-            )
-            for limit_tokens in (summary_tokens, summary_tokens, policy.learning.answer_limit_tokens)
-        )
-
-    def notify(self, note: Callable[[], None] | None) -> None:
-        """Call a weakly held method after each question."""
-        for guard in (self.decisions, self.summaries, self.titles, self.learning):
-            if guard is not None:
-                guard.on_use = None if note is None else WeakMethod(note)
-
-    @property
-    def used(self) -> LightModelBill:
-        guards = (self.decisions, self.summaries, self.titles, self.learning)
-        return LightModelBill(*(NO_USAGE if guard is None else guard.usage for guard in guards))
-
-    def bill(self, recorded: LightModelBill) -> LightModelBill:
-        return recorded + (self.used - self._recorded)
-
-    @property
-    def has_news(self) -> bool:
-        """True after calls since `take_recorded`."""
-        return self.decisions is not None and self.used != self._recorded
-
-    def take_recorded(self) -> None:
-        """Let later bills start here."""
-        self._recorded = self.used
 
 
 class _Queue:

@@ -51,10 +51,11 @@ class LightModelBill(_Sum):
     summaries: LightModelUsage = NO_USAGE
     titles: LightModelUsage = NO_USAGE
     learning: LightModelUsage = NO_USAGE
+    observations: LightModelUsage = NO_USAGE
 
     @property
     def total(self) -> LightModelUsage:
-        return self.decisions + self.summaries + self.titles + self.learning
+        return self.decisions + self.summaries + self.titles + self.learning + self.observations
 
     def __str__(self) -> str:
         total = self.total
@@ -65,6 +66,7 @@ class LightModelBill(_Sum):
             (self.summaries, "summary"),
             (self.titles, "title"),
             (self.learning, "learning"),
+            (self.observations, "observation"),
         )
         by_kind = ", ".join(_count(used.calls, kind) for used, kind in kinds if used.calls)
         text = (

@@ -1,19 +1,28 @@
 from .artifacts import ARTIFACT_TRAIL_TOKENS, ArtifactTrail, artifact_trail
+from .coordinator import BufferingCoordinator
 from .digest import digest_edits, digest_lines, stored_lines
+from .events import EventHandlers, ObservationEvent, ReflectionEvent
 from .model_calls import CompletionFunction
 from .observer import DigestFunction, ObserverOutput, run_observer
 from .reading import MessageOrigin, ObservedMessage, UnobservedTokens, observed_messages
 from .reflector import ReflectorOutput, compute_effective_reflection_threshold, run_reflector
+from .state import BufferState, ContinuationHint
 from .user_logs import SessionObservations, by_session, newest_lines, observations_of_user
 
 __all__ = [
     "ARTIFACT_TRAIL_TOKENS",
     "ArtifactTrail",
+    "BufferState",
+    "BufferingCoordinator",
     "CompletionFunction",
+    "ContinuationHint",
     "DigestFunction",
+    "EventHandlers",
     "MessageOrigin",
+    "ObservationEvent",
     "ObservedMessage",
     "ObserverOutput",
+    "ReflectionEvent",
     "ReflectorOutput",
     "SessionObservations",
     "UnobservedTokens",

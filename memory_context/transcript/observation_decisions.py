@@ -32,6 +32,9 @@ class ObservationBuffered(_LogDecision):
         if self.chunk.last <= transcript.end:
             transcript.state.observation.buffer(self.chunk)
 
+    def tally(self) -> dict[str, int]:
+        return {"observations": 1}
+
     def moved(self, offset: int) -> Decision:
         return replace(self, chunk=self.chunk.moved(offset))
 
@@ -77,6 +80,9 @@ class ObservationsActivated(_LogDecision):
         first = max([transcript.state.start, *(one.left for _, one in activated[-1:])])
         keys = keys_of(transcript.entries(first, self.left))
         return audit_line("folded", keys, f"observed: messages {first + 1}-{self.left}") if self.left > first else []
+
+    def tally(self) -> dict[str, int]:
+        return {"activations": 1}
 
     def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
         left_before = max((one.left for one in earlier if isinstance(one, ObservationsActivated)), default=0)
@@ -137,6 +143,9 @@ class Reflected(_LogDecision):
     def changes_from(self, transcript: "Transcript") -> int:
         return transcript.state.start
 
+    def tally(self) -> dict[str, int]:
+        return {"reflections": 1}
+
     def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
         return Decided("reflected", f"level {self.level}", len(self.edits))
 
@@ -172,6 +181,9 @@ class ObservationsRestored(_LogDecision):
 
     def changes_from(self, transcript: "Transcript") -> int:
         return transcript.state.start
+
+    def tally(self) -> dict[str, int]:
+        return {"activations": 1}
 
     def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
         return Decided("observations", "restored", len(self.log.chunks))

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TypeVar
 
 from autogen_core import FunctionCall
-from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
+from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, UserMessage
 
 from ..messages import Pairing, calls_of, copy_message, results_of, source_of
 from .decisions import Decision
@@ -81,6 +81,16 @@ class Transcript:
         state = self.state
         latest = [state.spoken[source] for source in user_sources if source in state.spoken]
         return max(latest, default=state.first_spoken)
+
+    def kept(self, user_sources: Sequence[str]) -> list[int]:
+        """Return the positions that leave the view last: leading instructions and the current task."""
+        kept: list[int] = []
+        for position in range(self.state.start, self.end):
+            if not isinstance(self[position].message, SystemMessage):
+                break
+            kept.append(position)
+        task = self.task(user_sources)
+        return kept if task is None or task in kept else [*kept, task]
 
     def full_tokens(self, start: int, end: int) -> int:
         """Return uncompacted tokens; unmeasured entries count 0."""
@@ -161,9 +171,10 @@ class Transcript:
     def leave_view(self, positions: Iterable[int]) -> None:
         """Drop what views no longer need of the positions that the observation log stands for now."""
         state = self.state
-        if state.fold is not None and state.fold.upto <= state.observation.left:
+        left, fold = state.observation.left, state.fold
+        if fold is not None and all(position in fold.kept for position in range(left, fold.upto)):
             state.fold = None
-        self.pairing.forget_open_calls(before=state.observation.left)  # a later result would be hidden too
+        self.pairing.forget_open_calls(before=left)  # a later result would be hidden too
         for position in positions:
             if state.is_away(position):
                 self[position].drop_stored(self[position].measured)

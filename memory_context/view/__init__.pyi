@@ -3,6 +3,7 @@ from .explain import SegmentChange, ViewReport, report, stable_tokens
 from .history import folded_text, history_text
 from .masking import Masker
 from .pages import HistoryPage, PageRequest, part_address, read_history, read_part
+from .planning import ViewPlanner
 from .render import Renderer, current_task, render
 from .sections import SECTIONS, Place, Price, Section, Slot
 from .view import PartState, Segment, View, ViewMessage
@@ -23,6 +24,7 @@ __all__ = [
     "Slot",
     "View",
     "ViewMessage",
+    "ViewPlanner",
     "ViewReport",
     "current_task",
     "folded_text",

@@ -5,8 +5,7 @@ import hashlib
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-
-from autogen_core.models import SystemMessage
+from typing import Protocol
 
 from ..messages import PartKind
 from ..policy import ContextPolicy
@@ -27,11 +26,22 @@ from .render import Renderer, current_task, text_in_view
 from .shorten import LEAST_EXCERPT_TOKENS, ExcerptNeededError, Shortener, ShownPart
 from .view import View
 
-__all__ = ["Budget", "session_tag"]
+__all__ = ["Budget", "FinishedObservations", "record", "session_tag"]
 
 FOLD_TEXT_LIMIT_TOKENS = 500
 _FIT_ATTEMPTS = 20  # one excerpt each; the last attempt makes the rest
 _Step = Callable[[Transcript, View], list[Decision]]
+
+
+class FinishedObservations(Protocol):
+    """Observations that may replace messages before these fold."""
+
+    @property
+    def has_finished(self) -> bool: ...
+
+    def activate_for_budget(self) -> None: ...
+
+    def join_for_fold(self) -> None: ...
 
 
 def session_tag(session_id: str) -> str:
@@ -44,7 +54,12 @@ class Budget:
 
     Args:
         mask: Records masks of credentials; called before each view.
+
+    Attributes:
+        observations: Those of the session, if any.
     """
+
+    observations: FinishedObservations | None = None
 
     def __init__(
         self,
@@ -97,6 +112,7 @@ class Budget:
         steps: list[tuple[_Step, int]] = [
             (self._withdraw_ended, rare_enough),
             (self._compact_consumed, rare_enough),
+            *self._observation_steps(limit),
             (self._fold_consumed, limit),
             (self._withdraw_all, limit),
             (self._shorten_arguments_that_leave_no_room, limit),
@@ -113,12 +129,22 @@ class Budget:
             (self._fold_all, limit),
         ]
         for take_decisions, enough in steps:
-            if decisions := take_decisions(transcript, view):
-                _record(transcript, decisions)
+            decided = len(transcript.log)
+            record(transcript, take_decisions(transcript, view))
+            if len(transcript.log) > decided:
                 view = self._renderer.render(transcript)
             if view.tokens <= enough:
                 break
         return view
+
+    def next_view(self, transcript: Transcript) -> View:
+        """Render the view as it is now, without decisions for it."""
+        return self._renderer.render(transcript)
+
+    def refold(self, transcript: Transcript) -> None:
+        """Make a fold anew for what the observation log does not stand for."""
+        if (fold := transcript.state.fold) is not None:
+            record(transcript, [self._folded(transcript, fold.upto, fold.kept)])
 
     def plan(self, transcript: Transcript, is_held: Callable[[PartId], bool] = lambda part: False) -> None:
         """Record the decisions that save cost, then masks; also called before expansion decisions."""
@@ -131,10 +157,10 @@ class Budget:
             transcript.decide(PartsCompacted(at_once, "consumed"))
         if not policy.compaction.enabled or not (state.answered_whole or state.expanded):
             return
-        _record(transcript, saving_changes(transcript, self._renderer.render(transcript), policy, is_held))
+        record(transcript, saving_changes(transcript, self._renderer.render(transcript), policy, is_held))
         if aged := aged_results(transcript, policy, self._counter):
             ageing = ageing_of(aged, transcript, self._renderer.render(transcript), policy)
-            _record(transcript, [*aged, ageing])
+            record(transcript, [*aged, ageing])
 
     def _shown_compacted(self, transcript: Transcript) -> tuple[PartId, ...]:
         return tuple(
@@ -145,6 +171,22 @@ class Budget:
             if stored is not None and stored.refs
             if self._policy.first_view_of(entry.tool_of(address)) == "placeholder"
         )
+
+    def _observation_steps(self, limit: int) -> list[tuple[_Step, int]]:
+        """Before a fold, activate finished observations; what it folds of them then joins the log."""
+        finished = self.observations
+        if finished is None or not finished.has_finished:
+            return []
+
+        def activate(transcript: Transcript, view: View) -> list[Decision]:
+            finished.activate_for_budget()
+            return []
+
+        def join(transcript: Transcript, view: View) -> list[Decision]:
+            finished.join_for_fold()
+            return []
+
+        return [(activate, int(limit * self._policy.observation.activation_ratio)), (join, -1)]
 
     # --- steps: each returns its decisions
 
@@ -222,7 +264,7 @@ class Budget:
         if state.fold is not None:
             size -= state.fold.tokens
         upto = state.fold.upto if state.fold else state.history_start
-        for step_end in self._step_ends(transcript, upto, end):
+        for step_end in transcript.pairing.step_ends(upto, end):
             if size <= target:
                 break
             size -= sum(tokens.get(position, 0) for position in range(upto, step_end) if position not in kept)
@@ -312,24 +354,7 @@ class Budget:
     # --- limits of folds
 
     def _kept(self, transcript: Transcript) -> list[int]:
-        """Return the positions that fold last: leading instructions and the current task."""
-        kept: list[int] = []
-        for position in range(transcript.state.start, transcript.end):
-            if not isinstance(transcript[position].message, SystemMessage):
-                break
-            kept.append(position)
-        task = current_task(transcript, self._policy)
-        return kept if task is None or task in kept else [*kept, task]
-
-    @staticmethod
-    def _step_ends(transcript: Transcript, start: int, end: int) -> list[int]:
-        ends: list[int] = []
-        open_until = start
-        for position in range(start, end):
-            open_until = max(open_until, transcript.pairing.last_answer(position) + 1)
-            if position + 1 >= open_until:
-                ends.append(position + 1)
-        return ends
+        return transcript.kept(self._policy.user_sources)
 
     def _fold_target(self, view: View) -> int:
         """Return the size of a view after a fold."""
@@ -344,7 +369,7 @@ class Budget:
         return min(FOLD_TEXT_LIMIT_TOKENS, self._limit // 4)
 
 
-def _record(transcript: Transcript, decisions: Sequence[Decision]) -> None:
+def record(transcript: Transcript, decisions: Sequence[Decision]) -> None:
     """Record decisions; with a planned change of the view, a user memory that came late moves to the head."""
     late = transcript.state.newest(UserMemoryLoaded)
     for decision in decisions:

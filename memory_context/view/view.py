@@ -156,6 +156,10 @@ class View:
             return self._shared.tokens_before(index)
         return sum(message.tokens for message in self.messages[:index])
 
+    def tokens_at(self, first: int, last: int) -> int:
+        """Return the tokens of the history at the positions `[first, last)`; results stand at their calls."""
+        return self.tokens_before(self.index_at(last)) - self.tokens_before(self.index_at(first))
+
     def is_same(self, before: "View") -> bool:
         """Return whether an earlier view has the same messages."""
         if before is self or self.tokens != before.tokens:
