@@ -29,7 +29,7 @@ MODULES = {
 }
 """The subpackage or module that each public name is imported from."""
 
-OWN_FACE = ("archive", "store.session_locks", "tools", "transcript")
+OWN_FACE = ("archive", "observation", "store.session_locks", "tools", "transcript")
 """Modules whose classes contexts and stores hand out ready-made; they export the types of those signatures."""
 
 

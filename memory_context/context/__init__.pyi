@@ -9,9 +9,11 @@ from .builder import (
 from .config import MemoryContextConfig
 from .context import MemoryContext
 from .memory_api import load_parts
+from .observation import ContextObservation
 
 __all__ = [
     "LIGHT_MODEL_VARIABLE",
+    "ContextObservation",
     "LightModelChoice",
     "MemoryContext",
     "MemoryContextBuilder",

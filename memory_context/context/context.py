@@ -2,6 +2,7 @@
 
 add_message:   transcript.deliver -> archiver.schedule_flush (batches) -> offloader.settle (measure, compact, store)
                -> chooser.choose_facts -> budget.plan (decide) -> expander.start (decide, read)
+               -> coordinator.end_step (observations replace messages; new ones are observed)
 get_messages:  expander.apply_decision -> chooser.choose_facts, choose_first_views -> offloader.measure
                -> budget.fit (decide) -> copies
 a new session, load_state, the archive of a known session at first use: ResumedSession -> _attach
@@ -30,6 +31,7 @@ from ..policy import ContextPolicy
 from ..tokens import TokenCounter, count_off_loop, default_token_counter
 from .config import MemoryContextConfig, arguments_of, config_of
 from .memory_api import MemoryApi
+from .observation import ObservationApi
 from .parts import Parts, StepGuard
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ _logger = logging.getLogger("memory_context")
 _CLOSE_SECONDS, _LEAVE_SECONDS, _LOAD_SECONDS = 8.0, 2.5, 8.5  # under 10 s with the store's stop
 
 
-class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextConfig]):
+class MemoryContext(MemoryApi, ObservationApi, ChatCompletionContext, Component[MemoryContextConfig]):
     """A chat context that moves large content to Postgres and leaves a placeholder; nothing is lost.
 
     The constructor does no I/O. `add_message` and `get_messages` never raise because of the store or the light model.
@@ -128,7 +130,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
             StoreUnavailableError: Only with `archive.require_history`: the history cannot be read.
         """
         await self._session.require_history()
-        self._append(message)
+        entry = self._append(message)
         with self._guard.step("storing and opening what this message holds and asks for"):
             await self._store_pending()
             await self._parts.user_memory.arrive()
@@ -138,6 +140,8 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
                 self._parts.budget.plan(self._parts.transcript, self._parts.chooser.is_held)
             await self._parts.keep_masked()
             self._parts.expander.start()
+        with self._guard.step("observing what was said"):
+            await self._parts.end_step(entry)
 
     async def get_messages(self) -> list[LLMMessage]:
         """Return fresh copies of the view."""
@@ -163,13 +167,15 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         if parts.transcript.end > parts.transcript.state.shown or parts.transcript.state.unseen:
             parts.transcript.decide(transcript.ViewShown(parts.transcript.end))
         parts.meter.add_view(parts.transcript, view)
+        await self._observers.events.fire()
         return view.copies()
 
-    def _append(self, message: LLMMessage, added_at: datetime | None = None) -> None:
+    def _append(self, message: LLMMessage, added_at: datetime | None = None) -> transcript.Entry:
         self._is_used = True
         entry = self._parts.deliver(message, added_at)
         is_explicit = self._learning.is_explicit(entry)
         self._session.archiver.schedule_flush(now=is_explicit)  # archives cancelled additions too
+        return entry
 
     async def _measure(self) -> None:
         parts = None  # the history may join during the await
@@ -210,6 +216,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
 
     def _clear(self) -> None:
         self._parts.expander.cancel()
+        self._parts.coordinator.abort()
         self._parts.transcript.decide(transcript.ViewCleared(self._parts.transcript.end))
         self._session.archiver.schedule_flush()
 
@@ -235,7 +242,8 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
             before.cancel()
         self._learning.first_position = session.transcript.end
         settings = (self.policy, self.token_counter, self._compactors, self._light_models)
-        self._parts = parts = Parts(session.transcript, agent_memory, *settings)
+        observing = (self._observers, self._session.archiver.schedule_flush)
+        self._parts = parts = Parts(session.transcript, agent_memory, *settings, *observing)
         if "retrieve_memory" in self._prompt_head.tools:
             parts.note_tools()
         state = session.transcript.state
@@ -368,6 +376,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         """Store and archive the rest in 8 s, plus 1 s per 10 MB; the last context closes the default store."""
         parts = self._parts
         parts.expander.cancel()
+        parts.coordinator.abort()
         parts.user_memory.cancel()
         ends_at = time.monotonic() + _CLOSE_SECONDS + await parts.offloader.flush(0.55 * _CLOSE_SECONDS)
         await parts.keep_masked()

@@ -7,9 +7,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from .. import expansion, offload, vault, view
+from .. import expansion, observation, offload, vault, view
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from autogen_core.models import LLMMessage
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ..compaction import Compactors
     from ..light_model import LightModelGuards
     from ..memory import AgentMemory
+    from ..observation import ObservationModels
     from ..policy import ContextPolicy
     from ..tokens import TokenCounter
     from ..transcript import Entry, Transcript
@@ -37,6 +39,8 @@ class Parts:
         counter: TokenCounter,
         compactors: Compactors,
         models: LightModelGuards,
+        observers: ObservationModels,
+        on_change: Callable[[], object],
     ) -> None:
         from ..stats import UsageMeter
         from .user_memory import UserMemoryLoader
@@ -60,6 +64,14 @@ class Parts:
         )
         self._masker = view.Masker(transcript, *limits)
         self.budget = view.Budget(*limits, view.Renderer(*limits), tag, self._masker.decide)
+        self.coordinator = observation.BufferingCoordinator(
+            transcript,
+            view.ViewPlanner(transcript, self.budget, policy.cache, self.chooser.is_held),
+            observation.TranscriptObservers(transcript, agent_memory, observers, counter, self.chooser),
+            *limits,
+            on_change,
+        )
+        self.budget.observations = self.coordinator
         self.user_memory = UserMemoryLoader(transcript, agent_memory, *limits)
         self.meter = UsageMeter(transcript, policy)
         self._policy = policy
@@ -92,11 +104,20 @@ class Parts:
                 for name in [name for name in values if name in self._masker.values]:
                     del self._masker.values[name]
 
+    async def end_step(self, entry: Entry) -> None:
+        """Let observations replace messages, and observe new ones, where that is due."""
+        if entry.journal is not self.transcript.touched:
+            return  # of a transcript that was replaced meanwhile
+        if self.coordinator.is_on:
+            await self.chooser.choose_first_views()  # the next view counts
+        await self.coordinator.end_step(entry.position)
+
     def note_tools(self) -> None:
         self.expander.agent_has_tools = self.chooser.agent_has_tools = self.user_memory.watches_changes = True
 
     def cancel(self) -> None:
         """Drop pending work; new parts take over."""
+        self.coordinator.abort()
         self.user_memory.cancel()
         self.expander.cancel()
         self.summariser.forget()

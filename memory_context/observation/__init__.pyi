@@ -4,6 +4,8 @@ from .digest import digest_edits, digest_lines, stored_lines
 from .events import EventHandlers, ObservationEvent, ReflectionEvent
 from .model_calls import CompletionFunction
 from .observer import DigestFunction, ObserverOutput, run_observer
+from .observers import ObservationModels, TranscriptObservers
+from .ports import NextView, Observers, Reflection, Views
 from .reading import MessageOrigin, ObservedMessage, UnobservedTokens, observed_messages
 from .reflector import ReflectorOutput, compute_effective_reflection_threshold, run_reflector
 from .state import BufferState, ContinuationHint
@@ -19,13 +21,19 @@ __all__ = [
     "DigestFunction",
     "EventHandlers",
     "MessageOrigin",
+    "NextView",
     "ObservationEvent",
+    "ObservationModels",
     "ObservedMessage",
     "ObserverOutput",
+    "Observers",
+    "Reflection",
     "ReflectionEvent",
     "ReflectorOutput",
     "SessionObservations",
+    "TranscriptObservers",
     "UnobservedTokens",
+    "Views",
     "artifact_trail",
     "by_session",
     "compute_effective_reflection_threshold",

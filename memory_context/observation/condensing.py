@@ -66,7 +66,7 @@ class Condenser:
         if not self.is_running:
             self._start(limit, is_sync=True)
         error = await self._reflecting.wait(deadline - time.monotonic())
-        if error is not None:
+        if error is not None and not isinstance(error, TimeoutError):  # else it goes on in the background
             self._observers.events.logger.warning("the observations are not condensed: %s", str(error) or repr(error))
         if not await self._apply() and self._log.tokens >= _FALLBACK_SHARE * limit:
             await self._condense_without_model(limit)

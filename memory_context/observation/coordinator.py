@@ -155,11 +155,12 @@ class BufferingCoordinator:
         """True if messages in the view have their observations already."""
         return self._activation.has_finished
 
-    async def end_step(self, entry: Entry) -> None:
-        """Activate what is due, and start to observe what is new.
+    async def end_step(self, position: int) -> None:
+        """Activate what is due, and start to observe what is new, after the message at a position was added.
 
         Below the threshold it reads nothing and waits for nothing; else for at most `sync_timeout_seconds`.
         """
+        entry = self.transcript[position]
         if calls_of(entry.message) or not (self.is_on or self.has_finished):
             return
         deadline, chunks = self._deadline(), len(self.log.chunks)

@@ -250,7 +250,8 @@ class Budget:
         return self._shortener.without_blocks(view, self._shown(transcript, positions, "text"))
 
     def _fold_all(self, transcript: Transcript, view: View) -> list[Decision]:
-        return [self._folded(transcript, transcript.end, ())]
+        is_any = transcript.end > transcript.state.history_start
+        return [self._folded(transcript, transcript.end, ())] if is_any else []
 
     def _fold(self, transcript: Transcript, view: View, end: int, target: int) -> list[Decision]:
         """Fold the oldest whole steps before `end` until the target is reached."""
@@ -269,11 +270,10 @@ class Budget:
                 break
             size -= sum(tokens.get(position, 0) for position in range(upto, step_end) if position not in kept)
             upto = step_end
-        earlier, begin = (
-            (state.fold.kept, state.fold.upto) if state.fold else (state.observation.kept, state.history_start)
-        )
-        before = (*earlier, *range(begin, upto))
-        if all(position in kept for position in before):
+        earlier, begin = (state.fold.kept, state.fold.upto) if state.fold else ((), state.history_start)
+        if all(position in kept for position in (*earlier, *range(begin, upto))):
+            return []
+        if all(position in kept for position in range(state.history_start, upto)):  # the rest is in the log
             return []
         stays = tuple(p for p in kept if p < upto)
         fold = self._folded(transcript, upto, stays)

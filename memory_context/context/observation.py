@@ -1,0 +1,188 @@
+"""What an application reads and controls of the observations of its session."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from .. import observation, view
+
+if TYPE_CHECKING:
+    from ..light_model import LightModelGuards
+    from ..observation import (
+        BufferingCoordinator,
+        BufferState,
+        CompletionFunction,
+        ObservationEvent,
+        ObservationModels,
+        ReflectionEvent,
+    )
+    from ..policy import ContextPolicy, RecallConfig
+    from ..transcript import ObservationChunk
+    from .context import MemoryContext
+    from .parts import Parts
+
+__all__ = ["ContextObservation", "ObservationApi"]
+
+
+class ObservationApi:
+    """Methods of a context that observe."""
+
+    policy: ContextPolicy
+    _parts: Parts
+    _light_models: LightModelGuards
+    _store_pending: Callable[[], Awaitable[bool]]
+
+    @cached_property
+    def _observers(self) -> ObservationModels:
+        return observation.ObservationModels(self.policy, self._light_models)
+
+    @property
+    def observation(self) -> ContextObservation:
+        """Events, state and settings of the session's observations."""
+        return ContextObservation(cast("MemoryContext", self))
+
+    async def observe_now(self) -> ObservationChunk | None:
+        """Observe all complete steps now, the newest message of the user included, such as a correction.
+
+        The observations join the view at once; their messages stay in it until observations replace messages the next
+        time. What is in flight becomes void. It waits at most `observation.sync_timeout_seconds`.
+
+        Returns:
+            The new observations; None, and nothing has changed, if nothing was new, or the model failed or is missing.
+        """
+        await self._store_pending()
+        return await self._parts.coordinator.observe_now()
+
+    def model_changed(self) -> None:
+        """Note that another model reads the next view: nothing is cached, so finished observations replace messages."""
+        self._parts.coordinator.model_changed()
+
+
+class ContextObservation:
+    """The observations of a context's session, whichever transcript it holds."""
+
+    def __init__(self, context: MemoryContext) -> None:
+        self._context = context
+        self._models = context._observers  # pyright: ignore[reportPrivateUsage]
+
+    @property
+    def _coordinator(self) -> BufferingCoordinator:
+        return self._context._parts.coordinator  # pyright: ignore[reportPrivateUsage]
+
+    # --- events
+
+    def on_observation(self, handler: Callable[[ObservationEvent], object]) -> Callable[[ObservationEvent], object]:
+        """Call a function, also an async one, after messages gave way to observations; usable as a decorator."""
+        self._models.events.add(observation.ObservationEvent, handler)
+        return handler
+
+    def on_reflection(self, handler: Callable[[ReflectionEvent], object]) -> Callable[[ReflectionEvent], object]:
+        """Call a function, also an async one, after the log was condensed; usable as a decorator."""
+        self._models.events.add(observation.ReflectionEvent, handler)
+        return handler
+
+    # --- read
+
+    @property
+    def observations(self) -> str:
+        """The log as the view shows it; "" without any."""
+        return self._coordinator.observations
+
+    @property
+    def observation_token_count(self) -> int:
+        return self._coordinator.observation_token_count
+
+    @property
+    def is_processing(self) -> bool:
+        """True while an observer or a reflector is in flight."""
+        return self._coordinator.is_processing
+
+    @property
+    def is_observer_in_flight(self) -> bool:
+        return self._coordinator.is_observer_in_flight
+
+    @property
+    def is_reflector_in_flight(self) -> bool:
+        return self._coordinator.is_reflector_in_flight
+
+    @property
+    def has_recall(self) -> bool:
+        """True if the view says how to read the messages behind observations."""
+        return self.recall_config is not None
+
+    @property
+    def recall_config(self) -> RecallConfig | None:
+        return self._models.policy.observation.recall
+
+    @property
+    def slot_content(self) -> str:
+        """All that observations add to the next view: lead, log and hints."""
+        transcript, policy = self._coordinator.transcript, self._models.policy
+        sections = (view.SECTIONS["observations"], view.SECTIONS["observation_hints"])
+        slots = [slot for section in sections for slot in section.slots(transcript, policy, None)]
+        return "\n".join(str(slot.content) for slot in slots)
+
+    # --- control
+
+    async def observe_now(self) -> ObservationChunk | None:
+        """Observe all complete steps at once and show the observations; see `MemoryContext.observe_now`."""
+        return await self._context.observe_now()
+
+    def abort(self) -> None:
+        """Cancel observer and reflector; what they would have returned is void. Finished observations stay."""
+        self._coordinator.abort()
+
+    def get_state(self) -> BufferState:
+        """Return the log and what is finished for it. `save_state` and the archive hold the same."""
+        return self._coordinator.get_state()
+
+    def restore_state(self, state: BufferState | Mapping[str, Any]) -> None:
+        """Replace the log by a saved one, as far as this session's messages reach; nothing starts.
+
+        Messages that left the view stay out of it: a state from before they left is ignored.
+
+        Raises:
+            ValueError: It is not such a state.
+        """
+        self._coordinator.restore_state(state)
+
+    # --- where an application swaps models
+
+    @property
+    def completion_function(self) -> CompletionFunction | None:
+        """Answers for observers and reflectors in place of the context's light model; None for that."""
+        return self._models.completion_function
+
+    @completion_function.setter
+    def completion_function(self, function: CompletionFunction | None) -> None:
+        self._coordinator.abort()
+        self._models.completion_function = function
+
+    @property
+    def window_tokens(self) -> int:
+        """The window that the view may fill; 0 if it is unlimited. Never more than the policy's; None sets that."""
+        return self._models.window_tokens
+
+    @window_tokens.setter
+    def window_tokens(self, tokens: int | None) -> None:
+        self._models.own_window_tokens = tokens
+
+    @property
+    def light_window_tokens(self) -> int | None:
+        """The context window of the light model; None for the policy's, else what its client tells."""
+        return self._models.own_light_window_tokens
+
+    @light_window_tokens.setter
+    def light_window_tokens(self, tokens: int | None) -> None:
+        self._models.own_light_window_tokens = tokens
+
+    @property
+    def logger(self) -> logging.Logger:
+        return self._models.events.logger
+
+    @logger.setter
+    def logger(self, logger: logging.Logger) -> None:
+        self._models.events.logger = logger

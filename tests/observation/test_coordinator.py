@@ -1,0 +1,389 @@
+"""Observation in a context: in the background, at the threshold, on request, and when models fail."""
+
+import asyncio
+import json
+import random
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
+
+from benchmarks.observation_lives import Script
+from memory_context import (
+    ArchivePolicy,
+    ContextPolicy,
+    ExpansionPolicy,
+    LearningPolicy,
+    MemoryContext,
+    MemoryStore,
+    ObservationPolicy,
+    RecallPolicy,
+    UserMemoryPolicy,
+)
+from memory_context.light_model import Completion
+from memory_context.observation import ObservationEvent, ReflectionEvent, TranscriptObservers
+from memory_context.transcript import HistoryFolded, ObservationsActivated
+from tests.context.lights import Light
+from tests.context.steps import NEVER_PAYS, a_turn_of_the_loop, add_step
+
+SENTENCE = "The harbour ledger lists granite, owls and trains of the quarter. "
+NOWHERE = "postgresql://nobody@127.0.0.1:1/none"  # never opened: nothing is large or archived
+
+
+class Observer:
+    """Keeps everything, or fails, or waits until it is released."""
+
+    def __init__(self, *, error: Exception | None = None, is_held: bool = False) -> None:
+        self.calls = 0
+        self.error = error
+        self.release = asyncio.Event()
+        self._script = Script("lossless", random.Random(1))
+        if not is_held:
+            self.release.set()
+
+    async def __call__(self, messages: Sequence[LLMMessage], limit_tokens: int) -> Completion:
+        self.calls += 1
+        await self.release.wait()
+        if self.error is not None:
+            raise self.error
+        return await self._script(messages, limit_tokens)
+
+
+def context_of(observer: Observer | None, store: MemoryStore | None = None, **observing: object) -> MemoryContext:
+    settings = {"buffer_min_tokens": 300, "light_window_tokens": 16_000} | observing
+    policy = ContextPolicy(
+        token_budget=4000,
+        offload_threshold_tokens=100_000,
+        expansion=ExpansionPolicy(enabled=False),
+        recall=RecallPolicy(enabled=False),
+        cache=NEVER_PAYS,
+        archive=ArchivePolicy(enabled=store is not None),
+        learning=LearningPolicy(enabled=False),
+        user_memory=UserMemoryPolicy(enabled=False),
+        observation=ObservationPolicy.model_validate(settings),
+    )
+    context = MemoryContext("alice", "coder", None, store or MemoryStore(NOWHERE), policy=policy)
+    context.observation.completion_function = observer
+    return context
+
+
+async def say(context: MemoryContext, number: int, times: int = 12) -> None:
+    """Let the user and the agent say something of about 300 tokens together."""
+    await context.add_message(UserMessage(content=f"item-{number} {SENTENCE * times}", source="user"))
+    await context.get_messages()
+    await context.add_message(AssistantMessage(content=f"item-{number + 1000} {SENTENCE * times}", source="coder"))
+
+
+async def settled(context: MemoryContext) -> None:
+    """Wait until nothing is in flight."""
+
+    async def wait() -> None:
+        while context.observation.is_processing:
+            await a_turn_of_the_loop()
+
+    await asyncio.wait_for(wait(), 30)
+
+
+async def fill(context: MemoryContext, turns: int = 20) -> None:
+    for number in range(turns):
+        await say(context, number)
+        await settled(context)
+
+
+def log_of(context: MemoryContext):
+    return context.transcript.state.observation
+
+
+async def test_observer_runs_in_the_background_before_the_room_is_needed():
+    """Nothing in the view changes, and no step waits for it."""
+    observer = Observer(is_held=True)
+    context = context_of(observer)
+    await say(context, 0)
+    assert not context.observation.is_observer_in_flight
+    for number in range(1, 4):
+        await say(context, number)
+    assert context.observation.is_observer_in_flight
+    view = await context.get_messages()
+    observer.release.set()
+    await settled(context)
+    assert observer.calls == 1
+    assert log_of(context).observed > 0
+    assert await context.get_messages() == view
+
+
+async def test_finished_chunks_replace_messages_at_the_activation_ratio():
+    observer = Observer()
+    context = context_of(observer)
+    events: list[ObservationEvent] = []
+    context.observation.on_observation(events.append)
+    await fill(context)
+    log, text = log_of(context), context.observation.slot_content
+    assert log.left > 0
+    assert not any(isinstance(one, HistoryFolded) for _, one in context.transcript.log)
+    assert all(f"item-{number} " in text for number in range(3))
+    assert events
+    assert all(not event.sync and event.context_utilization >= 0.9 for event in events)
+    assert sum(len(event.compacted_messages) for event in events) == log.left
+    assert context.stats.activations == len(events)
+    assert context.stats.observation_tokens > 0
+
+
+async def test_activation_goes_down_to_the_target_and_leaves_the_retention_tail():
+    context = context_of(Observer())
+    await fill(context, 14)
+    activated = [one for _, one in context.transcript.log if isinstance(one, ObservationsActivated)]
+    assert activated
+    assert all(one.reason == "ratio" for one in activated)
+    window = context.observation.window_tokens
+    assert (await context.explain()).tokens >= 0.2 * window
+    assert max(one.left for one in activated) <= context.transcript.end - 2
+
+
+async def test_step_over_the_threshold_waits_for_the_observer():
+    """Without anything prepared: the range before the retention tail is observed at once."""
+    observer = Observer()
+    context = context_of(observer, buffer_min_tokens=100_000)
+    events: list[ObservationEvent] = []
+    context.observation.on_observation(events.append)
+    await fill(context, 12)
+    assert log_of(context).left > 0
+    assert events[0].sync
+    assert not any(isinstance(one, HistoryFolded) for _, one in context.transcript.log)
+
+
+async def test_model_that_hangs_is_replaced_by_digests_in_time():
+    context = context_of(Observer(is_held=True), buffer_min_tokens=100_000, sync_timeout_seconds=0.05)
+    for number in range(14):
+        await say(context, number)
+        await context.get_messages()
+    await settled(context)
+    await say(context, 14)
+    assert {chunk.made_by for chunk in log_of(context).chunks} == {"digest"}
+    assert (await context.explain()).tokens <= 4000
+
+
+async def test_fold_holds_the_budget_while_nothing_can_be_observed(monkeypatch: pytest.MonkeyPatch):
+    async def hang(*arguments: object, **others: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(TranscriptObservers, "observe", hang)
+    context = context_of(Observer(), sync_timeout_seconds=0.01)
+    for number in range(20):
+        await say(context, number)
+        await context.get_messages()
+    assert log_of(context).left == 0
+    assert any(isinstance(one, HistoryFolded) for _, one in context.transcript.log)
+    assert (await context.explain()).tokens <= 4000
+    context.observation.abort()
+
+
+async def test_failing_completion_function_is_replaced_by_digests():
+    context = context_of(Observer(error=RuntimeError("no credit")))
+    await fill(context, 12)
+    assert log_of(context).left > 0
+    assert {chunk.made_by for chunk in log_of(context).chunks} == {"digest"}
+    assert context.stats.light_model.observations.failures > 0
+
+
+async def test_observe_now_joins_the_log_and_leaves_the_messages():
+    """The newest message of the user is observed; the next activation removes them without observing again."""
+    observer = Observer()
+    context = context_of(observer, buffer_min_tokens=100_000)
+    events: list[ObservationEvent] = []
+    context.observation.on_observation(events.append)
+    await say(context, 0)
+    await context.add_message(UserMessage(content="item-77 No: Porto, not Bergen.", source="user"))
+    before = await context.get_messages()
+    chunk = await context.observe_now()
+    assert chunk is not None
+    assert (chunk.first, chunk.last) == (0, 3)
+    assert "item-77" in chunk.text
+    assert (events[0].context_utilization, events[0].sync) == (0.0, True)
+    after = await context.get_messages()
+    assert [one for one in after if one in before] == before
+    assert chunk.text in [one.content for one in after]
+    assert len(context.transcript.state.observation.chunks) == 1
+    assert await context.observe_now() is None  # nothing is new
+    await fill(context, 12)
+    assert log_of(context).left >= 3
+    chunks = log_of(context).chunks
+    assert [(one.first, one.last) for one in chunks[:1]] == [(0, 3)]
+
+
+@pytest.mark.parametrize("observer", [Observer(error=RuntimeError("no credit")), Observer(is_held=True), None])
+async def test_observe_now_without_an_answer_changes_nothing(observer: Observer | None):
+    context = context_of(observer, sync_timeout_seconds=0.01)
+    await say(context, 0)
+    before = context.observation.get_state()
+    assert await context.observe_now() is None
+    assert context.observation.get_state() == before
+    assert not context.observation.is_processing
+
+
+async def test_observe_now_makes_the_run_in_flight_void():
+    observer = Observer(is_held=True)
+    context = context_of(observer)
+    for number in range(4):
+        await say(context, number)
+    assert context.observation.is_observer_in_flight
+    now = asyncio.ensure_future(context.observe_now())
+    while observer.calls < 2:
+        await a_turn_of_the_loop()
+    observer.release.set()
+    chunk = await now
+    await settled(context)
+    assert chunk is not None
+    assert [(one.first, one.last) for one in log_of(context).chunks] == [(0, 8)]
+
+
+async def test_changed_model_activates_what_is_finished():
+    context = context_of(Observer())
+    for number in range(5):
+        await say(context, number)
+        await settled(context)
+    assert log_of(context).buffered
+    assert log_of(context).left == 0
+    context.model_changed()
+    assert log_of(context).left > 0
+    (activated,) = [one for _, one in context.transcript.log if isinstance(one, ObservationsActivated)]
+    assert activated.reason == "model_changed"
+
+
+async def test_cold_prompt_cache_activates_what_is_finished():
+    context = context_of(Observer())
+    for number in range(5):
+        await say(context, number)
+        await settled(context)
+    newest = context.transcript[context.transcript.end - 1]
+    newest.added_at -= timedelta(seconds=context.policy.cache.ttl_seconds + 1)
+    await context.add_message(UserMessage(content="item-99 Are you there?", source="user"))
+    (activated,) = [one for _, one in context.transcript.log if isinstance(one, ObservationsActivated)]
+    assert activated.reason == "cold"
+
+
+async def test_log_over_its_threshold_is_condensed():
+    context = context_of(Observer(), reflection_ratio=0.05)
+    events: list[ReflectionEvent] = []
+
+    @context.observation.on_reflection
+    async def note(event: ReflectionEvent) -> None:
+        await a_turn_of_the_loop()
+        events.append(event)
+
+    await fill(context, 30)
+    assert events
+    assert [event.generation_count for event in events] == [*range(1, len(events) + 1)]
+    assert all(len(event.new_observations) < len(event.previous_observations) for event in events)
+    assert context.stats.reflections == len(events) == log_of(context).generation
+
+
+async def test_handler_that_raises_harms_none(caplog: pytest.LogCaptureFixture):
+    context = context_of(Observer())
+    heard: list[ObservationEvent] = []
+
+    @context.observation.on_observation
+    def fail(event: ObservationEvent) -> None:
+        raise KeyError("handler")
+
+    context.observation.on_observation(heard.append)
+    await fill(context, 12)
+    assert heard
+    assert "a handler of ObservationEvent failed" in caplog.text
+
+
+async def test_context_without_model_decides_the_same_as_without_observation():
+    decided: list[list[tuple[int, str]]] = []
+    for mode in ("auto", "off"):
+        context = context_of(None, mode=mode)
+        for number in range(16):
+            await say(context, number)
+        await context.get_messages()
+        decided.append([(at, one.kind) for at, one in context.transcript.log])
+        assert not context.observation.is_processing
+    assert decided[0] == decided[1]
+    assert "folded" in {kind for _, kind in decided[0]}
+
+
+async def test_digest_mode_observes_without_a_model():
+    observer = Observer()
+    context = context_of(observer, mode="digest")
+    await fill(context, 12)
+    assert observer.calls == 0
+    assert log_of(context).left > 0
+    assert {chunk.made_by for chunk in log_of(context).chunks} == {"digest"}
+
+
+async def test_state_survives_json_and_drops_chunks_without_watermark():
+    context = context_of(Observer())
+    await fill(context, 13)
+    state = context.observation.get_state()
+    assert state.observations
+    assert state.buffered_chunks
+    saved = json.loads(json.dumps(state.to_json()))
+    context.observation.restore_state(saved)
+    assert context.observation.get_state() == state
+    context.observation.restore_state({**saved, "buffer_watermark": None})
+    assert context.observation.get_state().buffered_chunks == ()
+    assert not context.observation.is_processing
+    with pytest.raises(ValueError, match="no state of observations"):
+        context.observation.restore_state({"observations": "a text"})
+
+
+async def test_observations_are_archived_and_resumed(store: MemoryStore):
+    observer = Observer()
+    context = context_of(observer, store)
+    await fill(context, 13)
+    view, log = await context.get_messages(), log_of(context)
+    await context.close()
+    again = MemoryContext("alice", "coder", context.session_id, store, policy=context.policy)
+    assert await again.get_messages() == view
+    assert log_of(again) == log
+    assert log.left > 0
+    await again.close()
+
+
+async def test_observer_calls_of_the_light_model_are_in_the_bill():
+    """The client is asked behind decisions; its calls are counted, also after a load."""
+    light = Light()
+    script = Script("lossless", random.Random(1))
+
+    async def create(messages: Sequence[LLMMessage], **others: object):
+        answer = await script(messages, 100)
+        return Light._result(answer.text, [""])  # pyright: ignore[reportPrivateUsage]
+
+    light.create = create  # type: ignore[method-assign, assignment]
+    policy = context_of(None).policy
+    context = MemoryContext("alice", "coder", None, MemoryStore(NOWHERE), model_client=light, policy=policy)
+    await fill(context, 12)
+    bill = context.stats.light_model
+    assert bill.total.calls == script.calls > bill.decisions.calls
+    assert "observation" in str(bill)
+    loaded = MemoryContext("alice", "coder", None, MemoryStore(NOWHERE), policy=policy)
+    await loaded.load_state(await context.save_state())
+    assert loaded.stats.light_model.observations == bill.observations
+
+
+async def test_calls_without_results_are_not_observed():
+    observer = Observer()
+    context = context_of(observer, buffer_min_tokens=100_000)
+    await say(context, 0)
+    await add_step(context, f"item-5 {SENTENCE}")
+    from autogen_core import FunctionCall
+
+    call = FunctionCall("open", "{}", "survey")
+    await context.add_message(AssistantMessage(content=[call], source="coder"))
+    await context.add_message(UserMessage(content="item-6 Meanwhile: hurry.", source="reviewer"))
+    chunk = await context.observe_now()
+    assert chunk is not None
+    assert chunk.last == 4
+
+
+async def test_smaller_window_of_a_swapped_model_counts():
+    context = context_of(Observer())
+    await fill(context, 8)
+    assert log_of(context).left == 0
+    context.observation.window_tokens = 2500
+    assert context.observation.window_tokens == 2500
+    await say(context, 50)
+    assert log_of(context).left > 0
