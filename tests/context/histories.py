@@ -31,6 +31,7 @@ from memory_context import (
     ContextStats,
     ExpansionPolicy,
     MemoryContext,
+    ObservationPolicy,
     RecallPolicy,
 )
 from memory_context.compaction import Compacted, Compactors, Hint, Passage, Result
@@ -192,6 +193,7 @@ def any_policy(seed: int) -> ContextPolicy:
             least_prefix_tokens=rng.choice([0, 1024]),
         ),
         name_first_views=rng.choice(["auto", "always", "never"]),
+        observation=ObservationPolicy(mode="off"),  # it has lives of its own
     )
 
 
@@ -249,6 +251,7 @@ policies = st.builds(
         least_prefix_tokens=st.sampled_from([0, 1024]),
     ),
     name_first_views=st.sampled_from(["auto", "auto", "always", "never"]),
+    observation=st.just(ObservationPolicy(mode="off")),
 )
 
 

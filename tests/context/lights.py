@@ -13,6 +13,7 @@ from memory_context import MemoryStore
 from memory_context.archive.titles import TITLE_INSTRUCTIONS
 from memory_context.compaction import INSTRUCTIONS
 from memory_context.learning.prompt import LEARNING_INSTRUCTIONS
+from memory_context.observation.prompts import OBSERVER_INSTRUCTIONS, REFLECTOR_INSTRUCTIONS
 
 STRUCTURED = ModelInfo(vision=False, function_calling=True, json_output=True, family="unknown", structured_output=True)
 
@@ -38,6 +39,7 @@ class Light(ReplayChatCompletionClient):
         title: What it answers when it is to name the session, which counts apart too.
         title_prompts: What it was to name, as one text each.
         learned: What it answers when it is to learn of the user, which counts apart as well.
+        observed: What it answers when it is to observe or to reflect, and `observer_prompts` what it was to observe.
     """
 
     def __init__(self, answer: Answer = '{"expand": []}', model_info: ModelInfo = STRUCTURED) -> None:
@@ -58,6 +60,8 @@ class Light(ReplayChatCompletionClient):
         self.title_prompts: list[str] = []
         self.learned: Answer = '{"statements": []}'
         self.learning_prompts: list[str] = []
+        self.observed: Answer = "<observations>\n- 12:00 ! Something was said.\n</observations>"
+        self.observer_prompts: list[str] = []
 
     async def create(
         self,
@@ -74,6 +78,9 @@ class Light(ReplayChatCompletionClient):
         if messages[0].content == LEARNING_INSTRUCTIONS:
             self.learning_prompts.append(str(messages[1].content))
             return self._result(self.learned, self.learning_prompts)
+        if str(messages[0].content).startswith((OBSERVER_INSTRUCTIONS, REFLECTOR_INSTRUCTIONS)):
+            self.observer_prompts.append(str(messages[1].content))
+            return self._result(self.observed, self.observer_prompts)
         is_summary = messages[0].content == INSTRUCTIONS
         prompts, wanted = (self.summary_prompts, self.summary) if is_summary else (self.prompts, self.answer)
         prompts.append("\n".join(str(message.content) for message in messages))

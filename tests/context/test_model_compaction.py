@@ -12,7 +12,13 @@ from autogen_core.models import AssistantMessage, UserMessage
 from memory_context import ContextPolicy, MemoryContext, MemoryCriteria, MemoryRef, MemoryStore
 from memory_context.errors import StoreUnavailableError
 from memory_context.offload import summaries
-from memory_context.policy import CompactionPolicy, ExpansionPolicy, RecallPolicy, UserMemoryPolicy
+from memory_context.policy import (
+    CompactionPolicy,
+    ExpansionPolicy,
+    ObservationPolicy,
+    RecallPolicy,
+    UserMemoryPolicy,
+)
 from memory_context.transcript import PartsCompacted
 from tests.support.waiting import soon
 
@@ -30,6 +36,7 @@ ALONE: dict[str, Any] = {
     "user_memory": UserMemoryPolicy(enabled=False),
     "expansion": ExpansionPolicy(enabled=False),
     "recall": RecallPolicy(enabled=False),
+    "observation": ObservationPolicy(mode="off"),
 }
 """Nothing is decided or opened beside the summaries."""
 

@@ -75,22 +75,22 @@ async def test_session_of_a_killed_process_resumes_without_gap_or_overlap(start_
     """Killed at some await of its observers, activations and batches."""
     async with MemoryStore(database_url) as store:
         killed = 0
-        for seed in range(6):
+        for seed in range(4):
             script = CHILD.format(
                 url=database_url,
                 seed=seed,
                 kind=KINDS[seed % len(KINDS)],
                 session=f"killed-{seed}",
                 number=0,
-                events=25,
-                last=400 + 350 * seed,
+                events=20,
+                last=60 + 70 * seed,
             )
             process = await start_python(script)
             _, err = await asyncio.wait_for(process.communicate(), 240)
             assert process.returncode in (0, -9), err.decode()
             killed += process.returncode == -9
             await continued(store, f"killed-{seed}", seed)
-        assert killed
+        assert killed >= 2
 
 
 async def test_two_processes_on_one_session_keep_its_log_whole(start_python: StartPython, database_url: str):
