@@ -215,7 +215,7 @@ class BufferingCoordinator:
 
     async def _buffer(self) -> None:
         """Start an observer in the background if enough is unobserved."""
-        if self._observing.is_running or self._breaker.is_open:
+        if self._observing.is_running or self._breaker.is_open or not self._observers.is_ready:
             return
         unobserved = self._unobserved.between(self.log.observed, self.transcript.end)
         if unobserved < self._policy.observation.buffer_min_tokens:

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Flight(Generic[T]):
-    """A run in the background, at most one in all event loops."""
+    """A run in the background, at most one; that of another event loop, which may have ended, no longer counts."""
 
     def __init__(self, name: str) -> None:
         self._background = Background[None](name)
@@ -23,7 +23,7 @@ class Flight(Generic[T]):
     @property
     def is_running(self) -> bool:
         task = self._task
-        return task is not None and not task.done() and not task.get_loop().is_closed()
+        return task is not None and not task.done() and _is_here(task)
 
     def start(
         self, work: Callable[[], Coroutine[Any, Any, T]], take: Callable[[T], None], *, is_sync: bool = False
@@ -44,7 +44,7 @@ class Flight(Generic[T]):
     async def wait(self, seconds: float) -> BaseException | None:
         """Wait for the run; return why it has no result. A cancelled waiter leaves it alone."""
         task = self._task
-        if task is None:
+        if task is None or not _is_here(task):
             return asyncio.CancelledError()
         await asyncio.wait([task], timeout=max(seconds, 0.0))
         if not task.done():
@@ -57,3 +57,11 @@ class Flight(Generic[T]):
             return
         self._run = self._task = None
         self._background.cancel()
+
+
+def _is_here(task: "asyncio.Task[None]") -> bool:
+    """Return whether a task can still go on for the caller."""
+    try:
+        return task.get_loop() is asyncio.get_running_loop()
+    except RuntimeError:  # a caller without an event loop
+        return not task.get_loop().is_closed()

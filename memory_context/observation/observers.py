@@ -64,6 +64,13 @@ class ObservationModels:
         return mode == "digest" or (mode == "auto" and self.has_model)
 
     @property
+    def is_ready(self) -> bool:
+        """False while the light model is left alone after a failure."""
+        guard = self.guards.observing
+        is_asked = self.policy.observation.mode == "auto" and self.completion_function is None
+        return not is_asked or guard is None or guard.is_available
+
+    @property
     def window_tokens(self) -> int:
         limits = [limit for limit in (self.own_window_tokens, self.policy.view_limit_tokens) if limit is not None]
         return min(limits, default=0)
@@ -125,6 +132,10 @@ class TranscriptObservers:
     @property
     def is_on(self) -> bool:
         return self._models.is_on
+
+    @property
+    def is_ready(self) -> bool:
+        return self._models.is_ready
 
     @property
     def window_tokens(self) -> int:

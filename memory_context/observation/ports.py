@@ -61,6 +61,11 @@ class Observers(Protocol):
         ...
 
     @property
+    def is_ready(self) -> bool:
+        """False while a model that failed is left alone."""
+        ...
+
+    @property
     def window_tokens(self) -> int:
         """The view's window; 0 if it is unknown."""
         ...

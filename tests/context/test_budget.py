@@ -126,8 +126,8 @@ def test_call_without_its_result_and_parallel_calls_are_not_parted_by_a_fold():
     transcript.append(AssistantMessage(content=[calls[0]], source="coder"))
     transcript.append(UserMessage(content="Stop.", source="user"))
     assert transcript.pairing.step_ends(0, 6) == [1, 4, 5, 6]
-    assert Budget._step_ends(transcript, 0, 3) == [1]
-    assert Budget._step_ends(transcript, 4, 5) == [5]
+    assert transcript.pairing.step_ends(0, 3) == [1]
+    assert transcript.pairing.step_ends(4, 5) == [5]
 
 
 def opened(history: History, at: int, tokens: int, text: str) -> tuple[int, str]:
