@@ -44,17 +44,17 @@ class CacheStats:
 
 
 class SessionCache(Generic[SessionT]):
-    """Live sessions in the event loop of the first use; construction does no I/O.
+    """Live sessions in the event loop of the first use; construction does no I/O. Claims and states close with it.
 
     Args:
         make: Makes the live object of a session; the cache resumes it.
-        claims: Decide which process has a session; closed with the cache. None for a single process.
-        states: Keep the whole state after each hold; closed with the cache. None: a killed process loses at most
+        claims: Decide which process has a session; None for a single process.
+        states: Keep the whole state after each hold. None: a killed process loses at most
             `policy.archive.batch_seconds` of messages.
         size: Unused sessions that stay live; at most twice as many exist.
         idle_seconds: Unused sessions are then archived and closed.
-        wait_seconds: How long a hold waits for its session.
-        queue: How many holds may wait for one session.
+        wait_seconds: Of one hold, for its session.
+        queue: Holds that may wait for one session.
 
     Raises:
         ValueError: A bound is not above zero.

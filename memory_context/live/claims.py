@@ -72,12 +72,7 @@ class LocalClaims:
         self._wanted = wanted
 
     async def claim(self, key: SessionKey, wait_seconds: float) -> None:
-        """Return once this cache has the session, in FIFO order.
-
-        Raises:
-            SessionBusyError: Another cache did not release it in time.
-            RuntimeError: The session is claimed here already.
-        """
+        """Return once this cache has the session, in FIFO order; `RuntimeError` if it has it already."""
         holder = self._holders.get(key)
         if holder is self:
             raise RuntimeError(f"session {key.session_id!r} is claimed here already")

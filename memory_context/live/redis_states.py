@@ -114,15 +114,9 @@ def _without_secrets(url: str) -> str:
 
 
 class RedisStates:
-    """Saved states in Redis. They include unarchived messages: a killed process loses no finished request.
+    """Saved states in Redis, unarchived messages included: a killed process loses no finished request.
 
-    Args:
-        url: As for `RedisClaims`.
-        keep_seconds: Lifetime of a state; older sessions come from the archive.
-
-    Raises:
-        ImportError: The redis package is not installed.
-        ValueError: Not a Redis URL.
+    `url` and errors are those of `RedisClaims`. States older than `keep_seconds` come from the archive.
     """
 
     def __init__(self, url: str, *, prefix: str = "memory_context:", keep_seconds: float = _KEEP_SECONDS) -> None:

@@ -107,7 +107,7 @@ class MemoryScope:
 
 
 def refusal(key: str, item: Whereabouts, scope: ReadScope, sharing: Sharing) -> str:
-    """Return why an item is unreadable and what to do instead, for a model."""
+    """Return why an item is unreadable and what to do instead."""
     owner = f"agent {item.agent_id!r}" if item.agent_id else "no agent"
     where = f" (session {item.session_id!r})" if item.session_id else ""
     is_own_agent = bool(item.agent_id) and item.agent_id == scope.agent_id

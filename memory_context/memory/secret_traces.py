@@ -53,14 +53,14 @@ class SecretTraces:
 
 @dataclass(frozen=True)
 class ClearSecrets:
-    """Items of type `user_secret`: encrypted ones by their new name, and keys of those still in clear."""
+    """Items of type `user_secret`: names of encrypted ones, and keys of those left in clear."""
 
     encrypted: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
 
 
 class MemoryWithSecrets(MemoryScope):
-    """The methods of `AgentMemory` for secrets, which are the user's, whatever agent asks."""
+    """The methods of `AgentMemory` for the user's secrets."""
 
     @property
     def secrets(self) -> Secrets:
@@ -184,7 +184,7 @@ def _content_of(record: Mapping[str, Any]) -> str:
 
 
 async def keep_clear_secret(memory: "AgentMemory", key: str, value: str) -> str | None:
-    """Encrypt a value that stood in clear under a key; return its name, None if the vault does not take it."""
+    """Encrypt a value that stood in clear; return its name, None if the vault refuses it."""
     name = key if key[:1].isalpha() else f"secret_{key}"[:64]
     try:
         await memory.secrets.set(name, value)
@@ -194,7 +194,7 @@ async def keep_clear_secret(memory: "AgentMemory", key: str, value: str) -> str 
 
 
 async def _replace(memory: "AgentMemory", key: str) -> None:
-    """Forget an item; store it again without values, unless it is made from the archive or a statement."""
+    """Forget an item; store it again without values, unless it is a message or a statement."""
     store = memory.memory_store
     item = await store.fetch_memory(memory.user_id, key, scope=await store.user_stats.scope(memory.user_id))
     if item is None or not item.is_active:
@@ -218,7 +218,7 @@ def _place_of(memory: "AgentMemory", item: MemoryItem) -> "AgentMemory":
 
 
 async def _lines(memory: "AgentMemory") -> AsyncIterator[bytes]:
-    """Yield the lines of an export without header and end, which has every row but derived ones."""
+    """Yield the lines of an export, which has every row but derived ones."""
     waiting: list[bytes] = []
     async for piece in memory.memory_store.admin.export_lines(memory.user_id):
         first, *others = piece.split(b"\n")

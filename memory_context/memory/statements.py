@@ -80,7 +80,7 @@ class _Confirmed:
 
 
 class UserStatements(MemoryScope):
-    """The methods of `AgentMemory` for user memory. It is the user's, whatever agent asks, but no isolated one."""
+    """The methods of `AgentMemory` for user memory, which all agents share but isolated ones."""
 
     async def user_memory(
         self, as_of: datetime | None = None, *, with_superseded: bool = False, limit: int = 200
