@@ -208,6 +208,8 @@ class MemoryApi:
         self._prompt_head.hand_out(names, are_late=are_late)
         if "retrieve_memory" in names:
             self._parts.note_tools()
+        if "read_history" in names:
+            self._parts.observers.has_recall_tool = True
 
     def note_agent(self, *, system_message: str | None = None, tools: Sequence[AnyTool | ToolSchema] = ()) -> None:
         """Count the agent's system message and own tools in each bill; None or empty keeps earlier counts."""

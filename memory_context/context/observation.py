@@ -110,8 +110,8 @@ class ContextObservation:
 
     @property
     def has_recall(self) -> bool:
-        """True if the view says how to read the messages behind observations."""
-        return self.recall_config is not None
+        """True if the agent can read the messages behind observations; the view then says how."""
+        return self._models.has_recall
 
     @property
     def recall_config(self) -> RecallConfig | None:

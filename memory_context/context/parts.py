@@ -45,6 +45,7 @@ class Parts:
         from ..stats import UsageMeter
         from .user_memory import UserMemoryLoader
 
+        self.observers = observers
         tag = view.session_tag(agent_memory.session_id)
         self.transcript, self.agent_memory = transcript, agent_memory
         transcript.on_decision = agent_memory.trail.note_decision

@@ -104,7 +104,7 @@ class Condenser:
         if sum(tokens) >= log.tokens:
             self._lines_without_gain = log.lines_made
             return False
-        self._decide(Reflected(log.generation + 1, tuple(made.edits), tokens, made.level, made.record))
+        self._decide(Reflected.of(log, made.edits, tokens, made.level, made.record))
         now = chunk_texts(log.chunks)
         make = partial(ReflectionEvent, chunk_texts(before), now, log.generation, made.level)
         self._observers.events.note(ReflectionEvent, make)

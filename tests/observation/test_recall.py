@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import pytest
 from autogen_core import CancellationToken
 from autogen_core.models import UserMessage
 
@@ -16,6 +17,8 @@ from memory_context.transcript import (
     Reflected,
 )
 from memory_context.transcript.observations import Edit
+from tests.observation.test_coordinator import Observer, fill
+from tests.observation.test_coordinator import context_of as observing
 from tests.support.contexts import answer, ask, context_of
 
 AT = datetime(2026, 11, 20, 14, 5, tzinfo=timezone.utc)
@@ -168,3 +171,27 @@ async def test_export_and_import_carry_the_log(store: MemoryStore) -> None:
     assert log.chunks == own.chunks
     await store.erase_user("carol")
     assert await MemoryContext("carol", "coder", None, store).observations_of_user() == []
+
+
+@pytest.mark.parametrize("recall", [RecallConfig(), None])
+@pytest.mark.parametrize("has_tool", [False, True])
+async def test_log_says_how_to_read_messages_if_the_agent_can(has_tool: bool, recall: RecallConfig | None) -> None:
+    context = observing(Observer(), recall=recall)
+    if has_tool:
+        create_recall_tool(context)
+    await fill(context)
+    assert context.transcript.state.observation.chunks
+    is_on = has_tool and recall is not None
+    assert context.observation.has_recall == is_on
+    assert ("read_history(" in context.observation.slot_content) == is_on
+
+
+async def test_edits_of_a_reflection_name_the_messages_they_rest_on() -> None:
+    """Forgetting finds their texts by these."""
+    context = observing(Observer(), reflection_ratio=0.1)
+    await fill(context, 40)
+    edits = [edit for _, one in context.transcript.decisions(Reflected) for edit in one.edits]
+    assert edits
+    end = context.transcript.end
+    assert all(0 <= first < last <= end for edit in edits for first, last in edit.ranges)
+    assert all(edit.ranges for edit in edits)

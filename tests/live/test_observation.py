@@ -1,0 +1,75 @@
+"""Observational memory with a real, tiny model: chunks, tokens and stream are real; no quality is claimed of them."""
+
+from collections.abc import Callable
+
+from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.base import TaskResult
+from autogen_agentchat.messages import ModelClientStreamingChunkEvent
+from autogen_core.models import AssistantMessage, UserMessage
+from autogen_ext.models.openai import OpenAIChatCompletionClient
+
+from benchmarks.longmemeval import ask, settle, small_set
+from memory_context import ContextPolicy, MemoryContext, MemoryStore, ObservationPolicy
+from memory_context.policy import ExpansionPolicy
+
+from ..context.steps import add_step
+from .conftest import WINDOW_TOKENS
+
+ClientOf = Callable[[int], OpenAIChatCompletionClient]
+
+PATIENT = ContextPolicy(
+    token_budget=2500,
+    expansion=ExpansionPolicy(enabled=False),
+    observation=ObservationPolicy(
+        buffer_min_tokens=400,
+        buffer_token_cap=800,
+        light_window_tokens=WINDOW_TOKENS,
+        timeout_seconds=300,
+        sync_timeout_seconds=300,
+    ),
+)
+
+
+async def test_a_real_model_observes_while_an_agent_streams_with_it(client_of: ClientOf, store: MemoryStore) -> None:
+    """Each chunk tells who made it, what it cost, and why the model's answer was not used if it was not."""
+    observer, actor = client_of(200), client_of(30)
+    async with MemoryContext("alice", "coder", "live", store, model_client=observer, policy=PATIENT) as context:
+        for berth in range(3):
+            ship = f"Ship {berth} of captain Orwyn lies at berth {berth * 37}. "
+            await context.add_message(UserMessage(content=f"Note that: {ship}", source="user"))
+            await add_step(context, ship * 8, name="look_at_berth")
+            await context.get_messages()
+            await context.add_message(AssistantMessage(content=f"Noted: {ship}", source="coder"))
+            await settle(context)
+        agent = AssistantAgent(
+            "coder", actor, model_context=context, system_message="Answer in five words.", model_client_stream=True
+        )
+        pieces, answer = 0, ""
+        async for event in agent.run_stream(task="Who is the captain?"):
+            pieces += isinstance(event, ModelClientStreamingChunkEvent)
+            if isinstance(event, TaskResult):
+                answer = event.messages[-1].to_text()  # type: ignore[union-attr]
+        log = context.transcript.state.observation
+    chunks = [*log.chunks, *log.buffered]
+    print(f"\n{answer[:200]!r} in {pieces} pieces; {context.stats.light_model}")
+    for chunk in chunks:
+        print(f"messages {chunk.first + 1}-{chunk.last} by {chunk.made_by}: {chunk.record}\n{chunk.text}")
+    assert pieces > 1
+    assert chunks
+    assert [chunk.first for chunk in chunks[1:]] == [chunk.last for chunk in chunks[:-1]]
+    for chunk in chunks:
+        assert chunk.lines
+        assert chunk.record is not None
+        assert chunk.record.completion_tokens > 0, "it was asked, and its tokens are in the bill"
+        assert chunk.made_by == "model" or chunk.record.reason
+    assert context.stats.light_model.observations.tokens > 0
+
+
+async def test_harness_runs_with_a_real_model_in_all_roles(client_of: ClientOf, store: MemoryStore) -> None:
+    (question,) = small_set(1, turns=5)
+    client = client_of(60)
+    outcome = await ask(question, store, PATIENT, actor=client, light=client, judge=client)
+    print(f"\n{outcome}")
+    assert outcome.error == ""
+    assert outcome.response
+    assert outcome.light_model_tokens > 0
