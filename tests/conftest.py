@@ -234,6 +234,13 @@ async def store(databases: Databases, database_url: str, embedder: Embedder | No
 
 
 @pytest.fixture
+def caplog(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """The log of this test alone: contexts that tests before it dropped complain of what they lost when collected."""
+    gc.collect()
+    return caplog
+
+
+@pytest.fixture
 def index_when_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Items are indexed when that is asked for, not in the background."""
     monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
