@@ -18,6 +18,7 @@ from memory_context.store import ReadScope
 
 from ..places import import_root
 from .display import Display
+from .observing import show_long_session
 from .recorder import LEAST_CACHED_TOKENS, Call, ModelError, Recorder, as_bytes, cost_share, results_in
 from .remembering import show_opening, show_recall, show_search
 from .script import TASKS, exploration_script
@@ -74,6 +75,7 @@ async def _tell(display: Display, token_budget: int | None, out: Path | None) ->
         _show_lookup(display, on.recorder)
         await show_opening(display, on, len(TASKS) + 1)
         await show_search(display, on)
+        await show_long_session(display, on.steps, TASKS[0])
         result = await _continue_elsewhere(display, on, folder / SESSION, token_budget)
         calls = [*on.recorder.calls, *(Call(**call) for call in result["calls"])]
         await on.context.archive()  # now rather than at its end

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import autogen_agentchat
-from autogen_agentchat.messages import ToolCallExecutionEvent
-from autogen_core import EVENT_LOGGER_NAME
+from autogen_agentchat.messages import ToolCallExecutionEvent, ToolCallRequestEvent
+from autogen_core import EVENT_LOGGER_NAME, FunctionCall
 from autogen_core.models import ChatCompletionClient
 
 from memory_context import ContextPolicy, MemoryContext
@@ -43,22 +43,30 @@ class Stage:
     """An agent at work, watched.
 
     Attributes:
-        found: What its tools returned, as it came; look-ups in its memory excepted.
+        steps: Its calls and what they returned, as it came; look-ups in its memory excepted.
     """
 
     agent: CodeAgent
     context: MemoryContext
     recorder: Recorder
-    found: list[str] = field(default_factory=list[str])
+    steps: list[tuple[FunctionCall, str]] = field(default_factory=list[tuple[FunctionCall, str]])
+
+    @property
+    def found(self) -> list[str]:
+        return [text for _, text in self.steps]
 
     async def turn(self, number: int, task: str) -> str:
         """Run one turn and return the agent's answer."""
         self.recorder.turn = number
         result = await self.agent.run(task=task)
         own_tools = self.context.transcript.state.offered.memory_tools
+        calls: dict[str, FunctionCall] = {}
         for message in result.messages:
-            if isinstance(message, ToolCallExecutionEvent):
-                self.found.extend(result.content for result in message.content if result.name not in own_tools)
+            if isinstance(message, ToolCallRequestEvent):
+                calls |= {call.id: call for call in message.content}
+            elif isinstance(message, ToolCallExecutionEvent):
+                others = [one for one in message.content if one.name not in own_tools]
+                self.steps.extend((calls[one.call_id], one.content) for one in others)
         return str(result.messages[-1].content)  # type: ignore[union-attr]  # the last one is a chat message
 
 

@@ -97,6 +97,9 @@ def test_demo_tells_the_whole_story(new_home: Path, out: Path) -> None:
     assert re.search(
         r"1\. path=autogen_agentchat/teams/\S+, Python source, lines 1-\d+, lines \d+-\d+\. Score 0\.\d+: words 0", flat
     )
+    assert figures("times folded", text)[1] == "0"
+    assert max(map(float, figures("cost beside keeping everything", text))) < 0.5
+    assert re.search(r"the model sees these observations, [\d,]+ tokens", flat)
     assert "texts were recalled" in new_session
     assert "Last time we found out: CancelledError is caught in _user_proxy_agent.py" in new_session
 

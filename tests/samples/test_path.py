@@ -19,9 +19,9 @@ from tests.conftest import Server
 from tests.support.waiting import PATIENT_SECONDS
 
 SAMPLES = Path(__file__).parents[2] / "samples"
-NUMBERED = sorted(SAMPLES.glob("0[0-9]_*.py"))
+NUMBERED = sorted(SAMPLES.glob("[01][0-9]_*.py"))
 AGAIN = ["02_code_agent", "03_sub_agents", "04_team", "05_fastapi_chat", "07_own_compactor", "09_it_remembers_you"]
-ONCE = [*AGAIN, "08_production_postgres"]  # its server is new each time
+ONCE = [*AGAIN, "08_production_postgres", "10_long_session"]  # new servers and new times in each run
 WITH_STORE = ["01_quickstart", *AGAIN, "06_mcp", "samples.demo", "samples.web_chat", "samples.chainlit_web"]
 
 Ended = tuple[str, str, str, int]
@@ -184,6 +184,21 @@ def test_production_is_set_up_with_two_logins_and_row_level_security_holds(runs:
     assert len(results) == 5
     assert all(result.startswith("refused: ") for result in results[1:])
     assert re.search(r"Postgres \d+\.\d+, pgvector [\d.]+, schema version \d+, items: 1", text)
+
+
+def test_a_session_longer_than_its_window_is_observed_and_looked_up(runs: dict[str, list[str]]) -> None:
+    """Observations take the place of messages, no step folds, and a number in the log leads to what is asked for."""
+    text = runs["10_long_session"][0]
+    assert len(re.findall(r"^  \d+ messages gave way to observations, at \d+% of the window$", text, re.MULTILINE)) >= 2
+    assert int(re.findall(r"^  observations: ([\d,]+)$", text, re.MULTILINE)[0].replace(",", "")) > 100
+    lines = re.findall(r"^  - \d\d:\d\d .+$", text, re.MULTILINE)
+    assert len(lines) == 4
+    first = re.findall(r'calls read_history\(\{"first_message": (\d+)', text)
+    assert first
+    assert re.search(r"It is CLOSED since 2026-\d\d-\d\d, reported by \w+\.", text)
+    sent, kept, folds = re.findall(r"read ([\d,]+) tokens; .* been ([\d,]+)\. Folds: (\d+)\.", text)[0]
+    assert int(sent.replace(",", "")) < int(kept.replace(",", "")) * 0.8
+    assert folds == "0"
 
 
 @pytest.mark.parametrize("path", NUMBERED, ids=lambda path: path.stem)
