@@ -1,6 +1,7 @@
 from .archive import Archiver, ResumeOutcome, ResumeReport
 from .autogen_memory import PostgresMemory, PostgresMemoryConfig
 from .compaction import Analysis, Analyzer, Compacted, CompactFunction, Compactor, Compactors, Hint, Label, Result
+from .connectors import Connector, ConnectorObservation, FileSystemConnector, ShellConnector, TextObservation
 from .context import (
     ContextObservation,
     LightModelChoice,
@@ -12,6 +13,7 @@ from .context import (
 from .embeddings import Embedder, FastEmbedEmbedder, OpenAIEmbedder, Purpose, WordLlamaEmbedder
 from .errors import (
     ConflictError,
+    ConnectorError,
     EmbeddingError,
     ItemDamagedError,
     ItemNotFoundError,
@@ -61,6 +63,7 @@ from .policy import (
     CachePolicy,
     CompactionMode,
     CompactionPolicy,
+    ConnectorsPolicy,
     ContextPolicy,
     ExpansionPolicy,
     FirstView,
@@ -178,6 +181,10 @@ __all__ = [
     "CompletionFunction",
     "Confirm",
     "ConflictError",
+    "Connector",
+    "ConnectorError",
+    "ConnectorObservation",
+    "ConnectorsPolicy",
     "ConsolidationReport",
     "ContextObservation",
     "ContextPolicy",
@@ -193,6 +200,7 @@ __all__ = [
     "EventKind",
     "ExpansionPolicy",
     "FastEmbedEmbedder",
+    "FileSystemConnector",
     "FirstView",
     "ForgetProposal",
     "Forgettable",
@@ -289,11 +297,13 @@ __all__ = [
     "SessionKey",
     "SessionObservations",
     "Sharing",
+    "ShellConnector",
     "StatementType",
     "StoreError",
     "StoreLimits",
     "StoreUnavailableError",
     "StoredPassage",
+    "TextObservation",
     "TokenCounter",
     "ToolAnswer",
     "Traces",

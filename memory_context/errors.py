@@ -12,12 +12,14 @@ MemoryContextError
 ├ NotesError
 ├ SecretError
 ├ TransformError
+├ ConnectorError
 ├ EmbeddingError
 └ LightModelError
 """
 
 __all__ = [
     "ConflictError",
+    "ConnectorError",
     "EmbeddingError",
     "ItemDamagedError",
     "ItemNotFoundError",
@@ -84,6 +86,10 @@ class TransformError(MemoryContextError):
 
 class EmbeddingError(MemoryContextError):
     """The embedder failed, took too long, or returned invalid vectors."""
+
+
+class ConnectorError(MemoryContextError):
+    """A connector cannot do what was asked; the text says what to do instead."""
 
 
 class LightModelError(MemoryContextError):

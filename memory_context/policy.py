@@ -13,6 +13,7 @@ __all__ = [
     "CachePolicy",
     "CompactionMode",
     "CompactionPolicy",
+    "ConnectorsPolicy",
     "ContextPolicy",
     "ExpansionPolicy",
     "FirstView",
@@ -160,6 +161,24 @@ class LearningPolicy(BaseModel):
     answer_limit_tokens: int = Field(default=600, ge=100)
 
 
+class ConnectorsPolicy(BaseModel):
+    """What connectors observe, and show of the present.
+
+    Attributes:
+        timeout_seconds: The longest wait for all of them after an action.
+        images_in_view: The newest images that stay in the view.
+        shows_images: Only for models with vision; else an image is named, not shown.
+        state_limit_tokens: The most for the texts of the present states of all together.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    timeout_seconds: float = Field(default=10.0, gt=0)
+    shows_images: bool = False
+    images_in_view: int = Field(default=2, ge=0)
+    state_limit_tokens: int = Field(default=2000, ge=100)
+
+
 class SecretsPolicy(BaseModel):
     """Credentials in tool results.
 
@@ -275,6 +294,7 @@ class ContextPolicy(BaseModel):
     learning: LearningPolicy = LearningPolicy()
     observation: ObservationPolicy = ObservationPolicy()
     secrets: SecretsPolicy = SecretsPolicy()
+    connectors: ConnectorsPolicy = ConnectorsPolicy()
 
     @model_validator(mode="after")
     def _leaves_room_for_a_view(self) -> Self:

@@ -237,13 +237,14 @@ def _whole_parts(transcript: Transcript, keys: Collection[str]) -> tuple[PartId,
 
 def messages_meanwhile(
     transcript: Transcript, first: int, history: Transcript
-) -> list[tuple[LLMMessage, datetime] | None]:
-    """Return messages from `first` on that a history lacks; None marks a clear."""
+) -> list[tuple[LLMMessage, datetime, bool] | None]:
+    """Return messages from `first` on that a history lacks, their times, and True for results; None marks a clear."""
     known = {entry.added_at for entry in history.entries()}
     cleared = transcript.state.start
 
-    def new(entries: list[Entry]) -> list[tuple[LLMMessage, datetime]]:
-        return [(_with_references(entry), entry.added_at) for entry in entries if entry.added_at not in known]
+    def new(entries: list[Entry]) -> list[tuple[LLMMessage, datetime, bool]]:
+        added = (entry for entry in entries if entry.added_at not in known)
+        return [(_with_references(entry), entry.added_at, entry.carries_result) for entry in added]
 
     is_cleared = cleared > 0 or last_clear(transcript) >= 0
     before = [*new(transcript.entries(first, cleared)), None] if is_cleared else []

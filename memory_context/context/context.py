@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -30,12 +30,14 @@ from ..memory import Sharing
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter, count_off_loop, default_token_counter
 from .config import MemoryContextConfig, arguments_of, config_of
+from .connectors import connected
 from .memory_api import MemoryApi
 from .observation import ObservationApi
 from .parts import Parts, StepGuard
 
 if TYPE_CHECKING:
     from ..archive import Archiver, ResumedSession, ResumeReport
+    from ..connectors import Connector
     from ..stats import ContextStats
 
 __all__ = ["MemoryContext", "MemoryContextConfig"]
@@ -58,6 +60,8 @@ class MemoryContext(MemoryApi, ObservationApi, ChatCompletionContext, Component[
         compactors: Choose the kept part of a result, by tool. Not dumped.
         sharing: See `for_subagent`.
         resume: False starts a known session from scratch.
+        connectors: Parts of the environment, asked after each action.
+        active_connectors: Returns the ids of those asked now; None asks all.
     """
 
     component_config_schema = MemoryContextConfig
@@ -77,6 +81,8 @@ class MemoryContext(MemoryApi, ObservationApi, ChatCompletionContext, Component[
         compactors: compaction.Compactors | None = None,
         sharing: Sharing = "shared",
         resume: bool = True,
+        connectors: Sequence[Connector] = (),
+        active_connectors: Callable[[], Collection[str]] | None = None,
     ) -> None:
         super().__init__(initial_messages)
         self.user_id = checked_identifier("user_id", user_id)
@@ -96,6 +102,7 @@ class MemoryContext(MemoryApi, ObservationApi, ChatCompletionContext, Component[
         self._forgotten = store.PendingTraces(self.user_id)
         self.memory_store.forgettings.watch(self._forgotten)
         self._guard = StepGuard()
+        self._connectors = connected(self, connectors, active_connectors)
         is_own = sharing == "shared" and "/" not in self.session_id  # a sub-agent's user is another agent
         self._learning = learning.Learning(
             self.memory_store, user_id, self.policy, self._light_models.learning, is_enabled=is_own
@@ -131,11 +138,14 @@ class MemoryContext(MemoryApi, ObservationApi, ChatCompletionContext, Component[
         """
         await self._session.require_history()
         entry = self._append(message)
+        with self._guard.step("what connectors observe"):
+            await self._connectors.after(message)
         with self._guard.step("storing and opening what this message holds and asks for"):
             await self._store_pending()
             await self._parts.user_memory.arrive()
             await self._parts.chooser.choose_facts()
             await self._measure()  # other tasks may have added messages
+            self._connectors.leave_out_images()
             if not isinstance(message, FunctionExecutionResultMessage):  # which answers nothing: the next view plans
                 self._parts.budget.plan(self._parts.transcript, self._parts.chooser.is_held)
             await self._parts.keep_masked()
@@ -170,9 +180,11 @@ class MemoryContext(MemoryApi, ObservationApi, ChatCompletionContext, Component[
         await self._observers.events.fire()
         return view.copies()
 
-    def _append(self, message: LLMMessage, added_at: datetime | None = None) -> transcript.Entry:
+    def _append(
+        self, message: LLMMessage, added_at: datetime | None = None, carries_result: bool = False
+    ) -> transcript.Entry:
         self._is_used = True
-        entry = self._parts.deliver(message, added_at)
+        entry = self._parts.deliver(message, added_at, carries_result=carries_result)
         is_explicit = self._learning.is_explicit(entry)
         self._session.archiver.schedule_flush(now=is_explicit)  # archives cancelled additions too
         return entry
@@ -378,6 +390,7 @@ class MemoryContext(MemoryApi, ObservationApi, ChatCompletionContext, Component[
         parts.expander.cancel()
         parts.coordinator.abort()
         parts.user_memory.cancel()
+        await self._connectors.close()
         ends_at = time.monotonic() + _CLOSE_SECONDS + await parts.offloader.flush(0.55 * _CLOSE_SECONDS)
         await parts.keep_masked()
         await parts.summariser.close()

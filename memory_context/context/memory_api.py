@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any
 
 from .. import archive, compaction, expansion, memory, observation, offload, store, transcript, transforms, view
 from ..memory import MemoryType
@@ -14,12 +14,13 @@ from ..store import CallerOrigin, MemoryCriteria
 from ..tokens import TokenCounter
 
 if TYPE_CHECKING:
-    from autogen_core.tools import BaseTool, ToolSchema, Workbench
+    from autogen_core.tools import BaseTool, ToolSchema
 
     from ..memory import AgentMemory, SearchHit
     from ..observation import SessionObservations
-    from ..tools import AnyTool, Confirm, MemoryTool, MemoryWorkbench, MoreTool, PromptHead
+    from ..tools import AnyTool, Confirm, MemoryWorkbench, MoreTool, PromptHead
     from ..transcript import Transcript
+    from .connectors import ConnectorLink
     from .parts import Parts
 
 __all__ = ["MemoryApi", "load_parts"]
@@ -48,6 +49,7 @@ class MemoryApi:
     token_counter: TokenCounter
 
     _parts: Parts
+    _connectors: ConnectorLink
 
     @cached_property
     def _prompt_head(self) -> PromptHead:
@@ -128,8 +130,10 @@ class MemoryApi:
         """Return this agent's long-term notes about the user, Markdown; "" if there are none."""
         return await self.agent_memory.notes.read()
 
-    def tools(self, *, also: Collection[MoreTool] = (), confirm: Confirm | None = None) -> list[MemoryTool]:
-        """Return memory tools for the agent's model; without them, keys in its answers are expanded.
+    def tools(self, *, also: Collection[MoreTool] = (), confirm: Confirm | None = None) -> list[BaseTool[Any, Any]]:
+        """Return tools for the agent's model: for the memory, and those of the connectors.
+
+        Without memory tools, keys in its answers are expanded.
 
         Args:
             also: "forget_memory" erases items if the user agrees.
@@ -143,7 +147,7 @@ class MemoryApi:
 
         tools = tools_of(self, also, confirm)
         self.note_tools([tool.name for tool in tools])
-        return tools
+        return [*tools, *self._connectors.tools()]
 
     def workbench(
         self, tools: Sequence[AnyTool] = (), *, also: Collection[MoreTool] = (), confirm: Confirm | None = None
@@ -157,50 +161,33 @@ class MemoryApi:
         """
         from ..tools import MemoryWorkbench, as_tools, tools_of
 
-        own, late = as_tools(tools), tools_of(self, also, confirm, are_late=True)
+        own, late = as_tools([*tools, *self._connectors.tools()]), tools_of(self, also, confirm, are_late=True)
         workbench = MemoryWorkbench(as_tools([*own, *late]))
         self.note_tools([tool.name for tool in late], are_late=True)
         self.note_agent(tools=own)
         return workbench
 
-    @overload
     def with_secrets(
         self, tool: AnyTool, allow: Mapping[str, Sequence[str]], hosts: Sequence[str] = ()
-    ) -> BaseTool[Any, Any]: ...
-
-    @overload
-    def with_secrets(
-        self, tool: Workbench, allow: Mapping[str, Sequence[str]], hosts: Sequence[str] = ()
-    ) -> Workbench: ...
-
-    def with_secrets(
-        self, tool: AnyTool | Workbench, allow: Mapping[str, Sequence[str]], hosts: Sequence[str] = ()
-    ) -> BaseTool[Any, Any] | Workbench:
-        """Return the tool or MCP workbench with `{{secret:NAME}}` in its arguments resolved, inside of the call only.
+    ) -> BaseTool[Any, Any]:
+        """Return the tool with `{{secret:NAME}}` in its arguments resolved, inside of the call only.
 
         A call that names a secret elsewhere, or reaches for another host, is refused with the reason. What the tool
         returns or raises holds names, not values.
 
         Args:
-            allow: Paths of arguments by name, such as `{"API_TOKEN": ["headers.Authorization"]}`; of a workbench they
-                begin with the tool: `fetch.headers.Authorization`. `*` stands for any name or number. The name
-                `detected-*` stands for all credentials that the view masks.
+            allow: Paths of arguments by name, such as `{"API_TOKEN": ["headers.Authorization"]}`; `*` in a path
+                stands for any name or number. The name `detected-*` stands for all credentials that the view masks.
             hosts: The hosts that URLs in the arguments may name, such as `api.example.com`, `*.example.com` (not
                 `example.com` itself) or `http://localhost:8080`; HTTPS unless a scheme is given. Without any, a call
                 with a secret and a URL is refused.
 
         Raises:
-            ValueError: A name, path or host is malformed, or no path is given; or a workbench logs its calls.
+            ValueError: A name, path or host is malformed, or no path is given.
         """
-        from autogen_core.tools import BaseStreamTool, Workbench
+        from ..tools import SecretTool, as_tools
 
-        from ..tools import SecretRules, SecretStreamTool, SecretTool, SecretWorkbench, as_tools
-
-        rules = SecretRules(allow, hosts, self)
-        if isinstance(tool, Workbench):
-            return SecretWorkbench(tool, rules)
-        made = SecretStreamTool if isinstance(tool, BaseStreamTool) else SecretTool
-        return made(as_tools([cast("AnyTool", tool)])[0], rules)
+        return SecretTool(as_tools([tool])[0], allow, hosts, self)
 
     def note_tools(self, names: Iterable[str], *, are_late: bool = False) -> None:
         """Record memory tools: with `retrieve_memory`, keys in answers are no longer expanded."""

@@ -81,9 +81,9 @@ class Parts:
             if entry.parts is None:
                 self._entry_filter.add(entry, was_hidden=False)
 
-    def deliver(self, message: LLMMessage, added_at: datetime | None) -> Entry:
+    def deliver(self, message: LLMMessage, added_at: datetime | None, *, carries_result: bool) -> Entry:
         """Append a message, without values of secrets as far as they are known."""
-        entry = self.transcript.deliver(self._entry_filter.hidden(message), added_at)
+        entry = self.transcript.deliver(self._entry_filter.hidden(message), added_at, carries_result=carries_result)
         self._entry_filter.add(entry, was_hidden=True)
         self.offloader.add(entry)
         self.expander.observe(entry)

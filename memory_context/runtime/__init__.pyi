@@ -1,5 +1,6 @@
 from .background import LARGE_CHARACTERS, Background, Breaker, PerLoop, Timer, attempt, begin, in_thread_if_large
 from .buffers import WRITE_SECONDS, Buffer, Flusher, Unwritten
+from .shutdown import watch
 
 __all__ = [
     "LARGE_CHARACTERS",
@@ -14,4 +15,5 @@ __all__ = [
     "attempt",
     "begin",
     "in_thread_if_large",
+    "watch",
 ]

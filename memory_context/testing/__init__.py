@@ -3,7 +3,7 @@
 Only `memory_context.testing.fixtures` needs pytest.
 """
 
-from .conformance import CLAIMS_CHECKS, COMPACTOR_CHECKS, EMBEDDER_CHECKS
+from .conformance import CLAIMS_CHECKS, COMPACTOR_CHECKS, CONNECTOR_CHECKS, EMBEDDER_CHECKS
 from .models import Call, Decision, ScriptedModel, ScriptedModelConfig, call, tool_calls
 from .observer import observe_by_script
 from .stores import temporary_database, temporary_store
@@ -11,6 +11,7 @@ from .stores import temporary_database, temporary_store
 __all__ = [
     "CLAIMS_CHECKS",
     "COMPACTOR_CHECKS",
+    "CONNECTOR_CHECKS",
     "EMBEDDER_CHECKS",
     "Call",
     "Decision",

@@ -1,4 +1,4 @@
-"""Checks for every embedder, compactor and implementation of claims; parametrise your tests with them.
+"""Checks for every embedder, compactor, connector and implementation of claims; parametrise your tests with them.
 
 @pytest.mark.parametrize("check", EMBEDDER_CHECKS, ids=lambda check: check.__name__)
 async def test_my_embedder(check):
@@ -10,13 +10,18 @@ import json
 import math
 from collections.abc import Awaitable, Callable, Sequence
 
+from autogen_core import Image
+
 from ..compaction import Compactor, Hint, Result, contract_violation
+from ..connectors import Connector, ConnectorHost, ConnectorObservation
 from ..embeddings import Embedder, Purpose, check_embedder, embed_checked
 from ..errors import SessionBusyError
 from ..live import Claims, SessionKey
+from ..policy import ConnectorsPolicy
 from ..runtime import begin
+from ..tokens import default_token_counter
 
-__all__ = ["CLAIMS_CHECKS", "COMPACTOR_CHECKS", "EMBEDDER_CHECKS"]
+__all__ = ["CLAIMS_CHECKS", "COMPACTOR_CHECKS", "CONNECTOR_CHECKS", "EMBEDDER_CHECKS"]
 
 _WAIT_SECONDS = 10.0
 _PURPOSES: tuple[Purpose, ...] = ("document", "query")
@@ -180,3 +185,58 @@ async def _assert_busy(claims: Claims, key: SessionKey) -> None:
     except SessionBusyError:
         return
     raise AssertionError(f"session {key.session_id!r} was given to two holders")
+
+
+async def connector_can_be_source_of_messages(connector: Connector) -> None:
+    """Its id holds letters, digits, `_` and `-` only."""
+    ConnectorHost([connector], ConnectorsPolicy(), default_token_counter())
+
+
+async def connector_starts_and_stops_again(connector: Connector) -> None:
+    """A stop without a start, and a second one, do nothing; a second start opens it again."""
+    await connector.on_stop()
+    for _ in range(2):
+        await connector.on_start()
+        await connector.get_observations()
+        await connector.on_stop()
+        await connector.on_stop()
+
+
+async def connector_renders_observations_and_state(connector: Connector) -> None:
+    """Observations name the connector; what they and the state render are texts and images."""
+    await connector.on_start()
+    try:
+        for one in await connector.get_observations():
+            assert isinstance(one, ConnectorObservation), f"{one!r} is no observation"
+            assert one.source_connector_id == connector.id, f"{one!r} names another connector"
+            _assert_elements(one.render())
+        _assert_elements(await connector.render_current_state())
+    finally:
+        await connector.on_stop()
+
+
+async def connector_saves_state_as_json(connector: Connector) -> None:
+    """A state that is saved is JSON, and can be loaded."""
+    save, load = getattr(connector, "save_state", None), getattr(connector, "load_state", None)
+    assert (save is None) == (load is None), "save_state and load_state belong together"
+    await connector.on_start()
+    await connector.get_observations()
+    try:
+        if save is not None and load is not None:
+            load(json.loads(json.dumps(save())))
+    finally:
+        await connector.on_stop()
+
+
+def _assert_elements(rendered: Sequence[object]) -> None:
+    for one in rendered:
+        assert isinstance(one, (str, Image)), f"{one!r} is neither a text nor an image"
+
+
+CONNECTOR_CHECKS: tuple[Callable[[Connector], Awaitable[None]], ...] = (
+    connector_can_be_source_of_messages,
+    connector_starts_and_stops_again,
+    connector_renders_observations_and_state,
+    connector_saves_state_as_json,
+)
+"""Each check takes a connector that was not started."""

@@ -34,6 +34,7 @@ from .part_decisions import (
 from .state import RunningSums, TranscriptState
 from .transcript import Transcript
 from .view_decisions import (
+    ConnectorStateShown,
     ExpansionShown,
     ExpansionWithdrawn,
     HistoryFolded,
@@ -52,6 +53,7 @@ __all__ = [
     "Arithmetic",
     "AuditLine",
     "CompactedTextChosen",
+    "ConnectorStateShown",
     "CredentialsMasked",
     "Decided",
     "Decision",

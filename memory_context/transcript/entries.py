@@ -72,7 +72,7 @@ class Entry:
 
     Attributes:
         message: A private copy; texts of parts in `dropped` are only in the store.
-        carries_result: True if its text is code output.
+        carries_result: True if its text is code output or what a connector observed.
         parts: None until measured; a function of the message, not a decision.
         full_tokens: Uncompacted tokens; 0 until measured.
         journal: The transcript's `touched`.

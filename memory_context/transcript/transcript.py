@@ -111,9 +111,9 @@ class Transcript:
         callers, count = self.pairing.callers, len(results_of(entry.message))
         return {callers[entry.position, index][0] for index in range(count) if (entry.position, index) in callers}
 
-    def deliver(self, message: LLMMessage, added_at: datetime | None = None) -> Entry:
+    def deliver(self, message: LLMMessage, added_at: datetime | None = None, *, carries_result: bool = False) -> Entry:
         """Append a new message, and record redelivered ones."""
-        entry = self.append(message, added_at)
+        entry = self.append(message, added_at, carries_result=carries_result)
         if copies := self._redelivered():
             for earlier, again in copies:
                 self.decide(MessageRedelivered(earlier.position, again.position))
@@ -121,13 +121,13 @@ class Transcript:
             self.decide(ViewCleared(copy))
         return entry
 
-    def append(self, message: LLMMessage, added_at: datetime | None = None) -> Entry:
+    def append(self, message: LLMMessage, added_at: datetime | None = None, *, carries_result: bool = False) -> Entry:
         """Append a copy. An assistant's message consumes the shown entries; without any, each message does."""
         entry = Entry(
             self.end,
             copy_message(message),
             added_at or datetime.now(timezone.utc),
-            carries_result=self._is_code_output(message),
+            carries_result=carries_result or self._is_code_output(message),
         )
         self.take(entry)
         return entry

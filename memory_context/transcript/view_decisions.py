@@ -4,17 +4,20 @@ from collections.abc import Container, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from autogen_core import Image
 from pydantic import TypeAdapter
 from typing_extensions import Self
 
 from ..light_model import LightModelBill
 from ..references import MemoryRef
+from ..tokens import TokenCounter
 from .decisions import Arithmetic, AuditLine, Decided, Decision, EntryDecision, OpenedItem, audit_line, keys_of
 
 if TYPE_CHECKING:
     from .transcript import Transcript
 
 __all__ = [
+    "ConnectorStateShown",
     "ExpansionShown",
     "ExpansionWithdrawn",
     "HistoryFolded",
@@ -296,6 +299,43 @@ class UserMemoryChanged(Decision):
 
     def audit(self, transcript: "Transcript") -> list[AuditLine]:
         return audit_line("recalled", self.keys, "changed user memory")
+
+
+@dataclass(frozen=True)
+class ConnectorStateShown(Decision):
+    """The present state of what a connector watches; without text and images it shows none.
+
+    Attributes:
+        images: Not saved; the state is captured anew when a session goes on.
+    """
+
+    kind = "connector_state"
+    connector_id: str
+    text: str = ""
+    tokens: int = 0
+    images: tuple[Image, ...] = ()
+
+    @classmethod
+    def of(cls, connector_id: str, elements: Sequence[str | Image], counter: TokenCounter) -> Self:
+        texts = [one for one in elements if isinstance(one, str)]
+        images = tuple(one for one in elements if isinstance(one, Image))
+        if not elements:
+            return cls(connector_id)
+        body = "\n".join(texts).replace("</connector_state", "(/connector_state")
+        text = f'<connector_state id="{connector_id}">\n{body}\n</connector_state>'
+        return cls(connector_id, text, counter.count(text), images)
+
+    def slot(self) -> str:
+        return self.connector_id
+
+    def replaced(self) -> Decision:
+        return replace(self, text="", images=())
+
+    def moved(self, offset: int) -> Decision:
+        return self
+
+    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+        return {"kind": self.kind, "connector_id": self.connector_id, "text": self.text, "tokens": self.tokens}
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from ..policy import ContextPolicy
 from ..tokens import TokenCounter
 from ..transcript import (
     MESSAGE_OVERHEAD_TOKENS,
+    ConnectorStateShown,
     HistoryFolded,
     Transcript,
     UserMemoryChanged,
@@ -184,6 +185,29 @@ class _ObservationHints:
         return [*slots, Slot("days", days, None)] if days else slots
 
 
+@dataclass(frozen=True)
+class _ConnectorStates:
+    """What connectors show of the present."""
+
+    name: str = "connector_state"
+    place: Place = "tail"
+    price: Price = "volatile"
+
+    def limit_tokens(self, policy: ContextPolicy) -> int:
+        return sys.maxsize  # the host of the connectors keeps it
+
+    def slots(self, transcript: Transcript, policy: ContextPolicy, position: int | None) -> Sequence[Slot]:
+        return [
+            Slot(
+                one.connector_id,
+                (one.text, *one.images) if one.images else one.text,
+                one.tokens + len(one.images) * policy.image_tokens,
+            )
+            for one in transcript.state.newest_of(ConnectorStateShown)
+            if one.text
+        ]
+
+
 def _slot_of(shown: UserMemoryLoaded | UserMemoryChanged, why: str) -> Slot:
     return Slot(why, shown.text, shown.tokens, keys=shown.keys, why=f"of the user, {why}")
 
@@ -195,6 +219,7 @@ _OWN: tuple[Section, ...] = (
     _Observations(),
     _UserMemory("user_memory_news", "tail", "volatile"),
     _ObservationHints(),
+    _ConnectorStates(),
 )
 SECTIONS: dict[str, Section] = {one.name: one for one in _OWN}
 """All sections by name, in order within their place."""

@@ -1,0 +1,161 @@
+"""What changed in a folder between two snapshots: created, changed with a diff, deleted, moved."""
+
+import difflib
+import mimetypes
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..text import definition_starts
+from .folder import FileStat, shown
+from .protocols import TextObservation
+
+__all__ = ["FileChange", "KnownTexts", "changes_between", "described", "unified_diff"]
+
+_MOST_DESCRIBED = 20
+_MOST_LINES = 5000
+_CONTEXT_LINES = 3
+_DIFF_CHARACTERS = 6000
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """One change; `path` is where the file is now, or was."""
+
+    kind: str
+    path: str
+    before: FileStat | None
+    after: FileStat | None
+    moved_from: str = ""
+
+
+def changes_between(before: Mapping[str, FileStat], after: Mapping[str, FileStat]) -> list[FileChange]:
+    """Return the changes in order of paths; a file that kept its inode or is gone here and new there has moved."""
+    gone = {path: known for path, known in before.items() if path not in after}
+    by_inode = {known.inode: path for path, known in gone.items()}
+    changes: list[FileChange] = []
+    for path, now in after.items():
+        was = before.get(path)
+        source = by_inode.get(now.inode) if was is None else None
+        if source is not None and source in gone:
+            changes.append(FileChange("moved", path, gone.pop(source), now, source))
+        elif was is None:
+            changes.append(FileChange("created", path, None, now))
+        elif was != now:
+            changes.append(FileChange("changed", path, was, now))
+    changes += [FileChange("deleted", path, was, None) for path, was in gone.items()]
+    return sorted(changes, key=lambda change: change.path)
+
+
+class KnownTexts:
+    """Texts of files as they were last seen, the most recently used ones within a limit."""
+
+    def __init__(self, limit_bytes: int = 32 << 20) -> None:
+        self._texts: OrderedDict[str, str] = OrderedDict()
+        self._left = limit_bytes
+
+    def get(self, path: str) -> str | None:
+        return self._texts.get(path)
+
+    def put(self, path: str, text: str | None) -> None:
+        """Remember a text; None forgets it."""
+        self._left += len(self._texts.pop(path, ""))
+        if text is not None:
+            self._texts[path] = text
+            self._left -= len(text)
+            while self._left < 0:
+                self._left += len(self._texts.popitem(last=False)[1])
+
+    @property
+    def has_room(self) -> bool:
+        return self._left > 0
+
+
+def described(
+    source: str, changes: Sequence[FileChange], texts: KnownTexts, now: Mapping[str, str | None]
+) -> Iterator[TextObservation]:
+    """Yield an observation for each change; many of one kind are counted by folder.
+
+    Args:
+        texts: As they were; `now`: as they are, None for a binary file or one that is too large.
+    """
+    kinds = Counter(change.kind for change in changes)
+    for kind, count in kinds.items():
+        if count > _MOST_DESCRIBED:
+            yield TextObservation(source, _counted(kind, [one for one in changes if one.kind == kind]), kind)
+    for change in changes:
+        if kinds[change.kind] <= _MOST_DESCRIBED:
+            text = f"[{source}] {_line(change, texts.get(change.path), now.get(change.path))}"
+            yield TextObservation(source, text, change.kind, change.path)
+
+
+def _counted(kind: str, changes: Sequence[FileChange]) -> str:
+    folders = Counter(change.path.rpartition("/")[0] or "." for change in changes)
+    most = ", ".join(f"{count} in {shown(folder)}" for folder, count in folders.most_common(10))
+    more = f", and in {len(folders) - 10} more folders" if len(folders) > 10 else ""
+    return (
+        f"{len(changes):,} files {kind}: {most}{more}; for example {', '.join(shown(one.path) for one in changes[:3])}"
+    )
+
+
+def _line(change: FileChange, before: str | None, now: str | None) -> str:
+    path = shown(change.path)
+    if change.kind == "deleted":
+        return f"Deleted {path}"
+    if change.kind == "moved":
+        return f"Moved {shown(change.moved_from)} to {path}"
+    about = _about(change.path, change.after, now)
+    if change.kind == "created":
+        return f"Created {path} ({about})"
+    if before is None or now is None:
+        return f"Changed {path} ({about})"
+    diff = unified_diff(before, now)
+    return f"Changed {path} ({about})\n{diff}" if diff else f"Written without a change: {path}"
+
+
+def _about(path: str, known: FileStat | None, text: str | None) -> str:
+    size = 0 if known is None else known.size
+    if text is not None:
+        return f"{text.count(chr(10)) + 1:,} lines"
+    return f"{mimetypes.guess_type(path)[0] or 'binary'}, {size:,} bytes"
+
+
+def unified_diff(before: str, after: str, limit_characters: int = _DIFF_CHARACTERS) -> str:
+    """Return a unified diff whose hunks name the definition around them, cut at a whole hunk or line."""
+    old, new = before.splitlines(), after.splitlines()
+    if len(old) > _MOST_LINES or len(new) > _MOST_LINES:
+        return f"(from {len(old):,} to {len(new):,} lines: too long for a diff)"
+    starts = [after.count("\n", 0, start) for start in definition_starts(after)]
+    lines: list[str] = []
+    room = limit_characters
+    for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT_LINES):
+        hunk = [*_hunk(group, old, new, starts)]
+        room -= sum(len(line) + 1 for line in hunk)
+        if room < 0 and lines:
+            return "\n".join([*lines, "(more hunks follow; read the file)"])
+        lines += hunk if room >= 0 else [*_cut(hunk, limit_characters), "(cut; read the file)"]
+    return "\n".join(lines)
+
+
+def _hunk(
+    group: Sequence[tuple[str, int, int, int, int]], old: Sequence[str], new: Sequence[str], starts: Sequence[int]
+) -> Iterator[str]:
+    first, last = group[0], group[-1]
+    at = next((one for one in reversed(starts) if one <= first[3] + _CONTEXT_LINES), None)
+    around = f" {new[at].strip()[:80]}" if at is not None and at < len(new) else ""
+    yield f"@@ -{first[1] + 1},{last[2] - first[1]} +{first[3] + 1},{last[4] - first[3]} @@{around}"
+    for tag, i, j, k, m in group:
+        if tag == "equal":
+            yield from (f" {line}" for line in old[i:j])
+        else:
+            yield from (f"-{line}" for line in old[i:j])
+            yield from (f"+{line}" for line in new[k:m])
+
+
+def _cut(lines: Sequence[str], limit_characters: int) -> Iterator[str]:
+    for line in lines:
+        limit_characters -= len(line) + 1
+        if limit_characters < 0:
+            yield line[: max(limit_characters + len(line), 0)]
+            return
+        yield line

@@ -1,0 +1,271 @@
+"""A folder as an agent sees it: what changed in it, by whatever process, and what it holds now."""
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from autogen_core.tools import BaseTool, FunctionTool
+
+from ..errors import ConnectorError
+from ..extras import needs
+from ..patterns import LinePattern
+from ..utf8 import to_utf8
+from .changes import FileChange, KnownTexts, changes_between, described
+from .folder import FileStat, Folder, shown
+from .protocols import TextObservation
+
+with needs("connectors", "the file system connector"):
+    import pathspec
+
+__all__ = ["FileSystemConnector"]
+
+_MOST_FILES = 200_000
+_MOST_SAVED_FILES = 5000
+_TEXT_BYTES = 1 << 20
+_FIRST_TEXTS_SECONDS = 2.0
+_SEARCH_SECONDS = 5.0
+_MOST_HITS = 100
+_READ_LINES = 400
+_RECENT = 8
+
+
+class FileSystemConnector:
+    """Tools for the files of one folder, which they cannot leave, and observations of every change in it.
+
+    Files that `.gitignore` names, and `.git`, are not observed. Symbolic links are not followed.
+
+    Args:
+        root: The folder; it must exist at the start.
+        id: Source of the observations, and beginning of the tools' names.
+    """
+
+    def __init__(self, root: str, id: str = "files") -> None:
+        self.id = id
+        self.root = root
+        self.state_limit_tokens = 500
+        self._folder: Folder | None = None
+        self._known: dict[str, FileStat] | None = None
+        self._texts = KnownTexts()
+        self._recent: list[str] = []
+
+    async def on_start(self) -> None:
+        """Open the folder."""
+        if self._folder is None:
+            self._folder = await asyncio.to_thread(Folder, self.root)
+
+    async def on_stop(self) -> None:
+        """Close the folder."""
+        if self._folder is not None:
+            self._folder.close()
+            self._folder = None
+
+    def save_state(self) -> Mapping[str, Any]:
+        """Return what is compared with later; of a large folder nothing, and the next look is a first one."""
+        if self._known is None or len(self._known) > _MOST_SAVED_FILES:
+            return {}
+        return {"files": {path: [one.size, one.modified_ns, one.inode] for path, one in self._known.items()}}
+
+    def load_state(self, data: Mapping[str, Any]) -> None:
+        """Take over what an earlier process saw."""
+        files: Mapping[str, Sequence[int]] | None = data.get("files")
+        if files is not None:
+            self._known = {path: FileStat(*known) for path, known in files.items()}
+
+    async def get_observations(self) -> list[TextObservation]:
+        """Return what changed since the last call; first, what there is."""
+        return await asyncio.to_thread(self._look)
+
+    def _look(self) -> list[TextObservation]:
+        before, after = self._known, dict(islice(self._files(), _MOST_FILES))
+        if before is None:
+            self._known = after
+            self._read_first_texts(after)
+            return [
+                TextObservation(self.id, f"[{self.id}] Initial folder: {self.root} ({len(after):,} files)", "initial")
+            ]
+        changes = changes_between(before, after)
+        now = {one.path: self._text(one.path) for one in changes[:_MOST_HITS] if one.after is not None}
+        observations = [*described(self.id, changes, self._texts, now)]
+        self._remember(changes, now)
+        self._known = after
+        return observations
+
+    def _remember(self, changes: Sequence[FileChange], now: Mapping[str, str | None]) -> None:
+        for change in changes:
+            self._texts.put(change.moved_from or change.path, None)
+            if change.path in now:
+                self._texts.put(change.path, now[change.path])
+            if change.after is not None:
+                self._recent = [change.path, *(one for one in self._recent if one != change.path)][:_RECENT]
+
+    def _read_first_texts(self, files: Mapping[str, FileStat]) -> None:
+        """Read texts as long as there is time and room, so that their first change has a diff."""
+        ends_at = time.monotonic() + _FIRST_TEXTS_SECONDS
+        for path in files:
+            if time.monotonic() > ends_at or not self._texts.has_room:
+                return
+            self._texts.put(path, self._text(path))
+
+    async def render_current_state(self) -> list[str]:
+        """Return the listing and the latest changes."""
+        return [await asyncio.to_thread(self._state)]
+
+    def _state(self) -> str:
+        files = self._known or {}
+        lines = [f"Folder {self.root}: {len(files):,} files"]
+        if self._recent:
+            lines.append(f"Changed lately: {', '.join(map(shown, self._recent))}")
+        room = 3 * self.state_limit_tokens - sum(map(len, lines))
+        for number, name in enumerate(names := [name for name, _ in self._open.entries()]):
+            room -= len(name) + 1
+            if room < 0:
+                lines.append(f"({len(names) - number} more; list them)")
+                break
+            lines.append(shown(name))
+        return "\n".join(lines)
+
+    @property
+    def _open(self) -> Folder:
+        if self._folder is None:
+            raise ConnectorError(f"the folder {self.root} is not open; the session has not begun, or has ended")
+        return self._folder
+
+    def _files(self) -> Iterator[tuple[str, FileStat]]:
+        """Yield the observed files by path, folder by folder."""
+        rules: dict[str, pathspec.GitIgnoreSpec] = {}
+        waiting = [""]
+        while waiting:
+            folder = waiting.pop()
+            try:
+                entries = self._open.entries(folder)
+            except ConnectorError:  # it went away
+                continue
+            if any(name == ".gitignore" for name, _ in entries) and (text := self._text(f"{folder}.gitignore")):
+                rules[folder] = pathspec.GitIgnoreSpec.from_lines(text.splitlines())
+            for name, known in entries:
+                path = f"{folder}{name}"
+                if name == ".git/" or _is_ignored(path, rules):
+                    continue
+                if name.endswith("/"):
+                    waiting.append(path)
+                elif known is not None:
+                    yield path, known
+
+    def _text(self, path: str) -> str | None:
+        """Return the text of a file; None for a binary or large one."""
+        try:
+            data = self._open.read(path, _TEXT_BYTES + 1)
+        except ConnectorError:
+            return None
+        return None if len(data) > _TEXT_BYTES or b"\0" in data[:8000] else data.decode("utf-8", "replace")
+
+    # --- tools
+
+    def tools(self) -> list[BaseTool[Any, Any]]:
+        """Return tools to list, read, write, edit, move, delete and search files."""
+        made = (
+            (self._list, "list", "List a folder: names, folders with /, sizes in bytes."),
+            (self._read, "read", "Read lines of a text file, from first_line (from 1)."),
+            (self._write, "write", "Write a text file whole; folders are made."),
+            (self._edit, "edit", "Replace a text that stands exactly once in a file, or all of it with every=true."),
+            (self._move, "move", "Move or rename a file or folder."),
+            (self._delete, "delete", "Delete a file or an empty folder."),
+            (self._search, "search", "Find lines by regular expression (RE2) in files below a folder."),
+        )
+        return [FunctionTool(function, description, name=f"{self.id}_{name}") for function, name, description in made]
+
+    async def _list(self, path: str = "") -> str:
+        entries = await asyncio.to_thread(self._open.entries, path)
+        lines = [shown(name) if known is None else f"{shown(name)} {known.size}" for name, known in entries]
+        return "\n".join(lines) or "(empty)"
+
+    async def _read(self, path: str, first_line: int = 1, lines: int = _READ_LINES) -> str:
+        text = await asyncio.to_thread(self._text_of, path)
+        all_lines = text.split("\n")
+        first = max(first_line, 1)
+        shown = all_lines[first - 1 : first - 1 + max(lines, 1)]
+        last = first + len(shown) - 1
+        more = f"\n[lines {first}-{last} of {len(all_lines)}]" if len(shown) < len(all_lines) else ""
+        return "\n".join(shown) + more
+
+    async def _write(self, path: str, content: str) -> str:
+        await asyncio.to_thread(self._open.write, path, to_utf8(content))
+        return f"Wrote {path}."
+
+    async def _edit(self, path: str, old: str, new: str, every: bool = False) -> str:
+        def edit() -> str:
+            text = self._exact_text_of(path)
+            count = text.count(old) if old else 0
+            if count == 0:
+                raise ConnectorError(f"the text to replace does not stand in {path}; read it and copy it exactly")
+            if count > 1 and not every:
+                raise ConnectorError(f"it stands {count} times in {path}; add lines around it, or send every=true")
+            self._open.write(path, to_utf8(text.replace(old, new)))
+            return f"Replaced {count} in {path}."
+
+        return await asyncio.to_thread(edit)
+
+    async def _move(self, path: str, to: str) -> str:
+        await asyncio.to_thread(self._open.move, path, to)
+        return f"Moved {path} to {to}."
+
+    async def _delete(self, path: str) -> str:
+        await asyncio.to_thread(self._open.delete, path)
+        return f"Deleted {path}."
+
+    async def _search(self, pattern: str, path: str = "") -> str:
+        return await asyncio.to_thread(self._found, LinePattern(pattern), path)
+
+    def _found(self, pattern: LinePattern, below: str) -> str:
+        ends_at = time.monotonic() + _SEARCH_SECONDS
+        prefix = f"{below.rstrip('/')}/" if below else ""
+        hits: list[str] = []
+        for path in sorted(self._known or {}):
+            if not path.startswith(prefix) and path != below:
+                continue
+            if time.monotonic() > ends_at or len(hits) >= _MOST_HITS:
+                return "\n".join([*hits, f"[stopped at {path}; search a folder, or a rarer word]"])
+            hits += _matching_lines(path, self._text(path) or "", pattern, ends_at)
+        return "\n".join(hits) or "no line matches"
+
+    def _exact_text_of(self, path: str) -> str:
+        self._text_of(path)
+        try:
+            return self._open.read(path, _TEXT_BYTES).decode()
+        except UnicodeDecodeError as error:
+            raise ConnectorError(
+                f"{path} is not UTF-8 at byte {error.start}; an edit would change other bytes"
+            ) from None
+
+    def _text_of(self, path: str) -> str:
+        text = self._text(path)
+        if text is None:
+            self._open.read(path, 1)  # says what is wrong with the path
+            raise ConnectorError(f"{path} is no text, or larger than {_TEXT_BYTES:,} bytes")
+        return text
+
+
+def _is_ignored(path: str, rules: Mapping[str, "pathspec.GitIgnoreSpec"]) -> bool:
+    """The rules nearest to a file decide."""
+    folder = path.rstrip("/")
+    while folder:
+        folder = folder[: folder.rstrip("/").rfind("/") + 1]
+        if folder in rules:
+            verdict = rules[folder].check_file(path[len(folder) :]).include
+            if verdict is not None:
+                return verdict
+    return False
+
+
+def _matching_lines(path: str, text: str, pattern: LinePattern, ends_at: float) -> Iterator[str]:
+    data = to_utf8(text)
+    seen = -1
+    for start, _ in pattern.spans(data, 0, len(data), ends_at + 1):
+        begin = data.rfind(b"\n", 0, start) + 1
+        if begin > seen:
+            seen = begin
+            end = data.find(b"\n", start)
+            line = data[begin : len(data) if end < 0 else end][:300].decode("utf-8", "replace")
+            yield f"{shown(path)}:{data.count(10, 0, begin) + 1}: {line}"

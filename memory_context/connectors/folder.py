@@ -1,0 +1,182 @@
+"""A folder that cannot be left: every path is walked from one open descriptor, and no link is followed.
+
+A `..`, an absolute path, a symbolic link, or a folder that is replaced by a link meanwhile leads to an error, never
+outside (each step is `openat` with O_NOFOLLOW, as openat2's RESOLVE_BENEATH does in the kernel).
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from ..errors import ConnectorError
+
+__all__ = ["FileStat", "Folder", "shown"]
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_TEMPORARY = ".memory-context-"
+
+
+@dataclass(frozen=True)
+class FileStat:
+    """What tells a file from itself before: size, modification time in nanoseconds and inode."""
+
+    size: int
+    modified_ns: int
+    inode: int
+
+
+class Folder:
+    """A folder by its descriptor; paths are relative, with `/`.
+
+    Raises:
+        ConnectorError: It is no folder, or cannot be opened.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(root)
+        try:
+            self._fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise ConnectorError(f"{self.root} cannot be opened as a folder: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Close the descriptor; a second time does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def read(self, path: str, limit_bytes: int) -> bytes:
+        """Return at most so many bytes of a file."""
+        with self._file(path, os.O_RDONLY | os.O_NONBLOCK) as fd, os.fdopen(os.dup(fd), "rb") as file:
+            return file.read(limit_bytes)
+
+    def stat(self, path: str) -> FileStat | None:
+        """Return what is known of a file; None for a folder, a link, anything else, or nothing there."""
+        try:
+            with self._parent(path) as (parent, name):
+                return _file_stat(os.stat(name, dir_fd=parent, follow_symlinks=False))
+        except (ConnectorError, OSError):
+            return None
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file whole, so that nobody reads half of it; missing folders are made."""
+        with self._parent(path, make=True) as (parent, name):
+            mode = self._mode(parent, name)
+            temporary = f"{_TEMPORARY}{os.urandom(6).hex()}"
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=parent)
+            try:
+                with os.fdopen(fd, "wb") as file:
+                    file.write(data)
+                    os.fchmod(file.fileno(), mode)
+                os.replace(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=parent)
+                raise
+
+    def move(self, path: str, to: str) -> None:
+        """Move a file or folder; what is there already stays, with an error."""
+        with self._parent(path) as (parent, name), self._parent(to, make=True) as (new_parent, new_name):
+            with suppress(FileNotFoundError):
+                os.stat(new_name, dir_fd=new_parent, follow_symlinks=False)
+                raise ConnectorError(f"{to} exists already; delete it first, or choose another name")
+            os.rename(name, new_name, src_dir_fd=parent, dst_dir_fd=new_parent)
+
+    def delete(self, path: str) -> None:
+        """Delete a file, a link, or an empty folder."""
+        with self._parent(path) as (parent, name):
+            if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+                os.rmdir(name, dir_fd=parent)
+            else:
+                os.unlink(name, dir_fd=parent)
+
+    def entries(self, path: str = "") -> list[tuple[str, FileStat | None]]:
+        """Return names with what is known of files, in order; None for folders, whose names end in `/`, and links."""
+        found: list[tuple[str, FileStat | None]] = []
+        with self._folder(path) as fd, os.scandir(fd) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    known = None if is_folder else _file_stat(entry.stat(follow_symlinks=False))
+                    if not entry.name.startswith(_TEMPORARY):
+                        found.append((f"{entry.name}/" if is_folder else entry.name, known))
+        return sorted(found)
+
+    @contextmanager
+    def _file(self, path: str, flags: int) -> Generator[int, None, None]:
+        with self._parent(path) as (parent, name):
+            fd = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+            try:
+                if not stat.S_ISREG(os.fstat(fd).st_mode):
+                    raise ConnectorError(f"{path} is not a file")
+                yield fd
+            finally:
+                os.close(fd)
+
+    @contextmanager
+    def _parent(self, path: str, *, make: bool = False) -> Generator[tuple[int, str], None, None]:
+        parts = _parts(path)
+        if not parts:
+            raise ConnectorError(f"{path!r} names no file; give a path below the folder")
+        with self._folder("/".join(parts[:-1]), make=make) as fd:
+            try:
+                yield fd, parts[-1]
+            except OSError as error:
+                raise _told(error, path) from error
+
+    @contextmanager
+    def _folder(self, path: str, *, make: bool = False) -> Generator[int, None, None]:
+        fd = os.dup(self._fd)
+        try:
+            for part in _parts(path):
+                try:
+                    if make:
+                        with suppress(FileExistsError):
+                            os.mkdir(part, dir_fd=fd)
+                    below = os.open(part, _DIRECTORY, dir_fd=fd)
+                except OSError as error:
+                    raise _told(error, path) from error
+                os.close(fd)
+                fd = below
+            yield fd
+        finally:
+            os.close(fd)
+
+    @staticmethod
+    def _mode(parent: int, name: str) -> int:
+        try:
+            return stat.S_IMODE(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
+        except FileNotFoundError:
+            return 0o644
+
+
+def shown(path: str) -> str:
+    """Return a path as text: quoted if it holds line breaks or characters that change how a line reads."""
+    return path if path.isprintable() else ascii(path)
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    if "\0" in path:
+        raise ConnectorError("a path cannot hold NUL characters")
+    parts = PurePosixPath(path).parts
+    if path.startswith("/") or ".." in parts:
+        raise ConnectorError(f"{path!r} leads out of the folder; give a path relative to it, without '..'")
+    return parts
+
+
+def _file_stat(found: os.stat_result) -> FileStat | None:
+    return FileStat(found.st_size, found.st_mtime_ns, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+
+
+def _told(error: OSError, path: str) -> ConnectorError:
+    if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and error.filename is not None):
+        return ConnectorError(f"{path} leads through a symbolic link or a file; links are not followed")
+    if error.errno == errno.ENOENT:
+        return ConnectorError(f"there is no {path}; list the folder to see what there is")
+    if error.errno == errno.ENOTEMPTY:
+        return ConnectorError(f"{path} is not empty; delete what is in it first")
+    return ConnectorError(f"{path}: {error.strerror or type(error).__name__}")

@@ -1,0 +1,77 @@
+"""What a connector and its observations offer; `memory_context.testing.CONNECTOR_CHECKS` checks an implementation."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from autogen_core import Image
+from autogen_core.tools import BaseTool
+
+__all__ = ["Connector", "ConnectorObservation", "Element", "TextObservation"]
+
+Element = str | Image
+
+
+@runtime_checkable
+class ConnectorObservation(Protocol):
+    """One change that a connector noticed. Its data are plain attributes; it has no time of its own.
+
+    Optional attributes: `type`, a word for the kind of change, and `subject`, the thing observed: a later observation
+    of the same subject supersedes this one in the view.
+    """
+
+    @property
+    def source_connector_id(self) -> str: ...
+
+    def render(self) -> Sequence[str | Image]:
+        """Return what the agent is shown. It may be called in another thread."""
+        ...
+
+
+@runtime_checkable
+class Connector(Protocol):
+    """Watches one part of the environment.
+
+    Optional: `save_state()` and `load_state(data)` keep the state that changes are compared with in a saved session,
+    as JSON; `state_limit_tokens`, set before the start, is the most that its state may take.
+    """
+
+    @property
+    def id(self) -> str:
+        """Unique among an agent's connectors: letters, digits, `_` and `-`."""
+        ...
+
+    async def on_start(self) -> None:
+        """Open what is watched; called with the first message of a session."""
+        ...
+
+    async def on_stop(self) -> None:
+        """Close it. Called again, or without a start, it does nothing."""
+        ...
+
+    def tools(self) -> Sequence[BaseTool[Any, Any]]:
+        """Return the tools that act on it."""
+        ...
+
+    async def get_observations(self) -> Sequence[ConnectorObservation]:
+        """Return what changed since the last call that succeeded; the first call returns what there is."""
+        ...
+
+    async def render_current_state(self) -> Sequence[str | Image]:
+        """Return what there is now, in few words; nothing if there is nothing to say."""
+        ...
+
+
+@dataclass(frozen=True)
+class TextObservation:
+    """An observation that is its text, with images behind it."""
+
+    source_connector_id: str
+    text: str
+    type: str = "change"
+    subject: str = ""
+    images: tuple[Image, ...] = ()
+
+    def render(self) -> list[str | Image]:
+        """Return the text and the images."""
+        return [self.text, *self.images]

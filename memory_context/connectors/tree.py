@@ -1,0 +1,157 @@
+"""Trees of page elements: which element of a page is which in the page before, and what differs. Pure functions.
+
+An element is the same if it has the same role, name and key below the same parent, and can be told from its siblings:
+by its text, by the title of what it holds, or by its place among equal ones while their number stays. When in doubt it
+is another element, so that a reference to it is refused and never leads to something else.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+__all__ = ["Match", "Node", "child_places", "match_trees"]
+
+_TITLES = frozenset(["heading", "link", "text", "StaticText", "paragraph", "cell", "rowheader", "strong"])
+
+
+@dataclass(frozen=True)
+class Node:
+    """An element as a screen reader names it. Trees are at most some 200 deep.
+
+    Attributes:
+        value: Of a field.
+        states: Such as `checked`, `disabled`, `expanded`, sorted.
+        key: What the page itself calls it (id, test id, address, form name); may be empty.
+    """
+
+    role: str
+    name: str = ""
+    value: str = ""
+    states: tuple[str, ...] = ()
+    key: str = ""
+    children: tuple["Node", ...] = ()
+
+    @property
+    def own(self) -> tuple[str, str, str]:
+        """What tells it from other elements, without its children."""
+        return self.role, self.name, self.key
+
+    @cached_property
+    def digest(self) -> int:
+        """Equal for equal subtrees; values and states do not count."""
+        return hash((self.own, *(child.digest for child in self.children)))
+
+    @cached_property
+    def fingerprint(self) -> int:
+        """Equal for equal trees; values and states count."""
+        return hash((self.own, self.value, self.states, *(child.fingerprint for child in self.children)))
+
+    @cached_property
+    def title(self) -> str:
+        """The first telling name in it: its own, else that of the first child that has one."""
+        if self.name and (self.role in _TITLES or not self.children):
+            return self.name
+        return next((child.title for child in self.children if child.title), self.name)
+
+    @cached_property
+    def size(self) -> int:
+        return 1 + sum(child.size for child in self.children)
+
+
+@dataclass
+class Match:
+    """The elements of two trees that are the same, by their places in document order (the root is 0)."""
+
+    new_of: dict[int, int] = field(default_factory=dict[int, int])
+
+    @cached_property
+    def old_of(self) -> dict[int, int]:
+        return {new: old for old, new in self.new_of.items()}
+
+
+def match_trees(before: Node, after: Node) -> Match:
+    """Return which elements of `after` are elements of `before`; a page with another root has none of them."""
+    match = Match()
+    if (before.role, before.key) != (after.role, after.key):
+        return match
+    waiting = [(before, 0, after, 0, False)]
+    while waiting:
+        old, old_place, new, new_place, is_weak = waiting.pop()
+        match.new_of[old_place] = new_place
+        old_places, new_places = child_places(old, old_place), child_places(new, new_place)
+        for i, j in _same_children(old.children, new.children, is_weak=is_weak):
+            one, other = old.children[i], new.children[j]
+            waiting.append((one, old_places[i], other, new_places[j], _has_other_title(one, other)))
+    return match
+
+
+def child_places(node: Node, place: int) -> list[int]:
+    """Return the places of the children of the element at `place`."""
+    places: list[int] = []
+    at = place + 1
+    for child in node.children:
+        places.append(at)
+        at += child.size
+    return places
+
+
+def _same_children(old: Sequence[Node], new: Sequence[Node], *, is_weak: bool) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of indexes that are the same element.
+
+    Below an element that is known only by what it holds (`is_weak`), none is known by its place or by a name alone.
+    """
+    groups: dict[tuple[str, str, str], tuple[list[int], list[int]]] = {}
+    for side, children in enumerate((old, new)):
+        for index, child in enumerate(children):
+            if not is_weak or child.key or (child.children and child.title):
+                groups.setdefault(child.own, ([], []))[side].append(index)
+    for of_old, of_new in groups.values():
+        if of_old and of_new:
+            yield from _same_in_group(old, of_old, new, of_new, is_weak=is_weak)
+
+
+def _same_in_group(
+    old: Sequence[Node], of_old: list[int], new: Sequence[Node], of_new: list[int], *, is_weak: bool
+) -> Iterator[tuple[int, int]]:
+    """Match elements of one role, name and key: equal content, then equal title, then equal place."""
+    is_single = len(of_old) == len(of_new) == 1
+    if is_single and not is_weak and _may_be_same(old[of_old[0]], new[of_new[0]]):
+        yield of_old[0], of_new[0]
+        return
+    for tell in (_digest, _title):
+        by_old, by_new = _unique(old, of_old, tell), _unique(new, of_new, tell)
+        pairs = [(i, by_new[one]) for one, i in by_old.items() if one in by_new]
+        yield from pairs
+        of_old = [i for i in of_old if i not in {pair[0] for pair in pairs}]
+        of_new = [j for j in of_new if j not in {pair[1] for pair in pairs}]
+    if not is_weak and [old[i].digest for i in of_old] == [new[j].digest for j in of_new]:  # none came or went
+        yield from zip(of_old, of_new, strict=True)
+
+
+def _may_be_same(old: Node, new: Node) -> bool:
+    """Return whether a single element of its kind is the same: by its name or title, or by elements that it holds."""
+    if not _has_other_title(old, new):
+        return True
+    held = {child.digest for child in old.children if child.children and child.title}
+    titles = {child.title for child in old.children if child.children and child.title}
+    return any(child.digest in held or child.title in titles for child in new.children if child.children)
+
+
+def _has_other_title(old: Node, new: Node) -> bool:
+    is_told = bool(old.name or old.key)
+    return not is_told and old.title != new.title and bool(old.title and new.title)
+
+
+def _digest(node: Node) -> Hashable:
+    return node.digest
+
+
+def _title(node: Node) -> Hashable:
+    return node.title or None
+
+
+def _unique(nodes: Sequence[Node], indexes: Iterable[int], tell: Callable[[Node], Hashable]) -> dict[Hashable, int]:
+    told = {index: tell(nodes[index]) for index in indexes}
+    counts = Counter(told.values())
+    return {one: index for index, one in told.items() if one is not None and counts[one] == 1}

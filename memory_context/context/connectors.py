@@ -1,0 +1,153 @@
+"""Connects a context with its connectors: what they observe becomes messages, their states become decisions.
+
+    a message of the user ──▶ start, if they are not open ─┐
+    results of tools ──▶ observations, one message for each connector ──▶ states, if changed
+
+Observations are results: they begin no turn and are nobody's words. Nothing here fails or waits longer than the limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+from autogen_core import Image
+from autogen_core.models import FunctionExecutionResultMessage, LLMMessage, UserMessage
+
+from ..connectors import ActionTool, Connector, ConnectorHost, ConnectorObservation, Element
+from ..messages import Address, images_of, source_of
+from ..policy import ContextPolicy
+from ..runtime import watch
+from ..tokens import TokenCounter
+from ..transcript import ConnectorStateShown, Entry, PartShortened, Transcript
+
+if TYPE_CHECKING:
+    from .context import MemoryContext
+
+__all__ = ["ConnectorLink", "connected"]
+
+_OLDER_IMAGE = "[An older image of {}; it is not shown any more.]"
+
+
+class ConnectorLink:
+    """The connectors of one context; without any it does nothing.
+
+    Args:
+        append: Appends a message to the session.
+        transcript: Returns the session's transcript.
+    """
+
+    def __init__(
+        self,
+        connectors: Sequence[Connector],
+        active: Callable[[], Collection[str]] | None,
+        policy: ContextPolicy,
+        counter: TokenCounter,
+        append: Callable[[LLMMessage], None],
+        transcript: Callable[[], Transcript],
+    ) -> None:
+        self.host = ConnectorHost(connectors, policy.connectors, counter, active)
+        self._policy = policy
+        self._counter = counter
+        self._append, self._transcript = append, transcript
+        self._direct: list[ConnectorObservation] = []
+        self._is_open = False
+        self._images: tuple[Transcript, list[int]] | None = None
+
+    def tools(self) -> list[ActionTool]:
+        """Return the connectors' tools."""
+        return [ActionTool(tool, self._direct.extend) for tool in self.host.tools()]
+
+    async def after(self, message: LLMMessage) -> None:
+        """Ask the connectors what a message changed."""
+        if not self.host.connectors or not isinstance(message, (UserMessage, FunctionExecutionResultMessage)):
+            return
+        is_first = not self._is_open
+        if is_first:
+            watch(asyncio.get_running_loop(), self)
+            self._is_open = True
+        await self.host.start()
+        if is_first or isinstance(message, FunctionExecutionResultMessage):
+            direct = self._direct[:]
+            self._direct.clear()
+            for noticed in await self.host.notice(direct):
+                content = self._shown(noticed.elements)
+                text = "\n".join(one for one in content if isinstance(one, str))
+                has_images = any(isinstance(one, Image) for one in content)
+                self._append(UserMessage(content=content if has_images else text, source=noticed.connector_id))
+        await self._capture()
+
+    async def _capture(self) -> None:
+        transcript = self._transcript()
+        states = {one.connector_id: one for one in await self.host.states()}
+        before = {one.connector_id: one for one in transcript.state.newest_of(ConnectorStateShown)}
+        for connector_id in self.host.connectors:
+            state, was = states.get(connector_id), before.get(connector_id)
+            elements = tuple(self._shown(state.elements)) if state is not None else ()
+            shown = ConnectorStateShown.of(connector_id, elements, self._counter)
+            if shown != (was or ConnectorStateShown(connector_id)):
+                transcript.decide(shown)
+
+    def leave_out_images(self) -> None:
+        """Show only the newest images of observations; called when the newest messages are measured."""
+        if not self.host.connectors:
+            return
+        transcript, most = self._transcript(), self._policy.connectors.images_in_view
+        if self._images is None or self._images[0] is not transcript:
+            self._images = transcript, [one.position for one in transcript.shown() if _images_of(one)]
+        _, positions = self._images
+        end = positions[-1] + 1 if positions else transcript.state.start
+        positions += [entry.position for entry in transcript.entries(start=end) if _images_of(entry)]
+        shown = [(position, address) for position in positions for address in _images_of(transcript[position])]
+        for position, address in shown[: max(len(shown) - most, 0)]:
+            if (position, address) not in transcript.state.shortened:
+                text = _OLDER_IMAGE.format(source_of(transcript[position].message))
+                transcript.decide(PartShortened(position, address, text, self._counter.count(text)))
+        del positions[: max(len(positions) - most, 0)]
+
+    def _shown(self, elements: Sequence[Element]) -> list[Element]:
+        if self._policy.connectors.shows_images:
+            return [*elements]
+        return [_described(one) if isinstance(one, Image) else one for one in elements]
+
+    async def close(self) -> None:
+        """Stop the connectors; the next message starts them again."""
+        if self._is_open:
+            self._is_open = False
+            await self.host.stop()
+
+    async def write_out(self) -> None:
+        """The connectors buffer nothing."""
+
+    async def close_for_good(self) -> None:
+        """Stop the connectors before the event loop or the process ends."""
+        await self.close()
+
+
+def _images_of(entry: Entry) -> list[Address]:
+    """Return the images of an observation."""
+    return images_of(entry.message) if entry.carries_result else []
+
+
+def _described(image: Image) -> str:
+    width, height = image.image.size
+    return f"[Image of {width} x {height}; this model is shown no images.]"
+
+
+def connected(
+    context: MemoryContext, connectors: Sequence[Connector], active: Callable[[], Collection[str]] | None
+) -> ConnectorLink:
+    """Return the link of a context, which it does not keep alive."""
+    of = weakref.ref(context)
+
+    def append(message: LLMMessage) -> None:
+        if (context := of()) is not None:
+            context._append(message, carries_result=True)  # pyright: ignore[reportPrivateUsage] # its own part
+
+    def transcript() -> Transcript:
+        context = of()
+        return Transcript() if context is None else context.transcript
+
+    return ConnectorLink(connectors, active, context.policy, context.token_counter, append, transcript)

@@ -1,0 +1,205 @@
+"""Connectors of a context: what they observe stands in the history, what there is now at the end of the view."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from autogen_agentchat.agents import AssistantAgent
+from autogen_core import Image
+from autogen_core.models import FunctionExecutionResultMessage, LLMMessage, UserMessage
+from autogen_core.tools import FunctionTool
+from PIL import Image as Pictures
+
+from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context.connectors import Element, TextObservation
+from memory_context.connectors.filesystem import FileSystemConnector
+from memory_context.connectors.shell import ShellConnector
+from memory_context.policy import ConnectorsPolicy
+from memory_context.testing import ScriptedModel, call
+
+from ..context.steps import add_step
+
+
+class Counter:
+    """Counts actions, as text and as a picture."""
+
+    def __init__(self, connector_id: str = "counter", *, has_pictures: bool = False, text: str = "") -> None:
+        self.id = connector_id
+        self.count = 0
+        self.is_open = False
+        self._has_pictures, self._text = has_pictures, text
+
+    async def on_start(self) -> None:
+        self.is_open = True
+
+    async def on_stop(self) -> None:
+        self.is_open = False
+
+    def tools(self) -> Sequence[Any]:
+        async def jump() -> list[TextObservation]:
+            """Jump."""
+            return [TextObservation(self.id, "it jumped")]
+
+        return [FunctionTool(jump, "Jump.", name="jump")]
+
+    async def get_observations(self) -> list[TextObservation]:
+        self.count += 1
+        images = (picture(self.count),) if self._has_pictures else ()
+        return [TextObservation(self.id, f"count is {self.count}{self._text}", images=images)]
+
+    async def render_current_state(self) -> list[Element]:
+        return [f"now {self.count}"]
+
+
+def picture(number: int) -> Image:
+    return Image(Pictures.new("RGB", (8, 8), (number % 256, 0, 0)))
+
+
+def context_of(store: MemoryStore, *connectors: Any, session: str | None = None, **policy: Any) -> MemoryContext:
+    settings = ConnectorsPolicy(**policy)
+    return MemoryContext(
+        "alice", "coder", session, store, policy=ContextPolicy(connectors=settings), connectors=connectors
+    )
+
+
+def texts(messages: Sequence[LLMMessage]) -> list[str]:
+    shown: list[str] = []
+    for message in messages:
+        content = message.content
+        blocks = content if isinstance(content, list) else [content]
+        shown += [getattr(one, "content", None) or getattr(one, "name", None) or str(one) for one in blocks]
+    return shown
+
+
+async def test_observations_follow_results_and_state_stands_last(store: MemoryStore) -> None:
+    counter = Counter()
+    async with context_of(store, counter) as context:
+        await context.add_message(UserMessage(content="Go.", source="user"))
+        await add_step(context, "look", "seen")
+        view = await context.get_messages()
+    assert texts(view)[:2] == ["Go.", "count is 1"]
+    assert texts(view)[-2:] == ["count is 2", '<connector_state id="counter">\nnow 2\n</connector_state>']
+    assert isinstance(view[-3], FunctionExecutionResultMessage)
+    assert not counter.is_open
+
+
+async def test_observation_is_no_task_and_nobodys_words(store: MemoryStore) -> None:
+    async with context_of(store, Counter("user")) as context:  # its id is that of a person
+        await context.add_message(UserMessage(content="Count for me.", source="user"))
+        await add_step(context, "look", "seen")
+        entries = context.transcript.entries()
+        assert [entry.carries_result for entry in entries] == [False, True, False, False, True]
+        assert context.transcript.task(("user",)) == 0
+
+
+async def test_large_observation_is_stored_and_compacted_once_answered(store: MemoryStore) -> None:
+    async with context_of(store, Counter(text=" apples" * 3000)) as context:
+        await context.add_message(UserMessage(content="Go.", source="user"))
+        for _ in range(3):
+            await add_step(context, "look", "seen")
+            await context.get_messages()
+        assert "[MemoryRef: counter_" in "\n".join(texts(await context.get_messages()))
+        items = await context.agent_memory.query()
+        assert {item.source for item in items} == {"counter"}
+
+
+async def test_observation_of_an_action_comes_first(store: MemoryStore) -> None:
+    counter = Counter()
+    async with context_of(store, counter) as context:
+        model = ScriptedModel(call("jump"), "Done.")
+        agent = AssistantAgent(
+            "coder", model_client=model, model_context=context, workbench=context.workbench(), max_tool_iterations=3
+        )
+        await agent.run(task="Jump.")
+        said = texts([entry.message for entry in context.transcript.entries()])
+    assert said[:2] == ["Jump.", "count is 1"]
+    assert said[-4:] == ["Done; what was observed follows.", "it jumped", "count is 2", "Done."]
+
+
+async def test_only_the_newest_images_stay_in_the_view(store: MemoryStore) -> None:
+    context = context_of(store, Counter(has_pictures=True), shows_images=True, images_in_view=2)
+    async with context:
+        await context.add_message(UserMessage(content="Go.", source="user"))
+        for _ in range(4):
+            await add_step(context, "look", "seen")
+        view = await context.get_messages()
+    blocks = [block for one in view if isinstance(one.content, list) for block in one.content]
+    assert sum(isinstance(block, Image) for block in blocks) == 2
+    assert blocks.count("[An older image of counter; it is not shown any more.]") == 3
+
+
+async def test_models_without_vision_are_shown_no_images(store: MemoryStore) -> None:
+    async with context_of(store, Counter(has_pictures=True)) as context:
+        await context.add_message(UserMessage(content="Go.", source="user"))
+        view = await context.get_messages()
+    assert texts(view)[1] == "count is 1\n[Image of 8 x 8; this model is shown no images.]"
+
+
+async def test_state_does_not_touch_the_prefix(store: MemoryStore) -> None:
+    async with context_of(store, Counter()) as context:
+        await context.add_message(UserMessage(content="Go.", source="user"))
+        before = await context.get_messages()
+        await add_step(context, "look", "seen")
+        after = await context.get_messages()
+    assert texts(after)[: len(before) - 1] == texts(before)[:-1]
+
+
+async def test_session_goes_on_with_what_was_observed(store: MemoryStore) -> None:
+    async with context_of(store, Counter(), session="s") as context:
+        await context.add_message(UserMessage(content="Go.", source="user"))
+        await add_step(context, "look", "seen")
+        state = await context.save_state()
+        shown = texts(await context.get_messages())
+    later = context_of(store, Counter(), session="s")
+    await later.load_state(state)
+    assert texts(await later.get_messages()) == shown
+    assert [entry.carries_result for entry in later.transcript.entries()] == [False, True, False, False, True]
+    await later.close()
+
+
+async def test_subagent_has_no_connector(store: MemoryStore) -> None:
+    async with context_of(store, Counter()) as context:
+        assert [tool.name for tool in context.for_subagent("helper").tools()][-1] != "jump"
+        assert context.tools()[-1].name == "jump"
+
+
+async def test_connector_that_hangs_delays_no_other_and_not_for_long(store: MemoryStore) -> None:
+    class Stuck(Counter):
+        async def get_observations(self) -> list[TextObservation]:
+            await asyncio.Event().wait()
+            return []
+
+    async with context_of(store, Stuck("stuck"), Counter(), timeout_seconds=0.5) as context:
+        await context.add_message(UserMessage(content="Go.", source="user"))
+        assert "count is 1" in texts(await context.get_messages())
+
+
+async def test_agent_repairs_a_project_with_files_and_shell_alone(store: MemoryStore, tmp_path: Path) -> None:
+    """A scripted model acts; what each call needs was shown by observations and states before it."""
+    (tmp_path / "area.py").write_text("def area(r):\n    return 3 * r * r\n")
+    (tmp_path / "check.sh").write_text('grep -q "3.14" area.py && echo passed || { echo "area is wrong"; exit 1; }\n')
+    model = ScriptedModel(
+        call("shell_run", command="sh check.sh"),
+        call("files_edit", path="area.py", old="3 *", new="3.14 *"),
+        call("shell_run", command="sh check.sh"),
+        "It passes.",
+    )
+    context = context_of(store, FileSystemConnector(str(tmp_path)), ShellConnector(str(tmp_path)))
+    async with context:
+        agent = AssistantAgent(
+            "coder", model_client=model, model_context=context, workbench=context.workbench(), max_tool_iterations=5
+        )
+        await agent.run(task="Make the check pass.")
+        said = "\n".join(texts([entry.message for entry in context.transcript.entries()]))
+        view = texts(await context.get_messages())
+    assert "[shell] $ sh check.sh\narea is wrong\n[exit code 1, " in said
+    assert "-    return 3 * r * r\n+    return 3.14 * r * r" in said
+    assert "passed\n[exit code 0, " in said
+    assert view[-1] == f'<connector_state id="shell">\nIn {tmp_path}\n</connector_state>'
+
+
+def test_connectors_of_one_id_are_refused(store: MemoryStore) -> None:
+    with pytest.raises(ValueError, match="connectors of one id: 'counter'"):
+        context_of(store, Counter(), Counter())

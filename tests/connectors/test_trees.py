@@ -1,0 +1,186 @@
+"""Random changes of pages: no reference leads to another element, and diffs in order give the page."""
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_context import ConnectorError
+from memory_context.connectors.refs import INTERACTIVE, RefTable, in_order
+from memory_context.connectors.tree import Node
+from memory_context.connectors.tree_diff import apply_patch, diff_lines, patch_of, tree_lines
+
+_ROLES = ("button", "link", "textbox", "listitem", "list", "generic", "heading", "text")
+_NAMES = ("", "", "Delete", "Open", "Apple", "Pear", "Plum", "Cart (1)", "Cart (2)")
+
+
+@dataclass
+class Live:
+    """An element of a page that lives on, whatever its text becomes."""
+
+    role: str
+    name: str = ""
+    value: str = ""
+    is_checked: bool = False
+    children: list["Live"] = field(default_factory=list["Live"])
+
+    def node(self) -> Node:
+        states = ("checked",) if self.is_checked else ()
+        return Node(self.role, self.name, self.value, states, "", tuple(child.node() for child in self.children))
+
+    def all(self) -> list["Live"]:
+        return [self, *(one for child in self.children for one in child.all())]
+
+
+def a_page(chance: random.Random, depth: int = 3) -> Live:
+    live = Live(chance.choice(_ROLES), chance.choice(_NAMES))
+    if depth:
+        live.children = [a_page(chance, depth - 1) for _ in range(chance.randrange(5))]
+    return live
+
+
+def change(page: Live, chance: random.Random) -> None:
+    """Insert, remove, move, copy, rename, fill in or check an element."""
+    one = chance.choice(page.all())
+    what = chance.randrange(7)
+    if what == 0:
+        one.children.insert(chance.randint(0, len(one.children)), a_page(chance, 1))
+    elif what == 1 and one.children:
+        del one.children[chance.randrange(len(one.children))]
+    elif what == 2:
+        chance.shuffle(one.children)
+    elif what == 3 and one.children:
+        copied = chance.choice(one.children).node()
+        one.children.append(_live(copied))
+    elif what == 4:
+        one.name = chance.choice(_NAMES)
+    elif what == 5:
+        one.value = str(chance.randrange(9))
+    else:
+        one.is_checked = not one.is_checked
+
+
+def _live(node: Node) -> Live:
+    return Live(node.role, node.name, node.value, bool(node.states), [_live(child) for child in node.children])
+
+
+def meanings(page: Live, above: tuple[tuple[str, str, str], ...] = ()) -> list[tuple[object, ...]]:
+    """Return what each element is to a reader: itself, below what it stands, and what that is titled."""
+    own = (*above, (page.role, page.name, "" if page.role in INTERACTIVE else page.node().title))
+    return [own, *(one for child in page.children for one in meanings(child, own))]
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=200, deadline=None)
+def test_no_reference_leads_to_another_element(seed: int) -> None:
+    """A reference leads to the element it was given to, or to one that a reader cannot tell from it."""
+    chance = random.Random(seed)
+    page, table = a_page(chance), RefTable()
+    given_to: dict[str, tuple[int, tuple[object, ...]]] = {}
+    for _ in range(8):
+        lives, said = page.all(), meanings(page)
+        refs = table.update(page.node(), "page")
+        assert len(set(refs.values())) == len(refs)
+        for ref, (live_id, meaning) in given_to.items():
+            try:
+                place = table.place(ref)
+            except ConnectorError:
+                continue
+            assert id(lives[place]) == live_id or said[place] == meaning
+        for place, ref in refs.items():
+            given_to[ref] = id(lives[place]), said[place]
+        keep = lives  # so that no id is used again
+        change(page, chance)
+        del keep
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=200, deadline=None)
+def test_patches_in_order_give_the_page(seed: int) -> None:
+    chance = random.Random(seed)
+    page = a_page(chance)
+    first = now = page.node()
+    patches = []
+    for _ in range(6):
+        change(page, chance)
+        patches.append(patch_of(now, page.node()))
+        now = page.node()
+    for patch in patches:
+        first = apply_patch(first, patch)
+    assert first == now
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=100, deadline=None)
+def test_diff_says_something_when_the_page_says_something_else(seed: int) -> None:
+    chance = random.Random(seed)
+    page, table = a_page(chance), RefTable()
+    before = page.node()
+    refs_before = dict(table.update(before, 1))
+    change(page, chance)
+    after = page.node()
+    refs = table.update(after, 1)
+    says_something_else = [*tree_lines(before, {})] != [*tree_lines(after, {})]
+    assert diff_lines(before, after, refs, refs_before) or not says_something_else
+
+
+def row(title: str, quantity: int) -> Node:
+    parts = (Node("text", title), Node("textbox", "Quantity", str(quantity)), Node("button", "Delete"))
+    return Node("listitem", children=parts)
+
+
+def shop(*rows: Node) -> Node:
+    return Node("main", "Shop", children=(Node("heading", "Cart"), Node("list", children=rows), Node("button", "Pay")))
+
+
+def refs_of(table: RefTable, tree: Node) -> dict[str, str]:
+    """Return the references of the delete buttons by the titles of their rows."""
+    refs = table.update(tree, "shop")
+    found: dict[str, str] = {}
+    title = ""
+    for place, node in enumerate(in_order(tree)):
+        title = node.name if node.role == "text" else title
+        if node.name == "Delete":
+            found[title] = refs[place]
+    return found
+
+
+def test_buttons_of_rows_keep_their_references_when_a_row_before_them_goes() -> None:
+    table = RefTable()
+    before = refs_of(table, shop(row("Apple", 1), row("Pear", 1), row("Plum", 1)))
+    after = refs_of(table, shop(row("Pear", 1), row("Plum", 7)))
+    assert after == {title: ref for title, ref in before.items() if title != "Apple"}
+    with pytest.raises(ConnectorError, match=r'button "Delete"\) is gone'):
+        table.place(before["Apple"])
+
+
+def test_equal_rows_lose_their_references_when_one_of_them_goes() -> None:
+    table = RefTable()
+    refs_of(table, shop(row("Apple", 1), row("Apple", 1)))
+    old = set(table.refs.values())
+    refs_of(table, shop(row("Apple", 1)))
+    assert {ref for ref in old if ref in table.refs.values()} == {table.refs[max(table.refs)]}  # the button behind
+
+
+def test_reference_that_was_never_given_says_so() -> None:
+    with pytest.raises(ConnectorError, match="there is no element 'e99'"):
+        RefTable().place("e99")
+
+
+def test_diff_names_row_and_change() -> None:
+    table = RefTable()
+    before = shop(row("Apple", 1), row("Pear", 1))
+    refs_before = dict(table.update(before, 1))
+    after = shop(row("Pear", 2), row("Fig", 1))
+    lines = diff_lines(before, after, table.update(after, 1), refs_before)
+    assert lines == [
+        'in list "Pear":',
+        '  - listitem "Apple" (with e1, e2)',
+        '  + - text "Fig"',
+        '  + - textbox "Quantity" [e6]: "1"',
+        '  + - button "Delete" [e7]',
+        '~ textbox "Quantity" [e3]: value "1" -> "2"',
+    ]
+    assert 'textbox "Quantity" [e3]: "2"' in "\n".join(tree_lines(after, table.refs))
