@@ -23,7 +23,7 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import ChatCompletionClient, FunctionExecutionResultMessage, LLMMessage
 from typing_extensions import Self
 
-from .. import archive, compaction, expansion, learning, light_model, memory, offload, store, transcript, view
+from .. import archive, compaction, expansion, learning, light_model, memory, offload, store, transcript
 from ..errors import MemoryContextError
 from ..identifiers import SessionKey, checked_identifier, subagent_session
 from ..memory import Sharing
@@ -34,11 +34,11 @@ from .connectors import connected
 from .memory_api import MemoryApi
 from .observation import ObservationApi
 from .parts import Parts, StepGuard
+from .session_api import SessionApi
 
 if TYPE_CHECKING:
-    from ..archive import Archiver, ResumedSession, ResumeReport
+    from ..archive import ResumedSession
     from ..connectors import Connector
-    from ..stats import ContextStats
 
 __all__ = ["MemoryContext", "MemoryContextConfig"]
 
@@ -46,7 +46,7 @@ _logger = logging.getLogger("memory_context")
 _CLOSE_SECONDS, _LEAVE_SECONDS, _LOAD_SECONDS = 8.0, 2.5, 8.5  # under 10 s with the store's stop
 
 
-class MemoryContext(MemoryApi, ObservationApi, ChatCompletionContext, Component[MemoryContextConfig]):
+class MemoryContext(MemoryApi, ObservationApi, SessionApi, ChatCompletionContext, Component[MemoryContextConfig]):
     """A chat context that moves large content to Postgres and leaves a placeholder; nothing is lost.
 
     The constructor does no I/O. `add_message` and `get_messages` never raise because of the store or the light model.
@@ -350,39 +350,6 @@ class MemoryContext(MemoryApi, ObservationApi, ChatCompletionContext, Component[
         context = cls(**arguments_of(config))
         context._join_template(config.template_id)
         return context
-
-    async def explain(self) -> view.ViewReport:
-        """Report the last view and its reasons."""
-        return view.report(self._parts.transcript, *self._parts.meter.views, self.policy.token_budget)
-
-    @property
-    def stats(self) -> ContextStats:
-        """Counts since creation or `load_state`; light model calls of the whole session."""
-        parts, session = self._parts, self._session
-        stats = parts.meter.stats(parts.transcript, parts.offloader.transactions, session.light_model_bill)
-        return replace(stats, archive_transactions=session.archiver.transactions)
-
-    async def resume(self) -> ResumeReport:
-        """Read a known session's history now, or raise StoreError; the report lists gaps."""
-        return await self._session.resume()
-
-    @property
-    def resume_report(self) -> ResumeReport:
-        """`pending` until the history is read."""
-        return self._session.report
-
-    async def archive(self) -> None:
-        """Write unarchived messages now, or raise StoreError; they stay buffered."""
-        await self._session.flush()
-
-    @property
-    def is_dirty(self) -> bool:
-        """True if something is not archived."""
-        return self._session.archiver.is_dirty
-
-    @property
-    def archiver(self) -> Archiver:
-        return self._session.archiver
 
     async def close(self) -> None:
         """Store and archive the rest in 8 s, plus 1 s per 10 MB; the last context closes the default store."""
