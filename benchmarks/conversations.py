@@ -5,7 +5,8 @@
 The set is a file of `doc`, `query` and `gold` rows as for `benchmarks.retrieval`; `meta` of a `doc` names `speaker`,
 `session` and `date_time`. Each session is archived through a `MemoryContext` of its own, with both persons' messages at
 their times; nothing is stored by hand. Recall@k is that of `benchmarks.retrieval`. "In recall" is the share of the
-relevant passages among the first ten that stand in the text that a context would recall, within 2,000 tokens.
+relevant passages among the first ten that stand in the text that a context would recall: with ten passages within 2,000
+tokens, and with the default settings.
 
 Facts that change three times, said in sessions of their own, need no set: how often the newest comes first.
 """
@@ -34,7 +35,7 @@ from memory_context.transcript import transcript as transcripts
 __all__ = ["Conversations", "main", "measure_conversations", "newest_first"]
 
 _LISTED = MemoryCriteria(conversation=True, limit=100_000, oldest_first=True)
-_RECALL = RecallPolicy(passages=10, limit_tokens=2000)
+_RECALLS = {"2,000 tokens, ten passages": RecallPolicy(passages=10, limit_tokens=2000), "defaults": RecallPolicy()}
 _DATES = "%I:%M %p on %d %B, %Y"
 _BEGIN = datetime(2024, 1, 1, tzinfo=timezone.utc)
 
@@ -65,13 +66,13 @@ class Conversations:
 
     Attributes:
         by_hand: The turns stored as items; `archived` is the same through contexts.
-        in_recall: Share of the relevant passages among the first ten that stand in the recalled text.
+        in_recall: Share of the relevant passages among the first ten that stand in the recalled text, by settings.
         newest_first: Share of the questions on facts that changed whose newest statement came first.
     """
 
     by_hand: Answer
     archived: Answer
-    in_recall: float
+    in_recall: Mapping[str, float]
     newest_first: float
 
 
@@ -131,13 +132,13 @@ async def archive_scope(
     }
 
 
-async def recalled_text(store: MemoryStore, user_id: str, query: str) -> str:
+async def recalled_text(store: MemoryStore, user_id: str, query: str, recall: RecallPolicy) -> str:
     """Return what a new session of the user recalls."""
-    context = MemoryContext(user_id, "agent", None, store, policy=ContextPolicy(recall=_RECALL))
+    context = MemoryContext(user_id, "agent", None, store, policy=ContextPolicy(recall=recall))
     fetcher = context._parts.expander._fetcher
     fetcher.deadline = time.monotonic() + 60
     found = await fetcher.recall(query, set(), [])
-    text, _ = render_retrieved([one.retrieved for one in found], query, _RECALL.limit_tokens, context.token_counter)
+    text, _ = render_retrieved([one.retrieved for one in found], query, recall.limit_tokens, context.token_counter)
     return text
 
 
@@ -170,7 +171,8 @@ async def measure_conversations(path: Path, limit: int | None = None) -> Convers
     texts = {row["id"]: row["text"] for row in rows}
     answers: dict[str, list[tuple[Query, list[str]]]] = {"stored by hand": [], "archived": []}
     seconds = dict.fromkeys(answers, 0.0)
-    shown = relevant = 0
+    shown = dict.fromkeys(_RECALLS, 0)
+    relevant = 0
     async with scratch_store() as (store, _):
         for scope in scopes:
             ids = {
@@ -188,13 +190,15 @@ async def measure_conversations(path: Path, limit: int | None = None) -> Convers
                 seconds[way] += time.perf_counter() - began
             for query, ranked in answers["archived"][-len(scope.queries) :]:
                 if found := set(ranked[:DEPTH]) & set(query.gains):
-                    text = await recalled_text(store, f"archived {scope.name}", query.text)
                     relevant += len(found)
-                    shown += sum(texts[one].strip() in text for one in found)
+                    for name, recall in _RECALLS.items():
+                        text = await recalled_text(store, f"archived {scope.name}", query.text, recall)
+                        shown[name] += sum(texts[one].strip() in text for one in found)
             print(f"{scope.name}: done", flush=True)
         newest = await newest_first(store)
     by_hand, archived = (_answer(path.stem, way, scored, seconds[way]) for way, scored in answers.items())
-    return Conversations(by_hand, archived, shown / max(relevant, 1), newest)
+    in_recall = {name: count / max(relevant, 1) for name, count in shown.items()}
+    return Conversations(by_hand, archived, in_recall, newest)
 
 
 def _answer(name: str, way: str, scored: Sequence[tuple[Query, list[str]]], seconds: float) -> Answer:
@@ -221,7 +225,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for one in (found.by_hand, found.archived)
     ]
     print_table(f"{given.set.stem}: turns", ["", "recall@5", "recall@10", "nDCG@10", "ms a query"], rows)
-    print(f"of the relevant passages found, in 2,000 tokens of recall: {found.in_recall:.3f}")
+    for name, share in found.in_recall.items():
+        print(f"of the relevant passages found, in recall ({name}): {share:.3f}")
     print(f"facts that changed three times, newest first: {found.newest_first:.3f}")
     if given.json:
         given.json.write_text(json.dumps(asdict(found), indent=1), encoding="utf-8")

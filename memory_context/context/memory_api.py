@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from .. import archive, compaction, expansion, memory, observation, offload, store, transcript, transforms, view
 from ..memory import MemoryType
@@ -14,7 +14,7 @@ from ..store import CallerOrigin, MemoryCriteria
 from ..tokens import TokenCounter
 
 if TYPE_CHECKING:
-    from autogen_core.tools import BaseTool, ToolSchema
+    from autogen_core.tools import BaseTool, ToolSchema, Workbench
 
     from ..memory import AgentMemory, SearchHit
     from ..observation import SessionObservations
@@ -167,27 +167,44 @@ class MemoryApi:
         self.note_agent(tools=own)
         return workbench
 
+    @overload
     def with_secrets(
         self, tool: AnyTool, allow: Mapping[str, Sequence[str]], hosts: Sequence[str] = ()
-    ) -> BaseTool[Any, Any]:
-        """Return the tool with `{{secret:NAME}}` in its arguments resolved, inside of the call only.
+    ) -> BaseTool[Any, Any]: ...
+
+    @overload
+    def with_secrets(
+        self, tool: Workbench, allow: Mapping[str, Sequence[str]], hosts: Sequence[str] = ()
+    ) -> Workbench: ...
+
+    def with_secrets(
+        self, tool: AnyTool | Workbench, allow: Mapping[str, Sequence[str]], hosts: Sequence[str] = ()
+    ) -> BaseTool[Any, Any] | Workbench:
+        """Return the tool or MCP workbench with `{{secret:NAME}}` in its arguments resolved, inside of the call only.
 
         A call that names a secret elsewhere, or reaches for another host, is refused with the reason. What the tool
         returns or raises holds names, not values.
 
         Args:
-            allow: Paths of arguments by name, such as `{"API_TOKEN": ["headers.Authorization"]}`; `*` in a path
-                stands for any name or number. The name `detected-*` stands for all credentials that the view masks.
+            allow: Paths of arguments by name, such as `{"API_TOKEN": ["headers.Authorization"]}`; of a workbench they
+                begin with the tool: `fetch.headers.Authorization`. `*` stands for any name or number. The name
+                `detected-*` stands for all credentials that the view masks.
             hosts: The hosts that URLs in the arguments may name, such as `api.example.com`, `*.example.com` (not
                 `example.com` itself) or `http://localhost:8080`; HTTPS unless a scheme is given. Without any, a call
                 with a secret and a URL is refused.
 
         Raises:
-            ValueError: A name, path or host is malformed, or no path is given.
+            ValueError: A name, path or host is malformed, or no path is given; or a workbench logs its calls.
         """
-        from ..tools import SecretTool, as_tools
+        from autogen_core.tools import BaseStreamTool, Workbench
 
-        return SecretTool(as_tools([tool])[0], allow, hosts, self)
+        from ..tools import SecretRules, SecretStreamTool, SecretTool, SecretWorkbench, as_tools
+
+        rules = SecretRules(allow, hosts, self)
+        if isinstance(tool, Workbench):
+            return SecretWorkbench(tool, rules)
+        made = SecretStreamTool if isinstance(tool, BaseStreamTool) else SecretTool
+        return made(as_tools([cast("AnyTool", tool)])[0], rules)
 
     def note_tools(self, names: Iterable[str], *, are_late: bool = False) -> None:
         """Record memory tools: with `retrieve_memory`, keys in answers are no longer expanded."""

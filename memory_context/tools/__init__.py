@@ -31,7 +31,8 @@ from .prompt_head import (
 from .recall import RecallResult, RecallTool, create_recall_tool
 from .repeats import Answer
 from .search import QueryMemoryTool, SearchMemoryTool
-from .secret_tool import SecretTool, SecretToolError
+from .secret_rules import SecretRules
+from .secret_tool import SecretStreamTool, SecretTool, SecretToolError, SecretWorkbench
 
 __all__ = [
     "INSTRUCTIONS",
@@ -57,8 +58,11 @@ __all__ = [
     "RecallTool",
     "RetrieveMemoryTool",
     "SearchMemoryTool",
+    "SecretRules",
+    "SecretStreamTool",
     "SecretTool",
     "SecretToolError",
+    "SecretWorkbench",
     "StoreMemoryTool",
     "TemplateKey",
     "ToolHost",

@@ -1,99 +1,68 @@
-"""SecretTool: a tool whose arguments may name secrets, which are resolved inside of the call only.
-
-    call {{secret:NAME}} ─▶ allowed at this path? ─▶ URLs name allowed hosts? ─▶ value ─▶ tool.run ─▶ text, names again
+"""SecretTool, SecretStreamTool, SecretWorkbench: tools whose arguments may name secrets, resolved inside of the call.
 
 AutoGen logs the arguments and results of `run_json`, so the value reaches only the inner tool's `run`.
 """
 
 import logging
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 from autogen_core import EVENT_LOGGER_NAME, CancellationToken, Component, ComponentModel, trace_tool_span
 from autogen_core.logging import ToolCallEvent
-from autogen_core.tools import BaseTool, ToolSchema
-from pydantic import BaseModel
+from autogen_core.tools import (
+    BaseStreamTool,
+    BaseTool,
+    StaticWorkbench,
+    TextResultContent,
+    ToolResult,
+    ToolSchema,
+    Workbench,
+)
+from pydantic import BaseModel, ValidationError
 from typing_extensions import Self
 
-from ..credentials import MASK
 from ..errors import SecretError
-from ..runtime import in_thread_if_large
-from ..vault import DETECTED, SecretFilter, Secrets, is_name, names_in, reference, resolved_text
-from .hosts import MemoryToolConfig, ToolHost, config_of, find_hosts
+from .secret_rules import SecretCall, SecretRules, SecretRulesConfig
 
-__all__ = ["SecretTool", "SecretToolConfig", "SecretToolError"]
+__all__ = [
+    "SecretStreamTool",
+    "SecretTool",
+    "SecretToolConfig",
+    "SecretToolError",
+    "SecretWorkbench",
+    "SecretWorkbenchConfig",
+]
 
-_READ_SECONDS = 5.0
-_FRAGMENT = 6  # characters
-_ALL_DETECTED = f"{DETECTED}*"
-_MASK = re.compile(rf"{re.escape(MASK[:-1])}\**\]")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[/\\]{2}[^\s\"'<>`]*")
-_URL_NAMES = frozenset(("url", "urls", "uri", "href", "link", "endpoint", "host", "hostname", "base_url", "server"))
-_SAFE_SCHEMES = frozenset(("https", "wss"))
+_CHUNK = "ModelClientStreamingChunkEvent"
 _events = logging.getLogger(EVENT_LOGGER_NAME)
-
-Path = tuple[str, ...]
 
 
 class SecretToolError(Exception):
     """What a tool raised, in its words, with names in place of secrets."""
 
 
-class SecretToolConfig(MemoryToolConfig):
+class SecretToolConfig(SecretRulesConfig):
     """The inner tool, its permissions, and the template of its context."""
 
     tool: ComponentModel
-    allow: dict[str, list[str]]
-    hosts: list[str]
 
 
-@dataclass(frozen=True)
-class _AllowedHost:
-    scheme: str | None
-    host: str
-    port: int | None
+class SecretWorkbenchConfig(SecretRulesConfig):
+    """The inner workbench, its permissions, and the template of its context."""
 
-    @classmethod
-    def of(cls, text: str) -> "_AllowedHost":
-        scheme, separator, rest = text.rpartition("://")
-        address = _address(f"{scheme or 'https'}://{rest}")
-        if address is None or (separator and not scheme) or rest.rstrip("/") != urlsplit(f"x://{rest}").netloc:
-            raise ValueError(f"hosts: {text!r} is not a host such as 'api.example.com' or 'http://localhost:8080'")
-        return cls(scheme.lower() or None, address[1], address[2])
-
-    def takes(self, scheme: str | None, host: str, port: int | None) -> bool:
-        is_scheme = scheme is None or scheme == self.scheme or (self.scheme is None and scheme in _SAFE_SCHEMES)
-        is_host = host.endswith(self.host[1:]) if self.host.startswith("*.") else host == self.host
-        return is_scheme and is_host and (self.port is None or port == self.port)
+    workbench: ComponentModel
 
 
 class SecretTool(BaseTool[BaseModel, BaseModel], Component[SecretToolConfig]):
-    """A tool that resolves `{{secret:NAME}}` where its configuration allows; made by `MemoryContext.with_secrets`."""
+    """A tool that resolves `{{secret:NAME}}` where its rules allow; made by `MemoryContext.with_secrets`."""
 
     component_config_schema = SecretToolConfig
     component_provider_override = "memory_context.tools.SecretTool"
 
-    def __init__(
-        self,
-        tool: BaseTool[Any, Any],
-        allow: Mapping[str, Sequence[str]],
-        hosts: Sequence[str],
-        host: ToolHost | MemoryToolConfig,
-    ) -> None:
+    def __init__(self, tool: BaseTool[Any, Any], rules: SecretRules) -> None:
         super().__init__(tool.args_type(), cast(type[BaseModel], str), tool.name, tool.description)
         self._tool = tool
-        self._allow = {name: [_checked_path(name, path) for path in paths] for name, paths in allow.items()}
-        if isinstance(hosts, str) or not self._allow or not all(self._allow.values()):
-            raise ValueError("with_secrets takes paths for each secret, and a list of hosts")
-        for name in self._allow:
-            if name != _ALL_DETECTED and not is_name(name):
-                raise ValueError(f"allow: {name!r} is not the name of a secret, nor {_ALL_DETECTED!r}")
-        self._hosts = list(hosts)
-        self._allowed_hosts = [_AllowedHost.of(one) for one in hosts]
-        self._host = host
+        self._rules = rules
 
     @property
     def schema(self) -> ToolSchema:
@@ -117,21 +86,10 @@ class SecretTool(BaseTool[BaseModel, BaseModel], Component[SecretToolConfig]):
             SecretError: The call is refused; says why.
             SecretToolError: The tool failed.
         """
-        secrets = self._secrets()
-        await secrets.ready(_READ_SECONDS)
-        resolved, values = await self._resolved(args, secrets)
-        filters = [SecretFilter(values), secrets.filter]
+        call = await self._rules.begin(self.name, args)
         with trace_tool_span(tool_name=self.name, tool_description=self.description, tool_call_id=call_id):
-            text, has_failed = await self._run(resolved, cancellation_token)
-            for one in filters:
-                text = await in_thread_if_large(len(text), one.hide, text)
-            if has_failed:
-                raise SecretToolError(_without_fragments(text, values))
-        arguments = {**args}
-        for one in filters:
-            arguments = one.hide_in(arguments)
-        _events.info(ToolCallEvent(tool_name=self.name, arguments=arguments, result=text))
-        return text
+            text, has_failed = await self._run(call.arguments, cancellation_token)
+            return await self._said(call, args, text, has_failed=has_failed)
 
     async def _run(self, args: Mapping[str, Any], cancellation_token: CancellationToken) -> tuple[str, bool]:
         """Return the answer, or the error's words and True; no exception leaves that could quote a value."""
@@ -141,143 +99,142 @@ class SecretTool(BaseTool[BaseModel, BaseModel], Component[SecretToolConfig]):
         except Exception as error:
             return f"{type(error).__name__}: {error}", True
 
-    async def _resolved(self, args: Mapping[str, Any], secrets: Secrets) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return the arguments with values, and the values by name."""
-        values: dict[str, str] = {}
-        for path, text in _strings_of(args):
-            for name in names_in(text):
-                if not self._may_stand(name, path):
-                    raise SecretError(self._refusal(name, path))
-                if name not in values:
-                    values[name] = await secrets.value_of(name)
-            if _MASK.search(text):
-                raise SecretError(
-                    f"argument {'.'.join(path)} holds {MASK}, which stands for a credential that was masked and is not "
-                    "kept: leave that part unchanged, or ask the user for the secret's name"
-                )
-        if values:
-            self._check_hosts(args, values)
-        return cast(dict[str, Any], _with_values(args, values)), values
-
-    def _may_stand(self, name: str, path: Path) -> bool:
-        paths = self._allow.get(name, []) + (self._allow.get(_ALL_DETECTED, []) if name.startswith(DETECTED) else [])
-        return path[-1] != _KEY and any(_matches(path, one) for one in paths)
-
-    def _refusal(self, name: str, path: Path) -> str:
-        places = self._allow.get(name) or (self._allow.get(_ALL_DETECTED, []) if name.startswith(DETECTED) else [])
-        where = " or ".join(".".join(one) for one in places)
-        may = f"may stand only in {where}" if where else f"is not given to {self.name}"
-        return f"{self.name} was not called: {reference(name)} {may}, not in {'.'.join(path)}"
-
-    def _check_hosts(self, args: Mapping[str, Any], values: Mapping[str, str]) -> None:
-        for path, text in _strings_of(args):
-            resolved = resolved_text(text, values)
-            urls = [resolved.strip()] if _is_address(path, resolved) else []
-            if self._allowed_hosts and resolved != text:
-                urls += _URL.findall(resolved)
-            for url in urls:
-                address = _address(url)
-                if address is None or not any(one.takes(*address) for one in self._allowed_hosts):
-                    said = ", ".join(self._hosts) or "no host at all"
-                    raise SecretError(
-                        f"{self.name} was not called: argument {'.'.join(path)} names another host than those that "
-                        f"its secrets may reach ({said})"
-                    )
-
-    def _secrets(self) -> Secrets:
-        host = self._host
-        if isinstance(host, MemoryToolConfig):
-            hosts = find_hosts(host.key)
-            if not hosts:
-                raise SecretError(f"{self.name} was not called: load it together with its memory context")
-            host = self._host = hosts[0]  # of the same user
-        return host.agent_memory.secrets
+    async def _said(self, call: SecretCall, args: Mapping[str, Any], text: str, *, has_failed: bool) -> str:
+        """Return the answer with names, and log it; an error's words are raised."""
+        text = await call.hidden(text, is_error=has_failed)
+        if has_failed:
+            raise SecretToolError(text)
+        _events.info(ToolCallEvent(tool_name=self.name, arguments=call.hidden_in({**args}), result=text))
+        return text
 
     def _to_config(self) -> SecretToolConfig:
-        host = self._host if isinstance(self._host, MemoryToolConfig) else config_of(self._host)
-        allow = {name: [".".join(path) for path in paths] for name, paths in self._allow.items()}
-        inner = self._tool.dump_component()
-        return SecretToolConfig(**host.model_dump(), tool=inner, allow=allow, hosts=self._hosts)
+        return SecretToolConfig(**self._rules.config, tool=self._tool.dump_component())
 
     @classmethod
     def _from_config(cls, config: SecretToolConfig) -> Self:
         tool = cast("BaseTool[Any, Any]", BaseTool.load_component(config.tool))
-        return cls(tool, config.allow, config.hosts, config)
+        return cls(tool, SecretRules(config.allow, config.hosts, config))
 
 
-def _without_fragments(text: str, values: Mapping[str, str]) -> str:
-    """Return an error's words without pieces of values, which messages cut."""
-    for name, value in values.items():
-        pieces = {value[at : at + _FRAGMENT] for at in range(max(len(value) - _FRAGMENT, 0) + 1)}
-        kept: list[str] = []
-        hidden_until = 0
-        for at, char in enumerate(text):
-            if text[at : at + _FRAGMENT] in pieces:
-                kept += [] if at < hidden_until else [reference(name)]
-                hidden_until = at + _FRAGMENT
-            if at >= hidden_until:
-                kept.append(char)
-        text = "".join(kept)
-    return text
+class SecretStreamTool(SecretTool, BaseStreamTool[BaseModel, Any, BaseModel]):
+    """A streaming tool with secrets; pieces of a text come as one, so that no value is cut."""
+
+    component_provider_override = "memory_context.tools.SecretStreamTool"
+
+    def run_stream(self, args: BaseModel, cancellation_token: CancellationToken) -> AsyncGenerator[Any, None]:
+        return self.run_json_stream(args.model_dump(), cancellation_token)
+
+    async def run_json_stream(
+        self, args: Mapping[str, Any], cancellation_token: CancellationToken, call_id: str | None = None
+    ) -> AsyncGenerator[Any, None]:
+        """Yield what the tool streams, without values, and at last its answer as text; raises as `run_json`."""
+        call = await self._rules.begin(self.name, args)
+        tool = cast("BaseStreamTool[Any, Any, Any]", self._tool)
+        pieces, last, text, has_failed = list[Any](), None, "", False
+        with trace_tool_span(tool_name=self.name, tool_description=self.description, tool_call_id=call_id):
+            try:
+                async for one in tool.run_stream(tool.args_type().model_validate(call.arguments), cancellation_token):
+                    if last is not None and not _is_piece(last):
+                        yield await _hidden(call, last)
+                    elif last is not None:
+                        pieces.append(last)
+                    if pieces and not _is_piece(one):
+                        yield await _hidden(call, _joined(pieces))
+                        pieces = []
+                    last = one
+                text = tool.return_value_as_string(last)
+            except Exception as error:
+                text, has_failed = f"{type(error).__name__}: {error}", True
+            if pieces and not has_failed:  # else they may end within a value
+                yield await _hidden(call, _joined(pieces))
+            yield await self._said(call, args, text, has_failed=has_failed)
 
 
-# --- arguments
+def _is_piece(streamed: Any) -> bool:
+    return isinstance(streamed, str) or getattr(streamed, "type", None) == _CHUNK
 
 
-_KEY = "(a name)"
+def _joined(pieces: Sequence[Any]) -> Any:
+    text = "".join(one if isinstance(one, str) else one.content for one in pieces)
+    return text if isinstance(pieces[0], str) else pieces[0].model_copy(update={"content": text})
 
 
-def _checked_path(name: str, path: str) -> Path:
-    steps = tuple(path.split("."))
-    if not all(steps):
-        raise ValueError(f"allow[{name!r}]: {path!r} is not a path such as 'headers.Authorization'")
-    return steps
-
-
-def _matches(path: Path, allowed: Path) -> bool:
-    return len(path) == len(allowed) and all(one in ("*", step) for step, one in zip(path, allowed, strict=True))
-
-
-def _strings_of(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Yield all strings with their paths, names of fields too."""
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, Mapping):
-        for name, one in cast(Mapping[str, Any], value).items():
-            yield (*path, _KEY), str(name)
-            yield from _strings_of(one, (*path, str(name)))
-    elif isinstance(value, (list, tuple)):
-        for number, one in enumerate(cast(Sequence[Any], value)):
-            yield from _strings_of(one, (*path, str(number)))
-
-
-def _with_values(value: Any, values: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        return resolved_text(value, values)
-    if isinstance(value, Mapping):
-        return {name: _with_values(one, values) for name, one in cast(Mapping[str, Any], value).items()}
-    if isinstance(value, (list, tuple)):
-        return [_with_values(one, values) for one in cast(Sequence[Any], value)]
-    return value
-
-
-def _is_address(path: Path, text: str) -> bool:
-    """Return whether an argument is a URL, or named as one; a path such as `/v1/items` reaches no other host."""
-    text = text.strip()
-    if _URL.fullmatch(text) or text[:2] in ("//", "\\\\", "/\\", "\\/"):
-        return True
-    is_named = any(step.lower() in _URL_NAMES for step in path[-2:])
-    return is_named and bool(text) and not text.startswith("/")
-
-
-def _address(url: str) -> tuple[str | None, str, int | None] | None:
-    """Return scheme, host and port; None for what parsers may read differently."""
-    if not url.isascii() or not url.isprintable() or "\\" in url or " " in url:
-        return None
-    has_scheme = "://" in url.partition("?")[0]
+async def _hidden(call: SecretCall, streamed: Any) -> Any:
+    """Return an event without values; as text if it cannot be made of what is left."""
+    if not isinstance(streamed, BaseModel):
+        return await call.hidden(str(streamed))
+    data = streamed.model_dump(mode="json")
+    if (hidden := call.hidden_in(data)) == data:
+        return streamed
     try:
-        parts = urlsplit(url if has_scheme else f"x://{url.removeprefix('//')}")
-        host, port = (parts.hostname or "").rstrip("."), parts.port
-    except ValueError:
-        return None
-    return (parts.scheme.lower() if has_scheme else None, host, port) if host else None
+        return type(streamed).model_validate(hidden)
+    except ValidationError:
+        return await call.hidden(str(streamed))
+
+
+class SecretWorkbench(Workbench, Component[SecretWorkbenchConfig]):
+    """A workbench, such as that of an MCP server, with secrets; made by `MemoryContext.with_secrets`."""
+
+    component_config_schema = SecretWorkbenchConfig
+    component_provider_override = "memory_context.tools.SecretWorkbench"
+
+    def __init__(self, workbench: Workbench, rules: SecretRules) -> None:
+        if isinstance(workbench, StaticWorkbench):
+            raise ValueError(
+                "a static workbench logs the arguments of its tools: give with_secrets its tools one by one"
+            )
+        self._workbench = workbench
+        self._rules = rules
+
+    async def list_tools(self) -> list[ToolSchema]:
+        return await self._workbench.list_tools()
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        cancellation_token: CancellationToken | None = None,
+        call_id: str | None = None,
+    ) -> ToolResult:
+        """Return the tool's result without values; a refused or failed call is an error result that says why."""
+        try:
+            call = await self._rules.begin(name, arguments or {}, (name,))
+        except SecretError as error:
+            return _error(name, str(error))
+        try:
+            result = await self._workbench.call_tool(name, call.arguments, cancellation_token, call_id)
+        except Exception as error:
+            return _error(name, await call.hidden(f"{type(error).__name__}: {error}", is_error=True))
+        parts = [
+            TextResultContent(content=await call.hidden(one.content, is_error=result.is_error))
+            if isinstance(one, TextResultContent)
+            else one
+            for one in result.result
+        ]
+        return result.model_copy(update={"result": parts})
+
+    async def start(self) -> None:
+        await self._workbench.start()
+
+    async def stop(self) -> None:
+        await self._workbench.stop()
+
+    async def reset(self) -> None:
+        await self._workbench.reset()
+
+    async def save_state(self) -> Mapping[str, Any]:
+        return await self._workbench.save_state()
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        await self._workbench.load_state(state)
+
+    def _to_config(self) -> SecretWorkbenchConfig:
+        return SecretWorkbenchConfig(**self._rules.config, workbench=self._workbench.dump_component())
+
+    @classmethod
+    def _from_config(cls, config: SecretWorkbenchConfig) -> Self:
+        return cls(Workbench.load_component(config.workbench), SecretRules(config.allow, config.hosts, config))
+
+
+def _error(name: str, text: str) -> ToolResult:
+    return ToolResult(name=name, result=[TextResultContent(content=text)], is_error=True)
