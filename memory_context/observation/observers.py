@@ -18,14 +18,12 @@ from ..transcript import Edit, ObservationChunk, ObservationLine, ObservationRec
 from .digest import digest_edits, digest_lines
 from .events import EventHandlers
 from .model_calls import CompletionFunction
-from .observer import ObserverOutput, run_observer
+from .observer import run_observer
 from .ports import Reflection
 from .reading import ObservedMessage, observed_messages
 from .reflector import compute_effective_reflection_threshold, run_reflector
 
 __all__ = ["ObservationModels", "TranscriptObservers"]
-
-_DIGEST_SHARE, _LEAST_DIGEST_TOKENS = 0.1, 200  # of the observed tokens
 
 _LEAD = (
     "[Earlier messages of this conversation, as dated observations. The numbers in brackets are messages. !! is what "
@@ -163,24 +161,19 @@ class TranscriptObservers:
             counter=self._counter,
             chooser=self._chooser,
         )
-        complete = self._models.completions(is_sync=is_sync)
-        if complete is None:
-            lines = self._digest(messages, _digest_limit(messages))
-            output = ObserverOutput(tuple(lines), made_by="digest")
-        else:
-            output = await run_observer(
-                complete,
-                messages,
-                first=first,
-                last=last,
-                previous=previous,
-                policy=self._policy.observation,
-                counter=self._counter,
-                light_window_tokens=await self.light_window_tokens(),
-                now=datetime.now(timezone.utc),
-                digest=self._digest,
-                strict=is_strict,
-            )
+        output = await run_observer(
+            self._models.completions(is_sync=is_sync),
+            messages,
+            first=first,
+            last=last,
+            previous=previous,
+            policy=self._policy.observation,
+            counter=self._counter,
+            light_window_tokens=await self.light_window_tokens(),
+            now=datetime.now(timezone.utc),
+            digest=self._digest,
+            strict=is_strict,
+        )
         made = replace(output.record, is_sync=is_sync)
         chunk = ObservationChunk(
             first, last, tuple(output.lines), 0, output.made_by, output.current_task, output.suggested_response, 0, made
@@ -225,8 +218,3 @@ class _Digested:
     edits: tuple[Edit, ...]
     level: int = 0
     record: ObservationRecord | None = None
-
-
-def _digest_limit(messages: Sequence[ObservedMessage]) -> int:
-    tokens = sum(one.tokens for one in messages)
-    return max(int(_DIGEST_SHARE * tokens), _LEAST_DIGEST_TOKENS)
