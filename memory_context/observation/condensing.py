@@ -14,7 +14,7 @@ from .ports import Observers, Reflection
 
 __all__ = ["Condenser"]
 
-_FALLBACK_SHARE = 2.0  # of the threshold: a log so long is condensed without the model if that fails
+_FALLBACK_SHARE = 2.0  # of the threshold: a log that stays so long is condensed without the model
 
 
 class Condenser:
@@ -68,7 +68,8 @@ class Condenser:
         error = await self._reflecting.wait(deadline - time.monotonic())
         if error is not None and not isinstance(error, TimeoutError):  # else it goes on in the background
             self._observers.events.logger.warning("the observations are not condensed: %s", str(error) or repr(error))
-        if not await self._apply() and self._log.tokens >= _FALLBACK_SHARE * limit:
+        await self._apply()
+        if self._log.tokens >= _FALLBACK_SHARE * limit:
             await self._condense_without_model(limit)
 
     @property
@@ -81,12 +82,17 @@ class Condenser:
         def take(reflection: Reflection) -> None:
             self._finished = generation, reflection
 
-        work = partial(self._observers.reflect, chunks, limit_tokens, is_sync=is_sync)
+        work = partial(self._observers.reflect, chunks, self._target(limit_tokens), is_sync=is_sync)
         self._reflecting.start(work, take, is_sync=is_sync)
+
+    def _target(self, limit_tokens: int) -> int:
+        """Return less than the threshold, so that not each new chunk condenses the log again."""
+        return int(self._policy.reflection_buffer_activation * limit_tokens)
 
     async def _condense_without_model(self, limit_tokens: int) -> None:
         log = self._log
-        made = await self._observers.reflect([*log.chunks], limit_tokens, is_sync=True, is_model_asked=False)
+        target = self._target(limit_tokens)
+        made = await self._observers.reflect([*log.chunks], target, is_sync=True, is_model_asked=False)
         self._finished = log.generation, made
         await self._apply()
 
