@@ -334,6 +334,7 @@ class MemoryContext(MemoryApi, ObservationApi, SessionApi, ChatCompletionContext
             resume=False,
         )
         context._learning.is_enabled = False
+        context.observation.completion_function = self.observation.completion_function
         if session_id is None and self.named_session_id is None:  # both ids are generated
             context._be_template(None)
         if self._uses_default_store:

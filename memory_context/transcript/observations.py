@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal
 
-from ..references import defused, fenced
+from ..references import defused, fenced, shorten
 
 __all__ = [
     "Edit",
@@ -30,6 +30,7 @@ Priority = Literal["user", "project", "minor", "done"]
 LineKind = Literal["observed", "fact", "digest"]
 Range = tuple[int, int]
 
+_ACCOUNT_CHARACTERS = 300
 _MARKS: dict[Priority, str] = {"user": "!! ", "project": "! ", "minor": "", "done": "x "}
 _OLD, _DAYS_TOLD = timedelta(hours=12), 7
 _RANKS: tuple[Priority, ...] = ("user", "project", "minor", "done")
@@ -112,6 +113,13 @@ class ObservationChunk:
         hints = (("Current task", self.current_task), ("Suggested response", self.suggested_response))
         lines = [f"{name}: {defused(text)}" for name, text in hints if text]
         return fenced("\n".join(lines)) if lines else ""
+
+    @property
+    def account(self) -> str:
+        """Who made it of which messages, and which facts were added that its maker had left out."""
+        facts = "; ".join(line.text for line in self.lines if line.kind == "fact")
+        made = f"messages {self.first + 1}-{self.last}, by {self.made_by}"
+        return f"{made}; added verbatim: {shorten(facts, _ACCOUNT_CHARACTERS)}" if facts else made
 
     def moved(self, offset: int) -> "ObservationChunk":
         lines = tuple(

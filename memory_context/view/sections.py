@@ -162,7 +162,8 @@ class _Observations:
         if not log.chunks:
             return ()
         lead = Slot("lead", log.lead, log.lead_tokens)
-        return [lead, *(Slot(f"{one.first + 1}-{one.last}", one.text, one.tokens) for one in log.chunks)]
+        chunks = (Slot(f"{one.first + 1}-{one.last}", one.text, one.tokens, why=one.account) for one in log.chunks)
+        return [lead, *chunks]
 
 
 @dataclass(frozen=True)

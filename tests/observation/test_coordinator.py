@@ -186,6 +186,12 @@ async def test_failing_completion_function_is_replaced_by_digests():
     assert context.stats.light_model.observations.failures > 0
 
 
+async def test_subagent_observes_by_the_function_of_its_context():
+    observer = Observer()
+    context = context_of(observer)
+    assert context.for_subagent("helper").observation.completion_function is observer
+
+
 async def test_observe_now_joins_the_log_and_leaves_the_messages():
     """The newest message of the user is observed; the next activation removes them without observing again."""
     observer = Observer()

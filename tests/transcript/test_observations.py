@@ -26,7 +26,7 @@ from memory_context.transcript import (
     reflected_chunks,
     save_transcript,
 )
-from memory_context.view import render
+from memory_context.view import render, report
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
 END = 30
@@ -116,6 +116,15 @@ def test_view_tells_how_long_ago_the_days_of_the_log_were() -> None:
         13: "[Today is 2026-11-23, Monday. Of the observations, 2026-11-22 was yesterday.]",
         80: "[Today is 2026-11-25, Wednesday. Of the observations, 2026-11-22 was 3 days ago.]",
     }
+
+
+def test_report_says_who_observed_and_which_facts_were_added() -> None:
+    lines = (ObservationLine("seen", ((0, 2),), NOON), ObservationLine("port 8080", ((1, 2),), NOON, kind="fact"))
+    transcript = transcript_of(6)
+    transcript.decide(ObservationBuffered(ObservationChunk(0, 2, lines, tokens=30)))
+    transcript.decide(activated(2, 2))
+    view = render(transcript, ContextPolicy(), default_token_counter())
+    assert "messages 1-2, by model; added verbatim: port 8080" in str(report(transcript, view, view, None))
 
 
 def test_a_clear_ends_the_log() -> None:
