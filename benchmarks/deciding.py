@@ -25,7 +25,7 @@ from benchmarks.micro import one_call, one_result
 from benchmarks.passages import new_content
 from benchmarks.scratch import scratch_store
 from benchmarks.searching import query_from
-from memory_context import MemoryContext, MemoryStore
+from memory_context import ContextPolicy, MemoryContext, MemoryStore, ObservationPolicy
 from memory_context.expansion import CandidateReference, ExpansionRequest, decide
 from memory_context.references import MemoryRef
 from memory_context.tokens import default_token_counter
@@ -110,7 +110,8 @@ class SlowClient(ReplayChatCompletionClient):
 
 async def _around_model(store: MemoryStore, rng: random.Random, rounds: int) -> Measured:
     client = SlowClient()
-    context = MemoryContext(user_id="deciding", memory_store=store, model_client=client)
+    policy = ContextPolicy(observation=ObservationPolicy(mode="off"))  # else the client is asked in the background, too
+    context = MemoryContext(user_id="deciding", memory_store=store, model_client=client, policy=policy)
     for _ in range(20):  # something to be asked about
         await context.get_messages()
         await context.add_message(one_call("tail"))

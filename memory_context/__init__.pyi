@@ -28,7 +28,7 @@ from .errors import (
     StoreUnavailableError,
     TransformError,
 )
-from .identifiers import SessionKey
+from .identifiers import SessionKey, Sharing
 from .light_model import LightModelBill, LightModelUsage
 from .memory import (
     AgentMemory,
@@ -36,7 +36,6 @@ from .memory import (
     MemorySnapshot,
     MemoryType,
     SecretTraces,
-    Sharing,
     StatementType,
 )
 from .messages import Address, PartKind

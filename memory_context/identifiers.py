@@ -1,12 +1,16 @@
 """Ids of users, agents and sessions."""
 
 import hashlib
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-__all__ = ["SessionKey", "checked_identifier", "subagent_session"]
+__all__ = ["SessionKey", "Sharing", "checked_identifier", "subagent_session"]
 
 _CHARACTERS = 128
 _HASH_CHARACTERS = 12
+
+
+Sharing = Literal["shared", "read_only", "isolated"]
+"""What an agent reads of other agents' items, and they of its own."""
 
 
 class SessionKey(NamedTuple):

@@ -9,7 +9,7 @@ from autogen_core.models import ChatCompletionClient, LLMMessage
 from pydantic import BaseModel, model_validator
 
 from .. import store
-from ..memory import Sharing
+from ..identifiers import Sharing
 from ..messages import message_from_json, message_to_json
 from ..policy import ContextPolicy
 

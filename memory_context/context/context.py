@@ -25,12 +25,10 @@ from typing_extensions import Self
 
 from .. import archive, compaction, expansion, learning, light_model, memory, offload, store, transcript
 from ..errors import MemoryContextError
-from ..identifiers import SessionKey, checked_identifier, subagent_session
-from ..memory import Sharing
+from ..identifiers import SessionKey, Sharing, checked_identifier, subagent_session
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter, count_off_loop, default_token_counter
 from .config import MemoryContextConfig, arguments_of, config_of
-from .connectors import connected
 from .memory_api import MemoryApi
 from .observation import ObservationApi
 from .parts import Parts, StepGuard
@@ -84,6 +82,8 @@ class MemoryContext(MemoryApi, ObservationApi, SessionApi, ChatCompletionContext
         connectors: Sequence[Connector] = (),
         active_connectors: Callable[[], Collection[str]] | None = None,
     ) -> None:
+        from .connectors import connected
+
         super().__init__(initial_messages)
         self.user_id = checked_identifier("user_id", user_id)
         self.agent_id = checked_identifier("agent_id", agent_id)

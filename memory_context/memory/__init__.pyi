@@ -8,7 +8,7 @@ from .items import (
     NewItem,
     is_too_large,
 )
-from .scope import MemorySnapshot, Sharing
+from .scope import MemorySnapshot
 from .secret_traces import (
     ClearSecrets,
     SecretTraces,
@@ -35,7 +35,6 @@ __all__ = [
     "NewItem",
     "SearchHit",
     "SecretTraces",
-    "Sharing",
     "StatementType",
     "UserMemoryText",
     "adopt_clear_secrets",

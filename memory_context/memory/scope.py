@@ -6,21 +6,20 @@ never become private; all others are. Each scope forgets its own items; with the
 """
 
 from datetime import datetime
-from typing import Annotated, Literal, get_args
+from typing import Annotated, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints
 from typing_extensions import Self
 
 from ..errors import ItemNotFoundError
+from ..identifiers import Sharing
 from ..references import KEY_PATTERN, ToolAnswer, one_line
 from ..store import MemoryStore, Reach, ReadScope, Whereabouts
 from ..tokens import TokenCounter, default_token_counter
 from ..vault import secrets_of
 from .audit import AuditTrail
 
-__all__ = ["MemoryScope", "MemorySnapshot", "Sharing", "refusal"]
-
-Sharing = Literal["shared", "read_only", "isolated"]
+__all__ = ["MemoryScope", "MemorySnapshot", "refusal"]
 
 
 class MemorySnapshot(BaseModel):

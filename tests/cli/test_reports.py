@@ -57,7 +57,9 @@ def test_a_bill_from_the_archive_is_the_one_the_context_kept(database_url: str, 
     assert len(made.calls) == counted["views"]
     assert {call.mark for call in made.calls} >= {"", "fold"}
     assert made.stats.light_model == stats.light_model
-    assert re.search(r" calls \(\d+ decisions, \d+ summaries, 1 title\), .*; tokens of ", str(stats.light_model))
+    assert re.search(
+        r" calls \(\d+ decisions, \d+ summaries, 1 title, \d+ observations\), .*; tokens of ", str(stats.light_model)
+    )
     command = command_of(capsys, database_url)
     for asked in (["s"], []):
         _, out, err = command("stats", *asked)

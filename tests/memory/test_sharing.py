@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from memory_context import AgentMemory, MemoryStore
-from memory_context.memory import Sharing
+from memory_context.identifiers import Sharing
 from memory_context.store import MemoryCriteria
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder

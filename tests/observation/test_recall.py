@@ -17,8 +17,8 @@ from memory_context.transcript import (
     Reflected,
 )
 from memory_context.transcript.observations import Edit
-from tests.observation.test_coordinator import Observer, fill
-from tests.observation.test_coordinator import context_of as observing
+from tests.observation.observed import Observer, fill
+from tests.observation.observed import context_of as observing
 from tests.support.contexts import answer, ask, context_of
 
 AT = datetime(2026, 11, 20, 14, 5, tzinfo=timezone.utc)

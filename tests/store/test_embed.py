@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -249,11 +248,17 @@ async def test_a_model_of_very_many_dimensions_works_without_index(
     assert rows == [(0,)]
 
 
-async def test_a_model_that_nobody_filled_is_searched_by_terms(store: MemoryStore) -> None:
+async def test_a_model_that_nobody_filled_is_searched_by_terms(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process that was started with it before anybody reindexed."""
-    search: Any = PassageSearch(store._database, store._indexer)
-    unknown = QueryVector("unknown/16", [1.0] * 16)
-    candidates, _ = await search.candidates("alice", ["harbour"], unknown, ANY, ReadScope())
+    search = PassageSearch(store._database, store._indexer)
+
+    async def unknown(query: str) -> QueryVector:
+        return QueryVector("unknown/16", [1.0] * 16)
+
+    monkeypatch.setattr(search, "embed_query", unknown)
+    candidates, _ = await search.candidates("alice", "harbour", ["harbour"], ANY, scope=ReadScope())
     assert len(candidates) == 20
     assert all(one.semantic is None for one in candidates)
 
