@@ -37,6 +37,7 @@ class ConnectorLink:
     Args:
         append: Appends a message to the session.
         transcript: Returns the session's transcript.
+        hide: Puts names in place of the user's secrets.
     """
 
     def __init__(
@@ -47,14 +48,16 @@ class ConnectorLink:
         counter: TokenCounter,
         append: Callable[[LLMMessage], None],
         transcript: Callable[[], Transcript],
+        hide: Callable[[str], str],
     ) -> None:
         self.host = ConnectorHost(connectors, policy.connectors, counter, active)
         self._policy = policy
         self._counter = counter
-        self._append, self._transcript = append, transcript
+        self._append, self._transcript, self._hide = append, transcript, hide
         self._direct: list[ConnectorObservation] = []
         self._is_open = False
-        self._images: tuple[Transcript, list[int]] | None = None
+        self._images: list[int] = []
+        self._searched: tuple[Transcript, int] | None = None  # for images, up to this position
 
     def tools(self) -> list[ActionTool]:
         """Return the connectors' tools."""
@@ -77,35 +80,36 @@ class ConnectorLink:
                 text = "\n".join(one for one in content if isinstance(one, str))
                 has_images = any(isinstance(one, Image) for one in content)
                 self._append(UserMessage(content=content if has_images else text, source=noticed.connector_id))
-        await self._capture()
 
-    async def _capture(self) -> None:
-        transcript = self._transcript()
+    async def capture(self, message: LLMMessage) -> None:
+        """Record the states after a message, and show only the newest images; called when it is measured and stored."""
+        if not self.host.connectors or not isinstance(message, (UserMessage, FunctionExecutionResultMessage)):
+            return
+        self._leave_out_images()
         states = {one.connector_id: one for one in await self.host.states()}
+        transcript = self._transcript()
         before = {one.connector_id: one for one in transcript.state.newest_of(ConnectorStateShown)}
         for connector_id in self.host.connectors:
             state, was = states.get(connector_id), before.get(connector_id)
-            elements = tuple(self._shown(state.elements)) if state is not None else ()
+            shown_now = self._shown(state.elements) if state is not None else []
+            elements = [self._hide(one) if isinstance(one, str) else one for one in shown_now]
             shown = ConnectorStateShown.of(connector_id, elements, self._counter)
             if shown != (was or ConnectorStateShown(connector_id)):
                 transcript.decide(shown)
 
-    def leave_out_images(self) -> None:
-        """Show only the newest images of observations; called when the newest messages are measured."""
-        if not self.host.connectors:
-            return
+    def _leave_out_images(self) -> None:
         transcript, most = self._transcript(), self._policy.connectors.images_in_view
-        if self._images is None or self._images[0] is not transcript:
-            self._images = transcript, [one.position for one in transcript.shown() if _images_of(one)]
-        _, positions = self._images
-        end = positions[-1] + 1 if positions else transcript.state.start
-        positions += [entry.position for entry in transcript.entries(start=end) if _images_of(entry)]
-        shown = [(position, address) for position in positions for address in _images_of(transcript[position])]
+        if self._searched is None or self._searched[0] is not transcript:
+            self._images, self._searched = [], (transcript, transcript.state.start)
+        new = transcript.entries(start=self._searched[1])
+        self._searched = transcript, transcript.end
+        self._images += [entry.position for entry in new if _images_of(entry)]
+        shown = [(position, address) for position in self._images for address in _images_of(transcript[position])]
         for position, address in shown[: max(len(shown) - most, 0)]:
             if (position, address) not in transcript.state.shortened:
                 text = _OLDER_IMAGE.format(source_of(transcript[position].message))
                 transcript.decide(PartShortened(position, address, text, self._counter.count(text)))
-        del positions[: max(len(positions) - most, 0)]
+        del self._images[: max(len(self._images) - most, 0)]
 
     def _shown(self, elements: Sequence[Element]) -> list[Element]:
         if self._policy.connectors.shows_images:
@@ -150,4 +154,8 @@ def connected(
         context = of()
         return Transcript() if context is None else context.transcript
 
-    return ConnectorLink(connectors, active, context.policy, context.token_counter, append, transcript)
+    def hide(text: str) -> str:
+        context = of()
+        return text if context is None else context.agent_memory.secrets.filter.hide(text)
+
+    return ConnectorLink(connectors, active, context.policy, context.token_counter, append, transcript, hide)

@@ -145,7 +145,7 @@ class MemoryContext(MemoryApi, ObservationApi, SessionApi, ChatCompletionContext
             await self._parts.user_memory.arrive()
             await self._parts.chooser.choose_facts()
             await self._measure()  # other tasks may have added messages
-            self._connectors.leave_out_images()
+            await self._connectors.capture(message)
             if not isinstance(message, FunctionExecutionResultMessage):  # which answers nothing: the next view plans
                 self._parts.budget.plan(self._parts.transcript, self._parts.chooser.is_held)
             await self._parts.keep_masked()

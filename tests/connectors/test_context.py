@@ -1,6 +1,8 @@
 """Connectors of a context: what they observe stands in the history, what there is now at the end of the view."""
 
 import asyncio
+import base64
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from memory_context.connectors.filesystem import FileSystemConnector
 from memory_context.connectors.shell import ShellConnector
 from memory_context.policy import ConnectorsPolicy
 from memory_context.testing import ScriptedModel, call
+from memory_context.vault import SECRET_KEY_ENV
 
 from ..context.steps import add_step
 
@@ -157,6 +160,24 @@ async def test_session_goes_on_with_what_was_observed(store: MemoryStore) -> Non
     assert texts(await later.get_messages()) == shown
     assert [entry.carries_result for entry in later.transcript.entries()] == [False, True, False, False, True]
     await later.close()
+
+
+async def test_secrets_are_names_in_observations_and_states(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SECRET_KEY_ENV, base64.b64encode(bytes(32)).decode())
+
+    class Leaking(Counter):
+        async def render_current_state(self) -> list[Element]:
+            return ["token=s3cret-value-of-alice"]
+
+    async with context_of(store, Leaking(text=" s3cret-value-of-alice")) as context:
+        await context.agent_memory.secrets.set("TOKEN", "s3cret-value-of-alice")
+        await context.add_message(UserMessage(content="Go.", source="user"))
+        await add_step(context, "look", "seen")
+        said = "\n".join(texts(await context.get_messages())) + json.dumps(await context.save_state())
+    assert "s3cret-value" not in said
+    assert "token={{secret:TOKEN}}" in said
 
 
 async def test_subagent_has_no_connector(store: MemoryStore) -> None:
