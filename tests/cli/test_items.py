@@ -75,7 +75,7 @@ def test_list_forgotten_shows_tombstones_only(command: Command, lived: Lived):
     status, out, _ = command("list", "--forgotten")
     assert (status, len(out.splitlines())) == (0, 3)
     assert lived.forgotten in out
-    assert re.search(r"forgotten \d+ s ago", out)
+    assert re.search(r"forgotten \d+ [smh] ago", out)
 
 
 @pytest.mark.parametrize(
