@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from autogen_core import Image
 from autogen_core.models import FunctionExecutionResultMessage, LLMMessage, UserMessage
@@ -115,6 +115,19 @@ class ConnectorLink:
         if self._policy.connectors.shows_images:
             return [*elements]
         return [_described(one) if isinstance(one, Image) else one for one in elements]
+
+    def saved(self) -> dict[str, Any]:
+        """Return what connectors compare with, for a saved session."""
+        saves = {one_id: getattr(one, "save_state", None) for one_id, one in self.host.connectors.items()}
+        states = {one_id: save() for one_id, save in saves.items() if save is not None}
+        return {"connectors": states} if states else {}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take over what a saved session's connectors compared with, so that they see what changed meanwhile."""
+        for one_id, saved in state.get("connectors", {}).items():
+            load = getattr(self.host.connectors.get(one_id), "load_state", None)
+            if load is not None:
+                load(saved)
 
     async def close(self) -> None:
         """Stop the connectors; the next message starts them again."""

@@ -293,7 +293,7 @@ class MemoryContext(MemoryApi, ObservationApi, SessionApi, ChatCompletionContext
         await self._store_pending()
         await self._parts.expander.apply_decision(for_view=False)
         session = await self._session.to_state()
-        return {"user_id": self.user_id, "session_id": self.session_id, **session}
+        return {"user_id": self.user_id, "session_id": self.session_id, **session, **self._connectors.saved()}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Continue a saved session, also of AutoGen's own contexts.
@@ -311,6 +311,8 @@ class MemoryContext(MemoryApi, ObservationApi, SessionApi, ChatCompletionContext
         agent_memory = self.agent_memory if session.key == self.key else self._memory_of(session.key)
         await offload.restore_texts(session.transcript, agent_memory, ends_at - time.monotonic())
         self._attach(session, agent_memory)
+        with self._guard.step("what connectors saw before"):
+            self._connectors.load(state)
         await self._parts.offloader.settle()
 
     def for_subagent(self, agent_id: str, sharing: Sharing = "shared", *, session_id: str | None = None) -> Self:

@@ -180,6 +180,18 @@ async def test_secrets_are_names_in_observations_and_states(
     assert "token={{secret:TOKEN}}" in said
 
 
+async def test_loaded_session_sees_what_changed_meanwhile(store: MemoryStore, tmp_path: Path) -> None:
+    async with context_of(store, FileSystemConnector(str(tmp_path)), session="s") as context:
+        await context.add_message(UserMessage(content="Go.", source="user"))
+        state = json.loads(json.dumps(await context.save_state()))
+    (tmp_path / "made.txt").write_text("x")
+    later = context_of(store, FileSystemConnector(str(tmp_path)), session="s")
+    await later.load_state(state)
+    await later.add_message(UserMessage(content="And now?", source="user"))
+    assert "[files] Created made.txt (1 lines)" in texts(await later.get_messages())
+    await later.close()
+
+
 async def test_subagent_has_no_connector(store: MemoryStore) -> None:
     async with context_of(store, Counter()) as context:
         assert [tool.name for tool in context.for_subagent("helper").tools()][-1] != "jump"
