@@ -9,6 +9,7 @@ Observations are results: they begin no turn and are nobody's words. Nothing her
 from __future__ import annotations
 
 import asyncio
+import logging
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from .context import MemoryContext
 
 __all__ = ["ConnectorLink", "connected"]
+
+_logger = logging.getLogger("memory_context")
 
 _OLDER_IMAGE = "[An older image of {}; it is not shown any more.]"
 
@@ -118,8 +121,13 @@ class ConnectorLink:
 
     def saved(self) -> dict[str, Any]:
         """Return what connectors compare with, for a saved session."""
-        saves = {one_id: getattr(one, "save_state", None) for one_id, one in self.host.connectors.items()}
-        states = {one_id: save() for one_id, save in saves.items() if save is not None}
+        states: dict[str, Any] = {}
+        for one_id, one in self.host.connectors.items():
+            if (save := getattr(one, "save_state", None)) is not None:
+                try:
+                    states[one_id] = save()
+                except Exception as error:
+                    _logger.warning("connector %s is saved without what it saw: %s", one_id, error)
         return {"connectors": states} if states else {}
 
     def load(self, state: Mapping[str, Any]) -> None:
