@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import psycopg
 import pytest
 
 from memory_context import errors
@@ -13,6 +14,7 @@ from memory_context.store.pool import Connection
 from memory_context.store.sql import Statement
 from tests.conftest import Server, database_of
 from tests.context.steps import a_turn_of_the_loop
+from tests.support.waiting import soon, until
 
 
 def memory(key: str, content: str = "content", **place: str) -> NewItem:
@@ -231,11 +233,14 @@ async def test_connection_in_use_when_the_store_closes_is_closed_after_it(databa
     await store.insert_memories("alice", [memory("k")])
     pool, _ = await store._database.ready()
     (connection,) = pool._open
-    reading = asyncio.create_task(store.select_keys("alice"))
-    while pool._idle:
+    with psycopg.connect(database_url) as other:
+        other.execute("LOCK TABLE memory_context.agent_memories")
+        reading = asyncio.create_task(store.select_keys("alice"))
+        await until(lambda: not pool._idle, "in use")
+        closing = asyncio.create_task(store.close())
         await a_turn_of_the_loop()
-    await store.close()
-    assert await reading == ["k"]
+    assert await soon(reading) == ["k"]
+    await soon(closing)
     assert connection.closed
     assert not pool._open
 
