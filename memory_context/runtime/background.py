@@ -142,8 +142,10 @@ class Timer:
 
 def begin(work: Awaitable[T]) -> "asyncio.Future[T]":
     """Start a task."""
-    task = asyncio.ensure_future(work)
+    task: asyncio.Future[T] = asyncio.ensure_future(work)
     task.add_done_callback(_retrieve)
+    if isinstance(task, asyncio.Task):  # a program may drop its loop with the task in mid-flight
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
     return task
 
 
@@ -166,8 +168,6 @@ async def attempt(
     finally:
         if not task.done() and not task.get_loop().is_closed():
             task.cancel()
-            if isinstance(task, asyncio.Task):
-                task._log_destroy_pending = False  # type: ignore[attr-defined]  # it may hang unawaited
             if cancel_seconds:
                 await asyncio.wait([task], timeout=cancel_seconds)
 
