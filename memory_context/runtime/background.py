@@ -142,10 +142,10 @@ class Timer:
 
 def begin(work: Awaitable[T]) -> "asyncio.Future[T]":
     """Start a task."""
-    task: asyncio.Future[T] = asyncio.ensure_future(work)
+    task = asyncio.ensure_future(work)
     task.add_done_callback(_retrieve)
-    if isinstance(task, asyncio.Task):  # a program may drop its loop with the task in mid-flight
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
+    if isinstance(task, asyncio.Task):  # pyright: ignore[reportUnnecessaryIsInstance] # a future stays a future
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # a program may drop its loop in mid-flight
     return task
 
 
