@@ -156,7 +156,7 @@ def listed(
 
     Args:
         empty: Said in place of a table without rows.
-        limit: How many to print; `more` is said if more were found.
+        limit: Most rows to print; `more` is printed below if there are others.
     """
     shown = found[:limit]
 

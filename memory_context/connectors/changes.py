@@ -1,4 +1,4 @@
-"""What changed in a folder between two snapshots: created, changed with a diff, deleted, moved."""
+"""Changes of a folder between two snapshots: created, changed (with a diff), deleted and moved files."""
 
 import difflib
 import mimetypes

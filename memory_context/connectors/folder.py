@@ -22,7 +22,7 @@ _TEMPORARY = ".memory-context-"
 
 @dataclass(frozen=True)
 class FileStat:
-    """What tells a file from itself before: size, modification time in nanoseconds and inode."""
+    """Size, modification time in nanoseconds and inode of a file; a change of any means that the file changed."""
 
     size: int
     modified_ns: int

@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Noticed:
-    """What one connector told after an action."""
+    """The rendered observations of one connector after an action."""
 
     connector_id: str
     elements: tuple[Element, ...]

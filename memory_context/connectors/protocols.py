@@ -1,4 +1,4 @@
-"""What a connector and its observations offer; `memory_context.testing.CONNECTOR_CHECKS` checks an implementation."""
+"""The protocols of connectors and observations; `memory_context.testing.CONNECTOR_CHECKS` checks an implementation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

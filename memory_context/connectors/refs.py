@@ -49,7 +49,7 @@ class RefTable:
         """Return the place of a referenced element in document order.
 
         Raises:
-            ConnectorError: There is none any more, or there never was; says what it was.
+            ConnectorError: The element is gone, or the reference was never given.
         """
         place = self._places.get(ref.strip())
         if place is not None:

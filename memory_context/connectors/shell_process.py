@@ -44,6 +44,7 @@ except ProcessLookupError:
     pass
 """
 _MEMORY_BYTES = 4 << 20
+_LAST_READS = 64  # of at most 64 kB
 
 
 @dataclass(frozen=True)
@@ -229,11 +230,12 @@ class ShellProcess:
             self._news.set()
 
     def _read_output_left(self) -> None:
-        """Read what the command wrote before it ended."""
-        before = -1
-        while self._size != before:
+        """Read the rest of an ended command's output, bounded: a background process may write for ever."""
+        for _ in range(_LAST_READS):
             before = self._size
             self._read_output()
+            if self._size == before:
+                return
 
 
 def _without_echo(terminal: int) -> None:

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from autogen_core import CancellationToken
 
 from memory_context import ConnectorError
 from memory_context.connectors.shell import ShellConnector
+from tests.support.waiting import soon, until
 
 
 @pytest.fixture
@@ -33,14 +33,6 @@ async def use(shell: ShellConnector, name: str, **arguments: Any) -> str:
 
 async def output(shell: ShellConnector) -> str:
     return "\n".join(one.text for one in await shell.get_observations())
-
-
-async def until(holds: Any) -> None:
-    """Wait for something that another process does; a minute is for a very slow machine."""
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
 
 
 async def test_folder_and_variables_stay_between_commands(shell: ShellConnector, tmp_path: Path) -> None:
@@ -92,6 +84,11 @@ async def test_any_bytes_of_any_size_come_through(shell: ShellConnector) -> None
     assert told.count("x") >= 9_000_000
     assert "\ufffd\x00end" in told
     assert told.count("more bytes: shell_read_more]") == 2
+
+
+async def test_endless_output_of_a_background_process_does_not_hold_the_loop(shell: ShellConnector) -> None:
+    assert await soon(use(shell, "run", command="yes & true")) == "exit code 0"
+    assert await soon(use(shell, "stop")) == "The shell was killed; a new one is open."
 
 
 async def test_syntax_error_is_told(shell: ShellConnector) -> None:
