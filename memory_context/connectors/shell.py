@@ -96,8 +96,9 @@ class ShellConnector:
     async def _run(self, command: str) -> str:
         await self.on_start()  # anew, if it ended
         shell = self._open
-        shell.run(command)
-        self._command, self._began_at = command, time.monotonic()
+        if shell.command is None:  # else it is refused
+            self._command, self._began_at = command, time.monotonic()
+        await shell.run(command)
         return self._outcome(await shell.ended(self._run_seconds))
 
     async def _send_input(self, text: str, enter: bool = True) -> str:

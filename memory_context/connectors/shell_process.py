@@ -149,7 +149,7 @@ class ShellProcess:
         self._news.set()
         self._output.close()
 
-    def run(self, command: str) -> None:
+    async def run(self, command: str) -> None:
         """Give a command to the shell.
 
         Raises:
@@ -162,7 +162,8 @@ class ShellProcess:
         if "\0" in command:
             raise ConnectorError("a command cannot hold NUL characters")
         self.command, self._ended, self._began_at = command, None, time.monotonic()
-        _write_all(self._control, command.encode("utf-8", "replace") + b"\0")
+        # in a thread: bash reads a long command byte by byte
+        await asyncio.to_thread(_write_all, self._control, command.encode("utf-8", "replace") + b"\0")
 
     def send(self, text: str) -> None:
         """Write to the terminal, as typed."""
@@ -251,6 +252,8 @@ def _write_all(fd: int, data: bytes) -> None:
     while data:
         try:
             data = data[os.write(fd, data) :]
+        except BrokenPipeError:
+            raise ConnectorError("the shell has ended; it opens again with the next command") from None
         except BlockingIOError:
             raise ConnectorError(
                 "the running program reads no more input now; read its output, then send the rest"

@@ -91,6 +91,11 @@ async def test_endless_output_of_a_background_process_does_not_hold_the_loop(she
     assert await soon(use(shell, "stop")) == "The shell was killed; a new one is open."
 
 
+async def test_long_command_does_not_hold_the_loop(shell: ShellConnector) -> None:
+    """It is longer than a pipe holds."""
+    assert await soon(use(shell, "run", command=f"x='{'y' * 300_000}'; test ${{#x}} = 300000")) == "exit code 0"
+
+
 async def test_syntax_error_is_told(shell: ShellConnector) -> None:
     assert await use(shell, "run", command="if then") == "exit code 2"
     assert "syntax error" in await output(shell)
