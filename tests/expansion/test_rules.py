@@ -224,7 +224,7 @@ def test_rules_take_any_input(
         offered(f"key_{i}", description, source=source, kept_text=kept, is_visible=i == 3)
         for i, (description, source, kept) in enumerate(offers)
     )
-    turn = ExpansionRequest(request_text, last_answer, references, visible)
+    turn = ExpansionRequest(request_text, last_answer, references, lambda: visible)
     answer = decide_by_rules(turn)
     keys = [expansion.key for expansion in answer.expansions]
     assert len(keys) == len(set(keys))
