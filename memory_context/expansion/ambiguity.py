@@ -10,9 +10,11 @@ from functools import cached_property
 from ..text import folded, terms_of
 from . import lexicon
 from .candidates import ExpansionRequest
+from .meanings import meanings_of
 
-__all__ = ["asks_something", "find_missing"]
+__all__ = ["NOT_VISIBLE", "asks_something", "find_missing"]
 
+NOT_VISIBLE = "is not visible"
 _QUOTE = "ʘ"  # stands for a quotation
 _QUOTED = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]+`|\"[^\"\n]{1,400}\"|“[^”]{1,400}”|„[^“”]{1,400}[“”]|«[^»]{1,400}»"
@@ -126,8 +128,9 @@ class _Reader:
     def _is_visible(self, terms: Iterable[str], *, in_answer: bool = True) -> bool:
         """Return True if a visible word shares a term's stem: "delivered" for "delivery", "database" for "db"."""
         terms = [form for term in terms for form in (term, lexicon.SHORT_FOR.get(term)) if form]
+        starts = {term[: max(_LEAST_PREFIX, len(term) - 3)].removesuffix("e") for term in terms}
         texts = self._visible if in_answer else self._visible[1:]
-        return any(_has_prefix(term[: max(_LEAST_PREFIX, len(term) - 3)], text) for term in terms for text in texts)
+        return any(_has_prefix(start, text) for start in starts for text in texts)
 
     @cached_property
     def _visible(self) -> list[str]:
@@ -147,7 +150,8 @@ class _Reader:
         match = lexicon.FOREIGN_ORDER.match(prose) if len(prose) <= _FOREIGN_ORDER_CHARACTERS else None
         if match is None or self._asked.last_answer or lexicon.ENGLISH.search(prose) or re.search(r"[\dʘ:?]", prose):
             return ""
-        return "" if self._is_visible(terms_of(match["noun"])) else f"{match['noun']!r} is not visible"
+        noun = folded(match["noun"])
+        return "" if self._is_visible([*terms_of(noun), *meanings_of(noun)]) else f"{match['noun']!r} {NOT_VISIBLE}"
 
     def missing_in(self, sentence: _Sentence) -> str:
         for i, word in enumerate(sentence.lower):
@@ -199,7 +203,7 @@ class _Reader:
         if terms & self._mentioned or self._is_visible(terms, in_answer=not is_asked):
             return ""
         phrase = lower if determiner in lexicon.KIN else [determiner, *lower]
-        return f"{' '.join(phrase)!r} is not visible"
+        return f"{' '.join(phrase)!r} {NOT_VISIBLE}"
 
     def _named(self, sentence: _Sentence, i: int, words: Sequence[str]) -> str:
         """Find a thing named in an order to use it, such as "the Orders database"; paths and quotations are exact."""
@@ -209,7 +213,7 @@ class _Reader:
             return ""
         names = {term for word in words if _is_name(word) for term in terms_of(word)}
         is_seen = bool(names & self._mentioned) or self._is_visible(names)
-        return "" if is_seen else f"{' '.join([sentence.at(i), *words])!r} is not visible"
+        return "" if is_seen else f"{' '.join([sentence.at(i), *words])!r} {NOT_VISIBLE}"
 
     def _is_general(self, sentence: _Sentence, i: int, lower: Sequence[str]) -> bool:
         """True for common knowledge ("the world") and idioms."""

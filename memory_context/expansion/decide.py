@@ -8,7 +8,7 @@ from ..errors import LightModelError
 from ..light_model import LightModel
 from ..references import shorten
 from ..tokens import TokenCounter
-from .ambiguity import asks_something, find_missing
+from .ambiguity import NOT_VISIBLE, asks_something, find_missing
 from .candidates import Expansion, ExpansionAnswer, ExpansionRequest, head_and_tail, named_keys, without_keys
 from .lexicon import FUNCTION_WORDS, SAID, SHORT_FOR, WHEN
 from .match import match_references
@@ -31,8 +31,11 @@ def decide_by_rules(asked: ExpansionRequest) -> ExpansionAnswer:
     candidates = {reference.ref.key: reference for reference in asked.references}
     named = [key for key in named_keys(request, candidates) if not candidates[key].is_visible]
     others = [reference for reference in asked.references if reference.ref.key not in named]
-    matched = match_references(without_keys(request, named), others, asked.visible_texts, asked.last_answer)
     missing = find_missing(asked, has_named=bool(named))
+    sought = without_keys(request, named)
+    matched = match_references(sought, others, asked.visible_texts, asked.last_answer, is_elsewhere=bool(missing))
+    if matched and missing.endswith(NOT_VISIBLE):
+        missing = ""  # what it names stands in what is opened
     asks_for_said = SAID.search(request) is not None
     topic, left_out = (SAID.sub(" ", request), FUNCTION_WORDS | WHEN) if asks_for_said else (request, FUNCTION_WORDS)
     words = [word for word in _WORD.findall(topic) if word.casefold() not in left_out] if missing else []

@@ -8,9 +8,9 @@ from .. import text
 __all__ = [
     "ACTIONS", "ADVICE", "AROUND_US", "BE", "CLAUSES", "COURTESIES", "CREATIONS", "DEMONSTRATIVES", "DETERMINERS",
     "DUMMIES", "ENGLISH", "FOREIGN_DETERMINERS", "FOREIGN_ORDER", "FOREIGN_PAST", "FUNCTION_WORDS",
-    "GENERAL_QUESTION", "GENERIC", "INDEFINITE", "KIN", "KINDS", "LEAD_INS", "LINKS", "OWN", "OWN_GENERIC", "PAST",
-    "PERSONAL", "POINTS_BACK", "PREPOSITIONS", "PRONOUNS", "QUESTION_WORDS", "REPLIES", "REQUESTS", "SAID", "SHORT_FOR",
-    "STATEMENT", "TEXT_ORDER", "USES", "VERBS_OF_THOUGHT", "WEAK", "WHEN", "WISHES", "YES_OR_NO",
+    "GENERAL_QUESTION", "GENERIC", "INDEFINITE", "KIN", "KINDS", "KNOWLEDGE", "LEAD_INS", "LINKS", "OWN", "OWN_GENERIC",
+    "PAST", "PERSONAL", "POINTS_BACK", "PREPOSITIONS", "PRONOUNS", "QUESTION_WORDS", "REPLIES", "REQUESTS", "SAID",
+    "SHORT_FOR", "STATEMENT", "TEXT_ORDER", "USES", "VERBS_OF_THOUGHT", "WEAK", "WHEN", "WISHES", "YES_OR_NO",
 ]
 # fmt: on
 
@@ -187,12 +187,13 @@ FOREIGN_PAST = re.compile(
     r"|\bpréférée?s?\b|^\W*(?:quel\w*|où|quand|qui) (?:est|sont|était)[^?]{0,20} (?:mon|ma|mes|notre|nos)\b"
     # Spanish, Italian, Portuguese
     r"|como (?:la última vez|siempre|acordamos|quedamos|de costumbre|antes|da última vez|sempre|combinamos|hablamos)"
-    r"|\b(?:lo|la|el) de siempre|\bhabitual(?:es)?\b|\bte (?:dije|conté|mencioné)|\brecuerdas\b|la semana pasada"
+    r"|\bde (?:siempre|costumbre|sempre|costume)\b|\bsolit[oaie]\b|\bhabitual(?:es)?\b"
+    r"|\bte (?:dije|conté|mencioné)|\brecuerdas\b|la semana pasada"
     r"|^\W*(?:cuál\w*|dónde|cuándo|quién) (?:es|son|está|era)[^?]{0,20} (?:mi|mis|nuestr\w+)\b"
     r"|come (?:l'ultima volta|al solito|sempre)"
     # Chinese, Japanese, Korean
-    r"|上次|上回|昨天的|上一次|之前(?:说|提|讨论|聊|用|的)|老样子|照旧|像以前|说好|约定|平时|还记得|我(?:常用|喜欢)的"
-    r"|昨日の|続き|前回|いつもの|いつも(?:通り|どおり)|この前|先日|以前(?:話|言|の)|覚えて"
+    r"|上次|上回|昨天的|上一次|之前(?:说|提|讨论|聊|用|的)|老样子|照旧|像以前|说好|约定|平时|还记得|我(?:常用|喜欢)的|按(?:惯例|老规矩)"
+    r"|昨日の|続き|前回|いつもの|好きな|好みの|いつも(?:通り|どおり)|この前|先日|以前(?:話|言|の)|覚えて"
     r"|지난번|저번|평소(?:처럼|대로)|늘 하던|기억나|전에 (?:말|얘기)",
     re.IGNORECASE,
 )
@@ -210,3 +211,14 @@ WEAK = _terms("""
     try turn type update use used user value want way well what word work write wrong yes yesterday character kb mb
     rows json html csv txt md py exact exactly again before which about http https www com org net
 """)
+
+
+KNOWLEDGE = re.compile(
+    r"^\W*(?:(?:please )?explain )?what (?:is|are) (?:an? [\w -]{1,40}|(?!the\b|in\b|on\b)[a-z-]+(?: [a-z-]+)?)\W*$"
+    r"|\bwhat does (?:an? )?[\w -]{1,40} (?:mean|do|stand for|consist of)\b|\bwhat(?:'s| is) the difference\b"
+    r"|^\W*how (?:do|can|does|would|should) (?:i|you|we|one)\b|\btranslate ['\"]"
+    r"|\bwas (?:ist|sind|bedeutet) eine?\b|\bqu'est-ce qu'une?\b|\bqu[eé] (?:es|son|significa)\b"
+    r"|\bcos'è\b|\bo que (?:é|são)\b"
+    r"|什么是|是什么意思|とは|違いは",
+    re.IGNORECASE,
+)  # is answered by what a model knows

@@ -1,28 +1,33 @@
-"""Finds candidates by rare terms of a request that names no keys.
+"""Finds candidates by the words of a request that names no keys.
 
 Conservative: wrong expansions cost thousands of tokens, missed ones a look-up.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from ..references import QUOTATION, shorten
 from ..text import folded, telling_terms, terms_of
 from . import lexicon
 from .candidates import CandidateReference, Expansion
+from .meanings import meanings_of
 
 __all__ = ["match_references"]
 
 _MATCHES_LIMIT, _TERMS_LIMIT = 3, 24
 _KEPT_CHARACTERS, _OPENING_CHARACTERS = 600, 200
 _SHOWN_WORDS, _SHOWN_CHARACTERS = 3, 40
-_EXACT_WEIGHT, _PLAIN_WEIGHT, _DEFINITE_WEIGHT = 2.0, 0.8, 1.6
+_EXACT_WEIGHT, _DEFINITE_WEIGHT, _PLAIN_WEIGHT, _WEAK_WEIGHT = 2.0, 1.6, 1.0, 0.5
 _PLACE_FACTOR = 0.5  # after "into" or "beside": a target, seldom a source
-_LEAST_SCORE = 1.6
-_LEAST_SCORE_TO_ACT = 3.2  # "restart docker" hardly needs docker's logs
+_NEAR_FACTOR = 0.8  # a mistyped word
+_NEAR_RATIO, _LEAST_NEAR = 0.8, 5
+_LEAST_SCORE = 0.95
+_LEAST_SCORE_OF_KNOWLEDGE = 2.4  # "what is a p-value" hardly needs the statistics
+_LEAST_SCORE_TO_ACT = 2.4  # nor "restart docker" docker's logs
+_LEAST_SCORE_ELSEWHERE = 1.6
 _LEAD = 1.25  # others this near match too
-_RARE_SHARE = 0.34  # of candidates with a rare term
 
 _DEFINITES = lexicon.DETERMINERS | {"both", "all", "each", "every"}
 _PLACES = frozenset(("for", "into", "to", "beside", "near", "like"))
@@ -30,6 +35,7 @@ _WORD = re.compile(r"[^\W_](?:[\w./:@+-]*\w)?")
 _SNAKE_CASE = re.compile(r"[^\W_]+(?:_[^\W_]+)+")
 _FENCE_TAG = re.compile(r"^([ \t]*(?:```|~~~))[^\s`]*", re.MULTILINE)
 _SENTENCE_START = re.compile(r"(?:^|[.?!:\n])[^\w]*$")
+_SIZE = re.compile(r"\b\d[\d ,.]*(?= (?:lines|tokens|words|rows|records|pages|entries|messages|results|[kM]?B)\b)")
 _DETAIL = re.compile(r":\s+\S|\n\s*(?:[-*|]|\d+[.)])\s")
 
 
@@ -44,6 +50,8 @@ def match_references(
     references: Sequence[CandidateReference],
     visible_texts: Callable[[], Iterable[str]],
     last_answer: str = "",
+    *,
+    is_elsewhere: bool = False,
 ) -> list[Expansion]:
     """Return up to three matching expansions, best first.
 
@@ -51,23 +59,22 @@ def match_references(
         references: Visible ones count only for term frequency.
         visible_texts: Called only after a match; a term found there needs no expansion.
         last_answer: Details after a colon or in a list count as visible.
+        is_elsewhere: What is asked for seems to be outside of the session, so that more has to match.
     """
-    weighed = _weigh(request) if references else {}
-    terms = sorted(weighed, key=lambda term: -weighed[term].weight)[:_TERMS_LIMIT]
-    if not terms:
+    asked = _weigh(request) if references else {}
+    asked = dict(sorted(asked.items(), key=lambda item: -item[1].weight)[:_TERMS_LIMIT])
+    if not asked:
         return []
-    found = [_terms_in(reference, terms) for reference in references]
-    frequency = {term: sum(term in one for one in found) for term in terms}
-    most = max(1, int(len(references) * _RARE_SHARE))
-    rare = [term for term in terms if 0 < frequency[term] <= most]
+    found = [_found_in(reference, asked) for reference in references]
+    frequency = {term: sum(term in one for one in found) for term in asked}
+    rarity = {term: max(count, 1) ** -0.5 for term, count in frequency.items()}
     matches = [
-        (sum(weighed[term].weight / frequency[term] ** 0.5 for term in shared), reference, shared)
-        for reference, present in zip(references, found, strict=True)
-        if (shared := [term for term in rare if term in present])
+        (_score({term: asked[term].weight * shared[term] * rarity[term] for term in shared}, asked), reference, shared)
+        for reference, shared in zip(references, found, strict=True)
     ]
     matches.sort(key=lambda match: (-match[0], match[1].messages_ago))
-    threshold = _LEAST_SCORE_TO_ACT if _is_to_act(request) else _LEAST_SCORE
-    unique = {term for term in rare if weighed[term].is_exact and frequency[term] == 1}
+    threshold = max(_least_score(request), _LEAST_SCORE_ELSEWHERE if is_elsewhere else 0)
+    unique = {term for term, one in asked.items() if one.is_exact and frequency[term] == 1}
     best = [
         match
         for match in matches
@@ -80,14 +87,28 @@ def match_references(
     for text in map(folded, (_detail_of(last_answer), *visible_texts())):
         unseen = {term for term in unseen if term not in text}
     return [
-        Expansion(reference.ref.key, "matched", f"rare word {_words_of(shared, weighed)}")
+        Expansion(reference.ref.key, "matched", f"rare word {_words_of(shared, asked)}")
         for _, reference, shared in hidden
         if not unseen.isdisjoint(shared)
     ]
 
 
+def _score(weights: Mapping[str, float], asked: Mapping[str, _Term]) -> float:
+    """Return the sum of the best term of each word."""
+    best: dict[str, float] = {}
+    for term, weight in weights.items():
+        word = asked[term].word
+        best[word] = max(best.get(word, 0.0), weight)
+    return sum(best.values())
+
+
 def _weigh(request: str) -> dict[str, _Term]:
     weighed: dict[str, _Term] = {}
+
+    def weigh(term: str, weight: float, word: str, *, is_exact: bool = False) -> None:
+        if term not in weighed or weighed[term].weight < weight:
+            weighed[term] = _Term(weight, word, is_exact)
+
     is_definite = is_place = False
     request = _FENCE_TAG.sub(r"\1 ", request)  # drops code languages
     is_english = lexicon.ENGLISH.search(request) is not None
@@ -99,12 +120,24 @@ def _weigh(request: str) -> dict[str, _Term]:
             is_place = word in _PLACES or (is_place and is_definite)
             continue
         is_name = not is_english and match[0][0].isupper() and not _SENTENCE_START.search(request, 0, match.start())
-        for place, term in enumerate(filter(_tells, terms_of(match[0]))):
+        of_word = _DEFINITE_WEIGHT if is_definite or is_name else _PLAIN_WEIGHT
+        factor = _PLACE_FACTOR if is_place else 1
+        for place, term in enumerate(terms_of(match[0])):
             is_exact = _is_exact(term) or (place == 0 and _SNAKE_CASE.fullmatch(match[0]) is not None)
-            weight = _EXACT_WEIGHT if is_exact else _DEFINITE_WEIGHT if is_definite or is_name else _PLAIN_WEIGHT
-            one = _Term(weight * (_PLACE_FACTOR if is_place else 1), match[0], is_exact)
-            weighed[term] = max(weighed.get(term, one), one, key=lambda one: one.weight)
+            is_told = _tells(term) or (term.isdigit() and len(term) > 1)
+            weight = _EXACT_WEIGHT if is_exact else of_word if is_told else _WEAK_WEIGHT
+            weigh(term.lstrip("0") or term, weight * factor, match[0], is_exact=is_exact)
+        for meant in () if is_english and word.isascii() else meanings_of(word):
+            weigh(meant, of_word * factor, match[0])
     return weighed
+
+
+def _least_score(request: str) -> float:
+    if lexicon.KNOWLEDGE.search(request):
+        return _LEAST_SCORE_OF_KNOWLEDGE
+    words = (match[0].lower() for match in _WORD.finditer(request[:_OPENING_CHARACTERS]))
+    first = next((word for word in words if word not in lexicon.LEAD_INS), "")
+    return _LEAST_SCORE_TO_ACT if first in lexicon.ACTIONS | lexicon.CREATIONS else _LEAST_SCORE
 
 
 def _detail_of(answer: str) -> str:
@@ -112,15 +145,9 @@ def _detail_of(answer: str) -> str:
     return answer[max(answer.rfind(mark, 0, match.start()) for mark in (". ", "! ", "? ", "\n")) + 1 :] if match else ""
 
 
-def _words_of(terms: Sequence[str], weighed: dict[str, _Term]) -> str:
-    words = list(dict.fromkeys(weighed[term].word for term in terms))[:_SHOWN_WORDS]
+def _words_of(terms: Iterable[str], asked: Mapping[str, _Term]) -> str:
+    words = list(dict.fromkeys(asked[term].word for term in terms))[:_SHOWN_WORDS]
     return ", ".join(repr(shorten(word, _SHOWN_CHARACTERS)) for word in words)
-
-
-def _is_to_act(request: str) -> bool:
-    """True for a request to act rather than read."""
-    words = (match[0].lower() for match in _WORD.finditer(request[:_OPENING_CHARACTERS]))
-    return next((word for word in words if word not in lexicon.LEAD_INS), "") in lexicon.ACTIONS | lexicon.CREATIONS
 
 
 def _tells(term: str) -> bool:
@@ -134,11 +161,32 @@ def _is_exact(term: str) -> bool:
     return any(char.isdigit() or char in "_./:-@" for char in term)
 
 
-def _terms_in(reference: CandidateReference, terms: Sequence[str]) -> set[str]:
+def _found_in(reference: CandidateReference, asked: Mapping[str, _Term]) -> dict[str, float]:
+    """Return the asked terms of a reference: 1 as asked, less if one letter differs."""
     kept = reference.kept_text[:_KEPT_CHARACTERS].replace(QUOTATION, "")
-    text = " ".join((reference.ref.description, reference.ref.key, reference.source, kept))
+    text = " ".join((_SIZE.sub("", reference.ref.description), reference.ref.key, reference.source, kept))
     lower = folded(text)
+    parts = {term: _parts(term) for term in asked}
     # 100 times faster than splitting into terms
-    if lower.isascii() and not any(term[: max(3, len(term) - 2)] in lower for term in terms if term.isascii()):
-        return set()
-    return set(terms).intersection(terms_of(text))
+    if lower.isascii() and not any(part in lower for some in parts.values() for part in some):
+        return {}
+    terms = {term.lstrip("0") or term for term in terms_of(text)}
+    found = dict.fromkeys(terms & asked.keys(), 1.0)
+    for term, some in parts.items():
+        if term not in found and len(some) > 1 and any(_is_near(term, one) for one in terms):
+            found[term] = _NEAR_FACTOR
+    return found
+
+
+def _parts(term: str) -> tuple[str, ...]:
+    """Return substrings of which a text that holds the term, also with one letter wrong, holds one."""
+    if len(term) < _LEAST_NEAR or not term.isalpha():
+        return (term[: max(3, len(term) - 2)],)
+    middle = len(term) // 2
+    return term[:middle], term[middle:]
+
+
+def _is_near(term: str, other: str) -> bool:
+    if abs(len(term) - len(other)) > 1 or other[:1] != term[:1]:
+        return False
+    return SequenceMatcher(None, term, other).ratio() >= _NEAR_RATIO
