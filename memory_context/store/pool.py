@@ -9,13 +9,9 @@ import math
 import os
 import select
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import count
+from collections.abc import Mapping, Sequence
 
-import psycopg
-from psycopg import AsyncCursor
 from psycopg.adapt import AdaptersMap
-from psycopg.generators import send
 from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow
 
@@ -23,43 +19,10 @@ from memory_context.errors import StoreUnavailableError
 
 from .codec import ADAPTERS
 from .connection import Connection, DeadlineError, connect
-from .sql import Statement, load_queries
+from .pipeline import run_pipeline
+from .sql import Statement
 
-__all__ = ["PIECE_LENGTH", "ConnectionPool", "split"]
-
-PIECE_LENGTH = 3 * 65_536
-"""Characters or bytes of one parameter: a millisecond of copying; a multiple of three for base64."""
-
-_JOINED_AT_ONCE = 50
-"""Arguments of concat(); Postgres takes 100."""
-_QUERIES = load_queries("transactions")
-
-
-def split(statement: Statement, numbers: "count[int]") -> Iterator[Statement]:
-    """Yield the pieces of long parameters, then the statement that joins them.
-
-    libpq copies a statement in one call, 60 ms for 30 MB. `numbers` is shared by a transaction.
-    """
-    query, params = statement.query, dict(statement.params)
-    for name, value in statement.params.items():
-        if not isinstance(value, (str, bytes)) or len(value) <= PIECE_LENGTH:
-            continue
-        pieces: list[str] = []
-        for start in range(0, len(value), PIECE_LENGTH):
-            setting = f"memory_context.piece_{next(numbers)}"
-            pieces.append(f"current_setting('{setting}')")
-            setter = "set_bytes_piece" if isinstance(value, bytes) else "set_piece"
-            yield _QUERIES(setter, setting=setting, piece=value[start : start + PIECE_LENGTH])
-        while len(pieces) > 1:
-            groups = [pieces[start : start + _JOINED_AT_ONCE] for start in range(0, len(pieces), _JOINED_AT_ONCE)]
-            pieces = [f"concat({', '.join(group)})" for group in groups]
-        if isinstance(value, bytes):
-            query = query.replace(f"%({name})b".encode(), f"decode({pieces[0]}, 'base64')".encode())
-        else:
-            query = query.replace(f"%({name})s".encode(), pieces[0].encode())
-        del params[name]
-    yield Statement(query, params) if len(params) < len(statement.params) else statement
-
+__all__ = ["ConnectionPool"]
 
 IDLE_SECONDS = 300  # less than common firewalls grant
 
@@ -102,7 +65,7 @@ class ConnectionPool:
             left = deadline - time.monotonic()
             connection.allow(left, bytes_per_second=bytes_per_second)
             try:
-                rows = await _pipeline(connection, statements)
+                rows = await run_pipeline(connection, statements)
             except BaseException as error:
                 self._discard(connection)
                 if isinstance(error, DeadlineError):
@@ -169,33 +132,3 @@ def _has_news(connection: Connection) -> bool:
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return bool(poll.poll(0))
-
-
-async def _pipeline(connection: Connection, statements: Sequence[Statement]) -> list[list[DictRow]]:
-    cursors: list[AsyncCursor[DictRow]] = []
-    failure: BaseException | None = None
-    numbers = count()
-    try:
-        async with connection.pipeline():
-            try:
-                for statement in statements:
-                    cursors.append(await _sent(connection, statement, numbers))
-            except BaseException as error:
-                # raised later: the pipeline would wait for the server and log it
-                failure = error
-                connection.pgconn.finish()
-    except psycopg.Error as error:
-        failure = failure or error
-    if failure is not None:
-        raise failure
-    return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
-
-
-async def _sent(connection: Connection, statement: Statement, numbers: "count[int]") -> AsyncCursor[DictRow]:
-    cursor = connection.cursor(binary=True)
-    for place, part in enumerate(split(statement, numbers)):
-        cursor = connection.cursor(binary=True) if place else cursor
-        await cursor.execute(part.query, part.params)
-        if part is not statement:  # else libpq copies its unsent buffer again
-            await connection.wait(send(connection.pgconn))
-    return cursor

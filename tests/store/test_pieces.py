@@ -1,15 +1,16 @@
 """Long parameters travel in pieces: no call of the driver is long, and what is stored is what was given."""
 
 import threading
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
 import pytest
-from psycopg import AsyncCursor
+from psycopg.adapt import PyFormat, Transformer
 
 from memory_context import MemoryStore
-from memory_context.store import NewItem, pool
-from memory_context.store.pool import PIECE_LENGTH, split
+from memory_context.store import NewItem, pipeline
+from memory_context.store.pipeline import PIECE_LENGTH, split
 from memory_context.store.search import indexer
 from memory_context.store.sql import Statement
 
@@ -27,14 +28,13 @@ async def test_no_call_of_the_driver_carries_more_than_a_piece(
 ):
     """Storing a long text, and writing its passages and terms."""
     longest: list[int] = [0]
-    execute = AsyncCursor.execute
 
-    async def watched(cursor: AsyncCursor[Any], query: Any, params: Any = None, **others: Any) -> Any:
-        lengths = [len(value) for value in (params or {}).values() if isinstance(value, (str, bytes))]
-        longest.append(max(lengths, default=0))
-        return await execute(cursor, query, params, **others)
+    class Watched(Transformer):
+        def dump_sequence(self, params: Sequence[Any], formats: Sequence[PyFormat]) -> Sequence[Any]:
+            longest.append(max((len(value) for value in params if isinstance(value, (str, bytes))), default=0))
+            return super().dump_sequence(params, formats)  # pyright: ignore[reportAbstractUsage]
 
-    monkeypatch.setattr(AsyncCursor, "execute", watched)
+    monkeypatch.setattr(pipeline, "Transformer", Watched)
     await store.insert_memories("alice", [_memory("k", TEXTS[kind])])
     assert max(longest) == PIECE_LENGTH, "nothing was sent in pieces"
     if kind == "JSON":
@@ -49,7 +49,7 @@ async def test_pieces_are_joined_in_order_and_gone_after_the_transaction(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ):
     """More pieces than one call of a function takes arguments, of two contents in one transaction."""
-    monkeypatch.setattr(pool, "PIECE_LENGTH", 300)
+    monkeypatch.setattr(pipeline, "PIECE_LENGTH", 300)
     texts = {"plain": "".join(map(str, range(6000))), "odd": "\x00" + "".join(map(chr, range(0x100, 0x1100)))}
     await store.insert_memories("alice", [_memory(key, text) for key, text in texts.items()])
     for key, text in texts.items():
