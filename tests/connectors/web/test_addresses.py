@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.connectors.web import NavigationGuard
 from memory_context.connectors.web.addresses import HostRules, Target, address_problem, check_port, parse_authority
+from memory_context.connectors.web.guard import NavigationGuard
 from memory_context.errors import ConnectorError
 
 

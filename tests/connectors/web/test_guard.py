@@ -19,7 +19,8 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from memory_context.connectors.web import CHROMIUM_FLAGS, NavigationGuard, guard
+from memory_context.connectors.web import guard
+from memory_context.connectors.web.guard import CHROMIUM_FLAGS, NavigationGuard
 
 from ...support.browser import chromium_options
 from ...support.waiting import soon, until
