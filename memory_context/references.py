@@ -32,7 +32,7 @@ QUOTATION = "Quoted from it:"
 """Between a placeholder and the kept lines of the content."""
 
 _PLACEHOLDER = re.compile(rf"\[MemoryRef: ({KEY_PATTERN.pattern}) - ([^\]\r\n]*) - (\d+) tokens\]")
-_FORGERY = re.compile(r"\[(?=\s*MemoryRef\b)|<(?=/?\s*memory-)", re.IGNORECASE)
+_FORGERY = re.compile(r"\[(?=\s*MemoryRef\b)|<(?=\s*/?\s*(?:memory-|connector_state))", re.IGNORECASE)
 _NOT_IN_LINE = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _NOT_IN_KEY = re.compile(r"[^A-Za-z0-9_.-]+")
 

@@ -3,15 +3,14 @@ compactors that fail are skipped and logged; slow ones are disabled.
 """
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar, cast, overload
 
 from ..credentials import masked_in_place, without_padding
+from ..runtime import in_own_thread
 from .analyzers import BUILT_IN
 from .analyzers.wrapper import unwrapped
 from .compactor import Analysis, Analyzer, Compacted, Compactor, Hint, Result
@@ -197,16 +196,7 @@ def _within(seconds: float, function: Callable[[], _Answer]) -> _Answer:
     Raises:
         _TooSlowError: It timed out.
     """
-    answer: Future[_Answer] = Future()
-
-    def run() -> None:
-        try:
-            answer.set_result(function())
-        except BaseException as error:
-            answer.set_exception(error)
-
-    # daemon: a hung compactor must not keep the process alive
-    threading.Thread(target=run, name="memory_context compactor", daemon=True).start()
+    answer = in_own_thread(function, "memory_context compactor")
     try:
         return answer.result(seconds)
     except FutureTimeoutError as error:

@@ -1,7 +1,7 @@
 from .action import ActionTool, direct_observations
 from .filesystem import FileSystemConnector
-from .host import ConnectorHost, ConnectorState, Noticed
-from .protocols import Connector, ConnectorObservation, Element, TextObservation
+from .host import ConnectorHost, Look
+from .protocols import Connector, ConnectorObservation, ConnectorState, Element, Noticed, TextObservation
 from .shell import ShellConnector
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "ConnectorState",
     "Element",
     "FileSystemConnector",
+    "Look",
     "Noticed",
     "ShellConnector",
     "TextObservation",

@@ -1,6 +1,8 @@
 """A tool of a connector, whose result may bring observations of its own."""
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any, cast
 
 from autogen_core import CancellationToken
@@ -11,12 +13,16 @@ from .protocols import ConnectorObservation
 
 __all__ = ["ActionTool", "direct_observations"]
 
+_logger = logging.getLogger("memory_context")
+
+_MOST_OBSERVATIONS = 1000
+
 
 def direct_observations(result: object) -> list[ConnectorObservation]:
     """Return the observations that a tool's result is, or has by `get_direct_observations()`."""
     get = getattr(result, "get_direct_observations", None)
     if get is not None:
-        return [*cast(Iterable[ConnectorObservation], get())]
+        return [*islice(cast(Iterable[ConnectorObservation], get()), _MOST_OBSERVATIONS)]
     if isinstance(result, (list, tuple)):
         some = cast(Sequence[object], result)
         if some and all(isinstance(one, ConnectorObservation) for one in some):
@@ -35,7 +41,11 @@ class ActionTool(BaseTool[BaseModel, BaseModel]):
     async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> Any:
         """Run the tool; its observations follow the result as messages of their connector."""
         result = await self._tool.run(args, cancellation_token)
-        observations = direct_observations(result)
+        try:
+            observations = direct_observations(result)
+        except Exception as error:
+            _logger.warning("the observations of tool %s are left out: %r", self.name, error)
+            return result
         self._note(observations)
         is_only = bool(observations) and not hasattr(result, "get_direct_observations")
         return "Done; what was observed follows." if is_only else result

@@ -2,46 +2,43 @@
 
 import asyncio
 import logging
-import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from itertools import groupby, islice
 from typing import Any, TypeVar
 
-from autogen_core import Image
 from autogen_core.tools import BaseTool
 
 from ..policy import ConnectorsPolicy
-from ..runtime import attempt, begin
+from ..runtime import attempt, begin, in_own_thread
 from ..tokens import TokenCounter, cut_to_tokens
-from .protocols import Connector, ConnectorObservation, Element
+from .protocols import Connector, ConnectorObservation, ConnectorState, Element, Noticed
+from .rendering import CONNECTOR_ID, rendered_by_source, rendered_elements, rendered_observations
 
-__all__ = ["ConnectorHost", "ConnectorState", "Noticed"]
+__all__ = ["ConnectorHost", "Look"]
 
 _logger = logging.getLogger("memory_context")
 
-_ID = re.compile(r"[A-Za-z0-9_-]+")
-_MOST_OBSERVATIONS = 200
 _STOP_SECONDS = 5.0
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Noticed:
-    """The rendered observations of one connector after an action."""
+class Look:
+    """What connectors noticed after a message, and the present states."""
 
-    connector_id: str
-    elements: tuple[Element, ...]
+    noticed: Sequence[Noticed] = ()
+    states: Sequence[ConnectorState] = ()
 
 
-@dataclass(frozen=True)
-class ConnectorState:
-    """The present state of what a connector watches; `tokens` counts its texts."""
+class _Answer:
+    """What one connector has answered so far; a late one keeps what it had answered."""
 
-    connector_id: str
-    elements: tuple[Element, ...]
-    tokens: int
+    def __init__(self, connector_id: str) -> None:
+        self.connector_id = connector_id
+        self.noticed: list[Noticed] = []
+        self.state: Sequence[Element] = (f"[Error: Could not render state for {connector_id}]",)
 
 
 class ConnectorHost:
@@ -65,142 +62,160 @@ class ConnectorHost:
         if repeated := sorted({one for one in ids if ids.count(one) > 1}):
             raise ValueError(f"connectors of one id: {', '.join(map(repr, repeated))}; give each an id of its own")
         for one in ids:
-            if not _ID.fullmatch(one):
+            if not CONNECTOR_ID.fullmatch(one):
                 raise ValueError(f"connector id {one!r}: use letters, digits, _ and -")
+        for connector in connectors:
+            if hasattr(connector, "state_limit_tokens"):
+                connector.state_limit_tokens = policy.state_limit_tokens // len(connectors)  # pyright: ignore[reportAttributeAccessIssue] # optional
         self.connectors = {one.id: one for one in connectors}
         self._policy = policy
         self._counter = counter
         self._active = active
         self._started: set[str] = set()
         self._hanging: dict[str, asyncio.Future[Any]] = {}
+        self._threads: dict[str, Future[Any]] = {}
         self._failing: set[tuple[str, str]] = set()
 
     def tools(self) -> list[BaseTool[Any, Any]]:
         """Return the tools of all connectors."""
         return [tool for one in self.connectors.values() for tool in one.tools()]
 
-    async def start(self) -> None:
-        """Start those that are not started; one that fails is tried again with the next call."""
-        limit = self._policy.state_limit_tokens // max(len(self.connectors), 1)
-        waiting = [one for one in self.connectors.values() if one.id not in self._started]
-        for one in waiting:
-            if hasattr(one, "state_limit_tokens"):
-                one.state_limit_tokens = limit  # pyright: ignore[reportAttributeAccessIssue] # optional
-        done = await asyncio.gather(*(self._asked(one.id, "start", one.on_start) for one in waiting))
-        self._started |= {one.id for one, is_done in zip(waiting, done, strict=True) if is_done is not None}
-
     async def stop(self) -> None:
         """Stop all, also those that were never started."""
-        stops = [self._asked(one.id, "stop", one.on_stop, _STOP_SECONDS) for one in self.connectors.values()]
-        await asyncio.gather(*stops)
+        await asyncio.gather(
+            *(
+                self._within_limit(one.id, lambda one=one: self._tried(one.id, "stop", one.on_stop), _STOP_SECONDS)
+                for one in self.connectors.values()
+            )
+        )
         self._started.clear()
 
-    async def notice(self, direct: Iterable[ConnectorObservation] = ()) -> list[Noticed]:
-        """Return what an action changed: its own observations first, then those of each active connector."""
-        own = self._asked("", "an action's observations", lambda: asyncio.to_thread(_rendered_by_source, [*direct]))
-        asked = (self._asked(one.id, "observations", lambda one=one: _observed(one)) for one in self._asked_now())
-        answers = await asyncio.gather(own, *asked)
-        return [noticed for answer in answers if answer is not None for noticed in answer[0]]
+    async def look(self, direct: Iterable[ConnectorObservation] = (), *, for_changes: bool = True) -> Look:
+        """Ask the active connectors what changed and what there is now; start those that are not started.
 
-    async def states(self) -> list[ConnectorState]:
-        """Return the present states; that of a connector that fails says so, an empty one is left out."""
-        shown = [one for one in self.connectors.values() if one.id in self._started]
-        answers = await asyncio.gather(
-            *(self._asked(one.id, "state", lambda one=one: _in_one(one.render_current_state())) for one in shown)
+        The observations that an action brought itself come first. All of it takes at most `timeout_seconds`.
+
+        Args:
+            for_changes: False asks only connectors that were started now for their observations.
+        """
+        active = self._active_now()
+        own, *answers = [_Answer(""), *(_Answer(one.id) for one in active)]
+        await asyncio.gather(
+            self._within_limit("", lambda: self._take_direct(own, [*direct])),
+            *(
+                self._within_limit(one.id, lambda one=one, answer=answer: self._ask(one, answer, for_changes))
+                for one, answer in zip(active, answers, strict=True)
+            ),
         )
+        noticed = [noticed for answer in (own, *answers) for noticed in answer.noticed]
+        return Look(noticed, self._states([one for one in answers if one.connector_id in self._started]))
+
+    async def _take_direct(self, own: _Answer, direct: Sequence[ConnectorObservation]) -> None:
+        rendering = self._call(rendered_by_source, direct)
+        if direct and (found := await self._tried("", "an action's observations", rendering)):
+            own.noticed = found[0]
+
+    async def _ask(self, connector: Connector, answer: _Answer, for_changes: bool) -> None:
+        id_ = connector.id
+        if id_ not in self._started:
+            if await self._tried(id_, "start", connector.on_start) is None:
+                return
+            self._started.add(id_)
+            for_changes = True
+        if for_changes and (found := await self._tried(id_, "observations", connector.get_observations)):
+            rendering = self._call(rendered_observations, id_, found[0])
+            if noticed := await self._tried(id_, "observations", rendering):
+                answer.noticed = noticed[0]
+        if (state := await self._tried(id_, "state", connector.render_current_state)) is not None:
+            rendering = self._call(rendered_elements, id_, state[0])
+            if elements := await self._tried(id_, "state", rendering):
+                answer.state = elements[0]
+
+    def _states(self, answers: Sequence[_Answer]) -> list[ConnectorState]:
         states: list[ConnectorState] = []
         left = self._policy.state_limit_tokens
-        for one, answer in zip(shown, answers, strict=True):
-            failed = f"[Error: Could not render state for {one.id}]"
-            state = self._within(one.id, (failed,) if answer is None else _elements(answer[0]), left)
+        for answer in answers:
+            state = self._cut_state(answer.connector_id, answer.state, left)
             if state.elements:
                 states.append(state)
                 left = max(left - state.tokens, 0)
         return states
 
-    def _within(self, connector_id: str, elements: Sequence[Element], limit_tokens: int) -> ConnectorState:
+    def _cut_state(self, connector_id: str, elements: Sequence[Element], limit_tokens: int) -> ConnectorState:
         """Cut the texts of a state that its own renderer left too long."""
         kept: list[Element] = []
-        tokens = 0
+        tokens, is_cut = 0, False
         for one in elements:
-            if isinstance(one, str):
+            if isinstance(one, str) and not is_cut:
                 size = self._counter.count(one) if len(one) < 16 * limit_tokens else limit_tokens + 1
                 if tokens + size > limit_tokens:
                     one = f"{cut_to_tokens(one, max(limit_tokens - tokens - 10, 0), self._counter)} [cut to fit]"
-                    size = self._counter.count(one)
+                    size, is_cut = self._counter.count(one), True
                 tokens += size
-            kept.append(one)
+                kept.append(one)
+            elif not isinstance(one, str):
+                kept.append(one)
         return ConnectorState(connector_id, tuple(kept), tokens)
 
-    def _asked_now(self) -> list[Connector]:
-        started = [one for one in self.connectors.values() if one.id in self._started]
+    def _active_now(self) -> list[Connector]:
+        everyone = [*self.connectors.values()]
         if self._active is None:
-            return started
+            return everyone
         try:
             active = set(self._active())
         except Exception as error:
             self._warn("all", "choice of active connectors", error)
-            return started
-        return [one for one in started if one.id in active]
+            return everyone
+        return [one for one in everyone if one.id in active]
 
-    async def _asked(
-        self, connector_id: str, what: str, ask: Callable[[], Awaitable[_T]], seconds: float | None = None
-    ) -> tuple[_T] | None:
-        """Return the answer in a tuple; None if it fails, hangs, or still hangs from an earlier call."""
+    async def _within_limit(
+        self, connector_id: str, ask: Callable[[], Awaitable[object]], seconds: float | None = None
+    ) -> None:
+        """Wait for at most so long, and not at all while an earlier call still hangs."""
         hanging = self._hanging.get(connector_id)
-        if hanging is not None and not hanging.done() and what != "stop":
-            return None
-        work = begin(_call(ask))
-        task = await attempt(work, self._policy.timeout_seconds if seconds is None else seconds)
+        if hanging is not None and not hanging.done() and seconds is None:
+            return
+        seconds = self._policy.timeout_seconds if seconds is None else seconds
+        work = begin(ask())
+        task = await attempt(work, seconds)
         if task is None:
             self._hanging[connector_id] = work
-            self._warn(connector_id, what, TimeoutError(f"no answer within {self._policy.timeout_seconds:g} s"))
-            return None
-        error = RuntimeError("it was cancelled") if task.cancelled() else task.exception()
-        if error is not None:
+            self._warn(connector_id, "answer", TimeoutError(f"no answer within {seconds:g} s"))
+        elif task.cancelled():
+            self._warn(connector_id, "answer", RuntimeError("it was cancelled"))
+        elif (error := task.exception()) is not None:
+            self._warn(connector_id, "answer", error)
+        else:
+            self._failing.discard((connector_id, "answer"))
+
+    async def _tried(self, connector_id: str, what: str, ask: Callable[[], Awaitable[_T]]) -> tuple[_T] | None:
+        """Return the answer in a tuple; None if it fails, even by an error that would end the program."""
+        try:
+            answer = await ask()
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
             self._warn(connector_id, what, error)
             return None
         self._failing.discard((connector_id, what))
-        return (task.result(),)
+        return (answer,)
+
+    def _call(self, function: Callable[..., _T], *args: Any) -> Callable[[], Awaitable[_T]]:
+        """Call code of a connector in a thread, one at a time for each; one that never returns costs one thread."""
+
+        async def call() -> _T:
+            connector_id = args[0] if isinstance(args[0], str) else ""
+            if (before := self._threads.get(connector_id)) is not None and not before.done():
+                raise TimeoutError("an earlier answer is still being rendered")
+            thread = in_own_thread(lambda: function(*args), "memory_context connector")
+            self._threads[connector_id] = thread
+            return await asyncio.wrap_future(thread)
+
+        return call
 
     def _warn(self, connector_id: str, what: str, error: BaseException) -> None:
         """Log each kind of trouble once, until it is over."""
         if (connector_id, what) not in self._failing:
             self._failing.add((connector_id, what))
-            _logger.warning("connector %s: going on without its %s: %s: %s", connector_id, what, type(error), error)
-
-
-async def _call(ask: Callable[[], Awaitable[_T]]) -> _T:
-    return await ask()  # a plain function that raises at once fails here, too
-
-
-async def _in_one(elements: Awaitable[Sequence[Element]]) -> Sequence[Element]:
-    return await elements
-
-
-async def _observed(connector: Connector) -> list[Noticed]:
-    observations = await connector.get_observations()
-    return await asyncio.to_thread(_rendered, connector.id, observations)
-
-
-def _rendered_by_source(observations: Sequence[ConnectorObservation]) -> list[Noticed]:
-    by_source = groupby(observations, lambda one: one.source_connector_id)
-    return [noticed for source, group in by_source for noticed in _rendered(source, group)]
-
-
-def _rendered(connector_id: str, observations: Iterable[ConnectorObservation]) -> list[Noticed]:
-    """Render at most so many that an agent can read; one that cannot be rendered is left out."""
-    elements: list[Element] = []
-    remaining = iter(observations)
-    for one in islice(remaining, _MOST_OBSERVATIONS):
-        try:
-            elements += _elements(one.render())
-        except Exception as error:
-            _logger.warning("an observation of connector %s cannot be rendered: %s", connector_id, error)
-    if next(remaining, None) is not None:
-        elements.append(f"[{connector_id}: more than {_MOST_OBSERVATIONS} observations; the others are left out]")
-    return [Noticed(connector_id, tuple(elements))] if elements else []
-
-
-def _elements(rendered: Iterable[object]) -> list[Element]:
-    return [one for one in rendered if isinstance(one, (str, Image)) and one != ""]
+            name = f"connector {connector_id}" if connector_id else "connectors"
+            _logger.warning("%s: going on without its %s: %s: %s", name, what, type(error).__name__, error)

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 from autogen_core import Image
 from autogen_core.tools import BaseTool
 
-__all__ = ["Connector", "ConnectorObservation", "Element", "TextObservation"]
+__all__ = ["Connector", "ConnectorObservation", "ConnectorState", "Element", "Noticed", "TextObservation"]
 
 Element = str | Image
 
@@ -42,7 +42,7 @@ class Connector(Protocol):
         ...
 
     async def on_start(self) -> None:
-        """Open what is watched; called with the first message of a session."""
+        """Open what is watched; called when it is first asked. Called again while it is open, it does nothing."""
         ...
 
     async def on_stop(self) -> None:
@@ -75,3 +75,21 @@ class TextObservation:
     def render(self) -> list[str | Image]:
         """Return the text and the images."""
         return [self.text, *self.images]
+
+
+@dataclass(frozen=True)
+class Noticed:
+    """The rendered observations of one connector about one subject after an action."""
+
+    connector_id: str
+    elements: tuple[Element, ...]
+    subject: str = ""
+
+
+@dataclass(frozen=True)
+class ConnectorState:
+    """The present state of what a connector watches; `tokens` counts its texts."""
+
+    connector_id: str
+    elements: tuple[Element, ...]
+    tokens: int

@@ -1,7 +1,8 @@
 """Connects a context with its connectors: what they observe becomes messages, their states become decisions.
 
     a message of the user ──▶ start, if they are not open ─┐
-    results of tools ──▶ observations, one message for each connector ──▶ states, if changed
+    results of tools ──▶ observations, a message for each subject of a connector ──▶ states, if changed
+    close of context, store or event loop, SIGTERM, a dropped context ──▶ stop
 
 Observations are results: they begin no turn and are nobody's words. Nothing here fails or waits longer than the limit.
 """
@@ -17,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from autogen_core import Image
 from autogen_core.models import FunctionExecutionResultMessage, LLMMessage, UserMessage
 
-from ..connectors import ActionTool, Connector, ConnectorHost, ConnectorObservation, Element
+from ..connectors import ActionTool, Connector, ConnectorHost, ConnectorObservation, Element, Look
 from ..messages import Address, images_of, source_of
 from ..policy import ContextPolicy
-from ..runtime import watch
+from ..runtime import Unwritten, begin
 from ..tokens import TokenCounter
 from ..transcript import ConnectorStateShown, Entry, PartShortened, Transcript
 
@@ -41,7 +42,11 @@ class ConnectorLink:
         append: Appends a message to the session.
         transcript: Returns the session's transcript.
         hide: Puts names in place of the user's secrets.
+        buffers: Of the store: what closes it stops the connectors.
     """
+
+    write_order = -1  # before what they observed is written
+    extra_seconds = 0.0
 
     def __init__(
         self,
@@ -52,13 +57,15 @@ class ConnectorLink:
         append: Callable[[LLMMessage], None],
         transcript: Callable[[], Transcript],
         hide: Callable[[str], str],
+        buffers: Unwritten,
     ) -> None:
         self.host = ConnectorHost(connectors, policy.connectors, counter, active)
         self._policy = policy
         self._counter = counter
         self._append, self._transcript, self._hide = append, transcript, hide
         self._direct: list[ConnectorObservation] = []
-        self._is_open = False
+        self._buffers = buffers
+        self._home: asyncio.AbstractEventLoop | None = None
         self._images: list[int] = []
         self._searched: tuple[Transcript, int] | None = None  # for images, up to this position
 
@@ -66,30 +73,32 @@ class ConnectorLink:
         """Return the connectors' tools."""
         return [ActionTool(tool, self._direct.extend) for tool in self.host.tools()]
 
-    async def after(self, message: LLMMessage) -> None:
-        """Ask the connectors what a message changed."""
-        if not self.host.connectors or not isinstance(message, (UserMessage, FunctionExecutionResultMessage)):
-            return
-        is_first = not self._is_open
-        if is_first:
-            watch(asyncio.get_running_loop(), self)
-            self._is_open = True
-        await self.host.start()
-        if is_first or isinstance(message, FunctionExecutionResultMessage):
-            direct = self._direct[:]
-            self._direct.clear()
-            for noticed in await self.host.notice(direct):
-                content = self._shown(noticed.elements)
-                text = "\n".join(one for one in content if isinstance(one, str))
-                has_images = any(isinstance(one, Image) for one in content)
-                self._append(UserMessage(content=content if has_images else text, source=noticed.connector_id))
+    async def look(self, message: LLMMessage) -> Look | None:
+        """Ask the connectors what a message changed, and append it; None if they are not asked."""
+        is_result = isinstance(message, FunctionExecutionResultMessage)
+        if not self._has_any or not (is_result or isinstance(message, UserMessage)):
+            return None
+        self._open()
+        direct = self._direct[:] if is_result else []
+        del self._direct[: len(direct)]
+        look = await self.host.look(direct, for_changes=is_result)
+        for noticed in look.noticed:
+            content = self._shown(noticed.elements)
+            text = "\n".join(one for one in content if isinstance(one, str))
+            has_images = any(isinstance(one, Image) for one in content)
+            self._append(UserMessage(content=content if has_images else text, source=noticed.connector_id))
+        return look
 
-    async def capture(self, message: LLMMessage) -> None:
-        """Record the states after a message, and show only the newest images; called when it is measured and stored."""
-        if not self.host.connectors or not isinstance(message, (UserMessage, FunctionExecutionResultMessage)):
+    @property
+    def _has_any(self) -> bool:
+        return bool(self.host.connectors or self._direct)
+
+    def show(self, look: Look | None) -> None:
+        """Record the states, and show only the newest images; called when all is measured and stored."""
+        if look is None:
             return
         self._leave_out_images()
-        states = {one.connector_id: one for one in await self.host.states()}
+        states = {one.connector_id: one for one in look.states}
         transcript = self._transcript()
         before = {one.connector_id: one for one in transcript.state.newest_of(ConnectorStateShown)}
         for connector_id in self.host.connectors:
@@ -137,18 +146,32 @@ class ConnectorLink:
             if load is not None:
                 load(saved)
 
+    def _open(self) -> None:
+        if not self._home and self.host.connectors:
+            self._home = asyncio.get_running_loop()
+            self._buffers.hold(self)
+
     async def close(self) -> None:
         """Stop the connectors; the next message starts them again."""
-        if self._is_open:
-            self._is_open = False
+        if self._home:
+            self._home = None
+            self._buffers.release(self)
             await self.host.stop()
 
-    async def write_out(self) -> None:
-        """The connectors buffer nothing."""
+    @property
+    def unwritten(self) -> str:
+        """Which connectors are open."""
+        return f"connectors {', '.join(self.host.connectors)}: open" if self._home else ""
 
-    async def close_for_good(self) -> None:
-        """Stop the connectors before the event loop or the process ends."""
+    async def write_out(self, *, is_last: bool) -> None:
+        """Stop the connectors before the store, the event loop or the process ends."""
         await self.close()
+
+    def drop(self) -> None:
+        """Stop the connectors of a context that the program dropped without closing it."""
+        home = self._home
+        if home is not None and not home.is_closed():
+            home.call_soon_threadsafe(lambda: begin(self.close()))
 
 
 def _images_of(entry: Entry) -> list[Address]:
@@ -179,4 +202,8 @@ def connected(
         context = of()
         return text if context is None else context.agent_memory.secrets.filter.hide(text)
 
-    return ConnectorLink(connectors, active, context.policy, context.token_counter, append, transcript, hide)
+    given = (context.policy, context.token_counter, append, transcript, hide, context.memory_store.unwritten)
+    link = ConnectorLink(connectors, active, *given)
+    if connectors:
+        weakref.finalize(context, link.drop).atexit = False
+    return link

@@ -138,14 +138,15 @@ class MemoryContext(MemoryApi, ObservationApi, SessionApi, ChatCompletionContext
         """
         await self._session.require_history()
         entry = self._append(message)
+        look = None
         with self._guard.step("what connectors observe"):
-            await self._connectors.after(message)
+            look = await self._connectors.look(message)
         with self._guard.step("storing and opening what this message holds and asks for"):
             await self._store_pending()
             await self._parts.user_memory.arrive()
             await self._parts.chooser.choose_facts()
             await self._measure()  # other tasks may have added messages
-            await self._connectors.capture(message)
+            self._connectors.show(look)
             if not isinstance(message, FunctionExecutionResultMessage):  # which answers nothing: the next view plans
                 self._parts.budget.plan(self._parts.transcript, self._parts.chooser.is_held)
             await self._parts.keep_masked()

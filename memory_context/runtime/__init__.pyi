@@ -1,4 +1,14 @@
-from .background import LARGE_CHARACTERS, Background, Breaker, PerLoop, Timer, attempt, begin, in_thread_if_large
+from .background import (
+    LARGE_CHARACTERS,
+    Background,
+    Breaker,
+    PerLoop,
+    Timer,
+    attempt,
+    begin,
+    in_own_thread,
+    in_thread_if_large,
+)
 from .buffers import WRITE_SECONDS, Buffer, Flusher, Unwritten
 from .shutdown import watch
 
@@ -14,6 +24,7 @@ __all__ = [
     "Unwritten",
     "attempt",
     "begin",
+    "in_own_thread",
     "in_thread_if_large",
     "watch",
 ]

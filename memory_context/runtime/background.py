@@ -4,13 +4,24 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from ..errors import StoreUnavailableError
 
-__all__ = ["LARGE_CHARACTERS", "Background", "Breaker", "PerLoop", "Timer", "attempt", "begin", "in_thread_if_large"]
+__all__ = [
+    "LARGE_CHARACTERS",
+    "Background",
+    "Breaker",
+    "PerLoop",
+    "Timer",
+    "attempt",
+    "begin",
+    "in_own_thread",
+    "in_thread_if_large",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -177,6 +188,21 @@ async def in_thread_if_large(size: float, function: Callable[P, T], *args: P.arg
     if size > LARGE_CHARACTERS:
         return await asyncio.to_thread(function, *args, **kwargs)
     return function(*args, **kwargs)
+
+
+def in_own_thread(function: Callable[[], T], name: str) -> "Future[T]":
+    """Call a function in a daemon thread: if it never returns, neither a pool nor the process waits for it."""
+    answer: Future[T] = Future()
+    answer.set_running_or_notify_cancel()  # else a waiter could cancel what goes on
+
+    def run() -> None:
+        try:
+            answer.set_result(function())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return answer
 
 
 def _is_elsewhere(loop: asyncio.AbstractEventLoop) -> bool:

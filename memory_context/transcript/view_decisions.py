@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from typing_extensions import Self
 
 from ..light_model import LightModelBill
-from ..references import MemoryRef
+from ..references import MemoryRef, defused
 from ..tokens import TokenCounter
 from .decisions import Arithmetic, AuditLine, Decided, Decision, EntryDecision, OpenedItem, audit_line, keys_of
 
@@ -321,7 +321,7 @@ class ConnectorStateShown(Decision):
         images = tuple(one for one in elements if isinstance(one, Image))
         if not elements:
             return cls(connector_id)
-        body = "\n".join(texts).replace("</connector_state", "(/connector_state")
+        body = "\n".join(map(defused, texts))
         text = f'<connector_state id="{connector_id}">\n{body}\n</connector_state>'
         return cls(connector_id, text, counter.count(text), images)
 

@@ -1,0 +1,143 @@
+"""When connectors are open: from the first message until whatever ends the session, however it ends."""
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable
+
+import pytest
+from autogen_agentchat.agents import AssistantAgent
+from autogen_core import CancellationToken
+from autogen_core.models import UserMessage
+from autogen_core.tools import FunctionTool
+
+from memory_context import MemoryContext, MemoryStore
+from memory_context.connectors import TextObservation
+from memory_context.testing import ScriptedModel
+
+from ..conftest import StartPython
+from ..support.waiting import soon
+from .test_context import Counter, context_of, texts
+
+
+class Watched(Counter):
+    """Tells when it stops."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stopped = asyncio.Event()
+
+    async def on_stop(self) -> None:
+        await super().on_stop()
+        self.stopped.set()
+
+
+async def close_context(context: MemoryContext) -> None:
+    await context.close()
+
+
+async def close_store(context: MemoryContext) -> None:
+    await context.memory_store.close()
+
+
+@pytest.mark.parametrize("end", [close_context, close_store])
+async def test_connector_is_open_from_the_first_message_to_the_end(
+    store: MemoryStore, end: Callable[[MemoryContext], Awaitable[None]]
+) -> None:
+    counter = Watched()
+    context = context_of(store, counter)
+    assert not counter.is_open
+    await context.add_message(UserMessage(content="Go.", source="user"))
+    assert counter.is_open
+    await end(context)
+    assert not counter.is_open
+    await context.add_message(UserMessage(content="Go on.", source="user"))
+    assert counter.is_open
+    await context.close()
+
+
+async def test_context_that_is_dropped_stops_its_connectors(store: MemoryStore) -> None:
+    counter = Watched()
+    context = context_of(store, counter)
+    await context.add_message(UserMessage(content="Go.", source="user"))
+    await context.archive()
+    del context
+    gc.collect()
+    await soon(counter.stopped)
+
+
+async def test_state_is_captured_before_the_first_model_call(store: MemoryStore) -> None:
+    model = ScriptedModel("Done.")
+    async with context_of(store, Counter()) as context:
+        await AssistantAgent("coder", model_client=model, model_context=context).run(task="Go.")
+    first = texts(model.views[0])
+    assert first[-3:] == ["Go.", "count is 1", '<connector_state id="counter">\nnow 1\n</connector_state>']
+
+
+async def test_active_connectors_are_chosen_for_each_turn(store: MemoryStore) -> None:
+    active = ["one"]
+    one, two = Counter("one"), Counter("two")
+    context = MemoryContext("alice", memory_store=store, connectors=[one, two], active_connectors=lambda: active)
+    async with context:
+        await context.add_message(UserMessage(content="Go.", source="user"))
+        assert (one.is_open, two.is_open) == (True, False)
+        active[:] = ["two"]
+        await context.add_message(UserMessage(content="Now the other.", source="user"))
+        assert texts(await context.get_messages()) == [
+            "Go.",
+            "count is 1",
+            "Now the other.",
+            "count is 1",
+            '<connector_state id="two">\nnow 1\n</connector_state>',
+        ]
+
+
+ENDS = """
+import asyncio, os, signal
+from autogen_core.models import UserMessage
+from memory_context import MemoryContext, MemoryStore
+from tests.connectors.test_context import Counter
+
+class Told(Counter):
+    async def on_stop(self):
+        print("stopped", flush=True)
+
+async def main(store):
+    context = MemoryContext("alice", memory_store=store, connectors=[Told()])
+    await context.add_message(UserMessage(content="Go.", source="user"))
+    if os.environ["HOW"] == "SIGTERM":
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.Event().wait()
+    return context
+
+kept = asyncio.run(main(MemoryStore(os.environ["TEST_URL"])))
+"""
+
+
+@pytest.mark.parametrize(("how", "status"), [("SIGTERM", -15), ("the loop ends", 0)])
+async def test_connector_is_stopped_by_the_end_of_the_program(
+    start_python: StartPython, database_url: str, how: str, status: int
+) -> None:
+    process = await start_python(ENDS, TEST_URL=database_url, HOW=how)
+    out, _ = await soon(process.communicate())
+    assert (out, process.returncode) == (b"stopped\n", status)
+
+
+async def test_tool_whose_observations_fail_keeps_its_result(store: MemoryStore) -> None:
+    class Result:
+        def get_direct_observations(self) -> list[TextObservation]:
+            raise RuntimeError("no observations")
+
+        def __str__(self) -> str:
+            return "the result"
+
+    class Acting(Counter):
+        def tools(self) -> list[FunctionTool]:
+            async def act() -> Result:
+                """Act."""
+                return Result()
+
+            return [FunctionTool(act, "Act.", name="act")]
+
+    async with context_of(store, Acting()) as context:
+        tool = context.tools()[-1]
+        assert tool.return_value_as_string(await tool.run_json({}, CancellationToken())) == "the result"
