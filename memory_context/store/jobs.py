@@ -44,7 +44,7 @@ _logger = logging.getLogger("memory_context")
 ATTEMPTS_LIMIT = 8
 LEASE_SECONDS = 180.0
 LONGEST_WAIT_SECONDS = 3600.0
-_GATHER_SECONDS = 0.05  # jobs written meanwhile share a batch
+_GATHER_SECONDS = 0.2  # jobs written meanwhile share a batch; a pass costs as much as indexing five items
 _RETRY_SECONDS = 30.0
 _POLL_SECONDS = 0.05
 _RELEASE_SECONDS = 1.0
@@ -157,9 +157,11 @@ class Claim:
             await self._write("update_jobs_renewed", lease_seconds=LEASE_SECONDS)
             self._ends = now + LEASE_SECONDS
 
-    async def finish(self, ids: Collection[int]) -> None:
+    async def finish(self, ids: Collection[int], *results: Statement) -> None:
+        """Finish jobs, in one transaction with their last results."""
         if ids:
-            await self._write("delete_jobs", ids=list(ids))
+            done = _QUERIES("delete_jobs", self.params, ids=list(ids))
+            await self.database.write(self.user_id, done, *results, kind="batch")  # who forgets locks jobs first
             self._open -= set(ids)
 
     async def fail(self, ids: Collection[int], error: Exception) -> None:
@@ -220,9 +222,8 @@ class Jobs:
         pending = failed = 0
         async for user_id in self._pending_users(with_failed=True):
             while True:
-                await self._drain(user_id, kinds, progress)
-                counts = await self._counts(user_id, kinds)
-                if not counts["due"] and not counts["claimed"]:
+                counts = await self._drain(user_id, kinds, progress)
+                if not counts["due_kinds"] and not counts["claimed"]:
                     break
                 await asyncio.sleep(_POLL_SECONDS)
             pending += counts["waiting"]
@@ -255,8 +256,7 @@ class Jobs:
     async def _look_after(self, user_id: str) -> float | None:
         """Return the seconds until more is due; None if nothing is left."""
         try:
-            await self._drain(user_id)
-            due_in_seconds = (await self._counts(user_id))["due_in_seconds"]
+            due_in_seconds = (await self._drain(user_id))["due_in_seconds"]
             self._outages.worked(_TOPIC)
             return None if due_in_seconds is None else max(due_in_seconds, _GATHER_SECONDS)
         except MemoryContextError as error:  # nothing is lost
@@ -267,15 +267,25 @@ class Jobs:
 
     async def _drain(
         self, user_id: str, kinds: Sequence[str] | None = None, progress: Callable[[int], None] | None = None
-    ) -> None:
+    ) -> dict[str, Any]:
+        """Do what is due; return the counts of what is left."""
         await self._release()
         shared: dict[str, Any] = {}
-        for kind in [self._kinds[name] for name in kinds or self._kinds]:
-            while done := await self._do_batch(Claim(self._database, user_id, kind, shared)):
-                if progress is not None:
-                    progress(done)
-        steps = _QUERIES("lock_user"), _QUERIES("update_user_not_pending")
-        await self._database.write(user_id, *steps, kind="batch")
+        counts = _QUERIES("fetch_job_counts", kinds=list(kinds or self._kinds))
+        ((left,),) = await self._database.read(user_id, counts, kind="batch")
+        is_busy = True
+        while is_busy:
+            is_busy = False
+            for kind in [self._kinds[name] for name in kinds or self._kinds if name in left["due_kinds"]]:
+                while done := await self._do_batch(Claim(self._database, user_id, kind, shared)):
+                    is_busy = True
+                    if progress is not None:
+                        progress(done)
+                    if done < kind.batch_jobs:  # the next look at what is due sees what a claim left
+                        break
+            steps = _QUERIES("lock_user"), _QUERIES("update_user_not_pending"), counts
+            *_, (left,) = await self._database.write(user_id, *steps, kind="batch")
+        return left
 
     async def _do_batch(self, claim: Claim) -> int:
         here = self._users.here()
@@ -310,12 +320,6 @@ class Jobs:
             if len(rows) < _USERS_PER_PAGE:
                 return
             after = rows[-1]["user_id"]
-
-    async def _counts(self, user_id: str, kinds: Sequence[str] | None = None) -> dict[str, Any]:
-        ((counts,),) = await self._database.read(
-            user_id, _QUERIES("fetch_job_counts", kinds=list(kinds or self._kinds)), kind="batch"
-        )
-        return counts
 
 
 class UserSchedule:

@@ -80,13 +80,14 @@ WHERE user_id = %(user_id)s
     AND NOT EXISTS (SELECT FROM memory_context.jobs WHERE user_id = %(user_id)s AND NOT is_failed);
 
 -- name: fetch_job_counts :one
--- How many jobs of some kinds a user has: due now, leased, to be tried again, failed.
+-- The jobs of some kinds that a user has: which kinds are due now, how many are leased, to be tried again, failed. By
+-- the clock, since jobs that are seen may have been written after this transaction began.
 SELECT
-    count(*) FILTER (WHERE NOT is_failed AND due_at <= now()) AS due,
-    count(*) FILTER (WHERE NOT is_failed AND due_at > now() AND claim IS NOT NULL) AS claimed,
-    count(*) FILTER (WHERE NOT is_failed AND due_at > now() AND claim IS NULL) AS waiting,
+    coalesce(array_agg(DISTINCT kind) FILTER (WHERE NOT is_failed AND due_at <= clock_timestamp()), '{}') AS due_kinds,
+    count(*) FILTER (WHERE NOT is_failed AND due_at > clock_timestamp() AND claim IS NOT NULL) AS claimed,
+    count(*) FILTER (WHERE NOT is_failed AND due_at > clock_timestamp() AND claim IS NULL) AS waiting,
     count(*) FILTER (WHERE is_failed) AS failed,
-    (extract(epoch FROM min(due_at) FILTER (WHERE NOT is_failed) - now()))::float8 AS due_in_seconds
+    (extract(epoch FROM min(due_at) FILTER (WHERE NOT is_failed) - clock_timestamp()))::float8 AS due_in_seconds
 FROM memory_context.jobs
 WHERE user_id = %(user_id)s AND kind = ANY(%(kinds)s::text[]);
 

@@ -152,8 +152,7 @@ class Indexer:
         while waiting and self.embedder is not None and _EMBEDDER_ERROR not in claim.shared:
             these = waiting[:at_once]
             try:
-                await self._write_embeddings(claim, self.embedder, these)
-                await claim.finish(these)
+                await self._finish_embedded(claim, self.embedder, these)
                 waiting = waiting[at_once:]
             except EmbeddingError as error:  # one text, or the embedder?
                 at_once = 1
@@ -176,7 +175,7 @@ class Indexer:
         except EmbeddingError:
             claim.shared.setdefault(_EMBEDDER_ERROR, error)
 
-    async def _write_embeddings(self, claim: Claim, embedder: Embedder, memory_ids: Sequence[int]) -> None:
+    async def _finish_embedded(self, claim: Claim, embedder: Embedder, memory_ids: Sequence[int]) -> None:
         try:
             model = await self.ensure_model(claim.user_id, embedder)
         except StoreUnavailableError:
@@ -186,12 +185,14 @@ class Indexer:
             raise claim.shared[_EMBEDDER_ERROR] from error
         params = {**claim.params, "memory_ids": list(memory_ids), "embedding_model": model}
         rows = await self._read(claim, "select_chunks_to_embed", params)
+        results: list[Statement] = []
         for start in range(0, len(rows), EMBED_TEXTS):
+            for one in results:
+                await self._database.write(claim.user_id, one, kind="batch")
             await claim.keep(_longest_call())
             texts = rows[start : start + EMBED_TEXTS]
-            await _write_passages(
-                self._database, claim.user_id, embedder, model, texts, masks_credentials=self.masks_credentials
-            )
+            results = [await _embedded(embedder, model, texts, masks_credentials=self.masks_credentials)]
+        await claim.finish(memory_ids, *results)
         self._outages.worked(_EMBEDDING)
 
     async def _read(self, claim: Claim, name: str, params: _Row) -> list[_Row]:
@@ -203,32 +204,21 @@ def _longest_call() -> float:
     return EMBED_SECONDS + 2 * _PROBE_SECONDS
 
 
-async def _write_passages(
-    database: Database,
-    user_id: str,
-    embedder: Embedder,
-    model: str,
-    chunks: Sequence[Mapping[str, Any]],
-    *,
-    masks_credentials: bool = True,
-) -> int:
-    """Embed and write passages; return their number, without texts that have no words."""
+async def _embedded(
+    embedder: Embedder, model: str, chunks: Sequence[Mapping[str, Any]], *, masks_credentials: bool
+) -> Statement:
+    """Embed passages; return the statement that writes them, without texts that have no words."""
     mask = masked if masks_credentials else str  # it may have been indexed unmasked
     texts = await asyncio.to_thread(lambda: [mask(chunk["text"]) for chunk in chunks])
     vectors = await embed_checked(embedder, texts, "document", timeout_seconds=EMBED_SECONDS)
     made = [(chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True) if vector is not None]
-    await database.write(
-        user_id,
-        _QUERIES(
-            "insert_embeddings",
-            embedding_model=model,
-            chunk_content_ids=[chunk["content_id"] for chunk, _ in made],
-            chunk_numbers=[chunk["chunk_number"] for chunk, _ in made],
-            embeddings=await asyncio.to_thread(lambda: [HalfVector(one) for _, one in made]),
-        ),
-        kind="batch",
+    return _QUERIES(
+        "insert_embeddings",
+        embedding_model=model,
+        chunk_content_ids=[chunk["content_id"] for chunk, _ in made],
+        chunk_numbers=[chunk["chunk_number"] for chunk, _ in made],
+        embeddings=await asyncio.to_thread(lambda: [HalfVector(one) for _, one in made]),
     )
-    return len(made)
 
 
 async def reindex(database: Database, indexer: Indexer, embedder: Embedder, progress: ProgressCallback | None) -> int:
@@ -258,9 +248,9 @@ async def reindex(database: Database, indexer: Indexer, embedder: Embedder, prog
             (chunks,) = await database.read(user_id, _QUERIES("select_chunks_without_embedding", params), kind="batch")
             if not chunks:
                 break
-            embedded += await _write_passages(
-                database, user_id, embedder, model, chunks, masks_credentials=indexer.masks_credentials
-            )
+            statement = await _embedded(embedder, model, chunks, masks_credentials=indexer.masks_credentials)
+            await database.write(user_id, statement, kind="batch")
+            embedded += len(statement.params["chunk_numbers"])
             after = (chunks[-1]["content_id"], chunks[-1]["chunk_number"])
             done += len(chunks)
             if progress is not None:
