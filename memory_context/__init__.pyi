@@ -1,7 +1,14 @@
 from .archive import Archiver, ResumeOutcome, ResumeReport
 from .autogen_memory import PostgresMemory, PostgresMemoryConfig
 from .compaction import Analysis, Analyzer, Compacted, CompactFunction, Compactor, Compactors, Hint, Label, Result
-from .connectors import Connector, ConnectorObservation, FileSystemConnector, ShellConnector, TextObservation
+from .connectors import (
+    Connector,
+    ConnectorObservation,
+    EditorConnector,
+    FileSystemConnector,
+    ShellConnector,
+    TextObservation,
+)
 from .context import (
     ContextObservation,
     LightModelChoice,
@@ -194,6 +201,7 @@ __all__ = [
     "Decision",
     "DigestFunction",
     "Edit",
+    "EditorConnector",
     "Embedder",
     "EmbeddingError",
     "EventKind",

@@ -1,4 +1,5 @@
 from .action import ActionTool, direct_observations
+from .editor import EditorConnector
 from .filesystem import FileSystemConnector
 from .host import ConnectorHost, Look
 from .protocols import Connector, ConnectorObservation, ConnectorState, Element, Noticed, TextObservation
@@ -10,6 +11,7 @@ __all__ = [
     "ConnectorHost",
     "ConnectorObservation",
     "ConnectorState",
+    "EditorConnector",
     "Element",
     "FileSystemConnector",
     "Look",

@@ -1,6 +1,7 @@
 """A folder as an agent sees it: what changed in it, by whatever process, and what it holds now."""
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -13,7 +14,8 @@ from ..extras import needs
 from ..patterns import LinePattern
 from ..utf8 import to_utf8
 from .changes import FileChange, KnownTexts, changes_between, described
-from .folder import FileStat, Folder, shown
+from .documents import DOCUMENT_BYTES, document_text, is_document
+from .folder import TEXT_BYTES, FileStat, Folder, matching_lines, shown
 from .protocols import TextObservation
 
 with needs("connectors", "the file system connector"):
@@ -23,7 +25,6 @@ __all__ = ["FileSystemConnector"]
 
 _MOST_FILES = 200_000
 _MOST_SAVED_FILES = 5000
-_TEXT_BYTES = 1 << 20
 _FIRST_TEXTS_SECONDS = 2.0
 _SEARCH_SECONDS = 5.0
 _MOST_HITS = 100
@@ -48,7 +49,9 @@ class FileSystemConnector:
         self._folder: Folder | None = None
         self._known: dict[str, FileStat] | None = None
         self._texts = KnownTexts()
+        self._documents = KnownTexts(8 << 20)
         self._recent: list[str] = []
+        self._edits = asyncio.Lock()
 
     async def on_start(self) -> None:
         """Open the folder."""
@@ -156,10 +159,10 @@ class FileSystemConnector:
     def _text(self, path: str) -> str | None:
         """Return the text of a file; None for a binary or large one."""
         try:
-            data = self._open.read(path, _TEXT_BYTES + 1)
+            data = self._open.read(path, TEXT_BYTES + 1)
         except ConnectorError:
             return None
-        return None if len(data) > _TEXT_BYTES or b"\0" in data[:8000] else data.decode("utf-8", "replace")
+        return None if len(data) > TEXT_BYTES or b"\0" in data[:8000] else data.decode("utf-8", "replace")
 
     # --- tools
 
@@ -167,7 +170,7 @@ class FileSystemConnector:
         """Return tools to list, read, write, edit, move, delete and search files."""
         made = (
             (self._list, "list", "List a folder: names, folders with /, sizes in bytes."),
-            (self._read, "read", "Read lines of a text file, from first_line (from 1)."),
+            (self._read, "read", "Read lines of a text, PDF or Office file, from first_line (from 1)."),
             (self._write, "write", "Write a text file whole; folders are made."),
             (self._edit, "edit", "Replace a text that stands exactly once in a file, or all of it with every=true."),
             (self._move, "move", "Move or rename a file or folder."),
@@ -182,7 +185,10 @@ class FileSystemConnector:
         return "\n".join(lines) or "(empty)"
 
     async def _read(self, path: str, first_line: int = 1, lines: int = _READ_LINES) -> str:
-        text = await asyncio.to_thread(self._text_of, path)
+        if is_document(path):
+            text = await self._document(path)
+        else:
+            text = await asyncio.to_thread(self._text_of, path)
         all_lines = text.split("\n")
         first = max(first_line, 1)
         shown = all_lines[first - 1 : first - 1 + max(lines, 1)]
@@ -190,22 +196,32 @@ class FileSystemConnector:
         more = f"\n[lines {first}-{last} of {len(all_lines)}]" if len(shown) < len(all_lines) else ""
         return "\n".join(shown) + more
 
+    async def _document(self, path: str) -> str:
+        data = await asyncio.to_thread(self._open.read, path, DOCUMENT_BYTES + 1)
+        known = f"{path} {hashlib.sha256(data).hexdigest()}"
+        text = self._documents.get(known)
+        if text is None:
+            text = await document_text(path, data)
+            self._documents.put(known, text)
+        return text
+
     async def _write(self, path: str, content: str) -> str:
         await asyncio.to_thread(self._open.write, path, to_utf8(content))
         return f"Wrote {path}."
 
     async def _edit(self, path: str, old: str, new: str, every: bool = False) -> str:
         def edit() -> str:
-            text = self._exact_text_of(path)
+            text, version = self._open.read_text(path)
             count = text.count(old) if old else 0
             if count == 0:
                 raise ConnectorError(f"the text to replace does not stand in {path}; read it and copy it exactly")
             if count > 1 and not every:
                 raise ConnectorError(f"it stands {count} times in {path}; add lines around it, or send every=true")
-            self._open.write(path, to_utf8(text.replace(old, new)))
+            self._open.write(path, to_utf8(text.replace(old, new)), version)
             return f"Replaced {count} in {path}."
 
-        return await asyncio.to_thread(edit)
+        async with self._edits:  # parallel calls may edit one file
+            return await asyncio.to_thread(edit)
 
     async def _move(self, path: str, to: str) -> str:
         await asyncio.to_thread(self._open.move, path, to)
@@ -227,23 +243,14 @@ class FileSystemConnector:
                 continue
             if time.monotonic() > ends_at or len(hits) >= _MOST_HITS:
                 return "\n".join([*hits, f"[stopped at {path}; search a folder, or a rarer word]"])
-            hits += _matching_lines(path, self._text(path) or "", pattern, ends_at)
+            hits += matching_lines(path, self._text(path) or "", pattern, ends_at)
         return "\n".join(hits) or "no line matches"
-
-    def _exact_text_of(self, path: str) -> str:
-        self._text_of(path)
-        try:
-            return self._open.read(path, _TEXT_BYTES).decode()
-        except UnicodeDecodeError as error:
-            raise ConnectorError(
-                f"{path} is not UTF-8 at byte {error.start}; an edit would change other bytes"
-            ) from None
 
     def _text_of(self, path: str) -> str:
         text = self._text(path)
         if text is None:
             self._open.read(path, 1)  # says what is wrong with the path
-            raise ConnectorError(f"{path} is no text, or larger than {_TEXT_BYTES:,} bytes")
+            raise ConnectorError(f"{path} is no text, or larger than {TEXT_BYTES:,} bytes")
         return text
 
 
@@ -257,15 +264,3 @@ def _is_ignored(path: str, rules: Mapping[str, "pathspec.GitIgnoreSpec"]) -> boo
             if verdict is not None:
                 return verdict
     return False
-
-
-def _matching_lines(path: str, text: str, pattern: LinePattern, ends_at: float) -> Iterator[str]:
-    data = to_utf8(text)
-    seen = -1
-    for start, _ in pattern.spans(data, 0, len(data), ends_at + 1):
-        begin = data.rfind(b"\n", 0, start) + 1
-        if begin > seen:
-            seen = begin
-            end = data.find(b"\n", start)
-            line = data[begin : len(data) if end < 0 else end][:300].decode("utf-8", "replace")
-            yield f"{shown(path)}:{data.count(10, 0, begin) + 1}: {line}"

@@ -7,17 +7,22 @@ outside (each step is `openat` with O_NOFOLLOW, as openat2's RESOLVE_BENEATH doe
 import errno
 import os
 import stat
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from ..errors import ConnectorError
+from ..patterns import LinePattern, OutOfTimeError
+from ..utf8 import to_utf8
 
-__all__ = ["FileStat", "Folder", "shown"]
+__all__ = ["TEXT_BYTES", "FileStat", "Folder", "matching_lines", "shown"]
+
+TEXT_BYTES = 1 << 20
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _TEMPORARY = ".memory-context-"
+_READS = 5
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,21 @@ class Folder:
         with self._file(path, os.O_RDONLY | os.O_NONBLOCK) as fd, os.fdopen(os.dup(fd), "rb") as file:
             return file.read(limit_bytes)
 
+    def read_text(self, path: str) -> tuple[str, FileStat]:
+        """Return a text as it is, with the state of the file that it is of; one that changes meanwhile is read again.
+
+        Raises:
+            ConnectorError: It is binary, not UTF-8, larger than `TEXT_BYTES`, or changes all the time.
+        """
+        for _ in range(_READS):
+            with self._file(path, os.O_RDONLY | os.O_NONBLOCK) as fd, os.fdopen(os.dup(fd), "rb") as file:
+                before = _file_stat(os.fstat(fd))
+                data = file.read(TEXT_BYTES + 1)
+                after = _file_stat(os.fstat(fd))
+            if after is not None and before == after:
+                return _decoded(path, data), after
+        raise ConnectorError(f"{shown(path)} changes while it is read; try again later")
+
     def stat(self, path: str) -> FileStat | None:
         """Return what is known of a file; None for a folder, a link, anything else, or nothing there."""
         try:
@@ -62,8 +82,12 @@ class Folder:
         except (ConnectorError, OSError):
             return None
 
-    def write(self, path: str, data: bytes) -> None:
-        """Write a file whole, so that nobody reads half of it; missing folders are made."""
+    def write(self, path: str, data: bytes, expected: FileStat | None = None) -> FileStat | None:
+        """Write a file whole, so that nobody reads half of it, and return its state; missing folders are made.
+
+        Args:
+            expected: What the file has to be still, so that a change of another process is not lost; None for anything.
+        """
         with self._parent(path, make=True) as (parent, name):
             mode = self._mode(parent, name)
             temporary = f"{_TEMPORARY}{os.urandom(6).hex()}"
@@ -72,11 +96,16 @@ class Folder:
                 with os.fdopen(fd, "wb") as file:
                     file.write(data)
                     os.fchmod(file.fileno(), mode)
+                    file.flush()
+                    written = _file_stat(os.fstat(file.fileno()))
+                if expected is not None and expected != _file_stat(os.stat(name, dir_fd=parent, follow_symlinks=False)):
+                    raise ConnectorError(f"{shown(path)} was changed by another process just now; read it again")
                 os.replace(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
             except BaseException:
                 with suppress(OSError):
                     os.unlink(temporary, dir_fd=parent)
                 raise
+            return written
 
     def move(self, path: str, to: str) -> None:
         """Move a file or folder; what is there already stays, with an error."""
@@ -157,6 +186,33 @@ class Folder:
 def shown(path: str) -> str:
     """Return a path as text: quoted if it holds line breaks or characters that change how a line reads."""
     return path if path.isprintable() else ascii(path)
+
+
+def matching_lines(path: str, text: str, pattern: LinePattern, ends_at: float) -> Iterator[str]:
+    """Yield the lines of a text that match, with its path and their numbers, until `ends_at` of `time.monotonic`."""
+    data = to_utf8(text)
+    seen = -1
+    try:
+        for start, _ in pattern.spans(data, 0, len(data), ends_at):
+            begin = data.rfind(b"\n", 0, start) + 1
+            if begin > seen:
+                seen = begin
+                end = data.find(b"\n", start)
+                line = data[begin : len(data) if end < 0 else end][:300].decode("utf-8", "replace")
+                yield f"{shown(path)}:{data.count(10, 0, begin) + 1}: {line}"
+    except OutOfTimeError:
+        yield f"[stopped in {shown(path)}: it took too long; search a rarer word]"
+
+
+def _decoded(path: str, data: bytes) -> str:
+    if len(data) > TEXT_BYTES or b"\0" in data[:8000]:
+        raise ConnectorError(f"{shown(path)} is no text, or larger than {TEXT_BYTES:,} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ConnectorError(
+            f"{shown(path)} is not UTF-8 at byte {error.start}; an edit would change other bytes"
+        ) from None
 
 
 def _parts(path: str) -> tuple[str, ...]:

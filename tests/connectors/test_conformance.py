@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from memory_context import Connector, FileSystemConnector, ShellConnector
+from memory_context import Connector, EditorConnector, FileSystemConnector, ShellConnector
 from memory_context.testing import CONNECTOR_CHECKS
 
 
 @pytest.mark.parametrize("check", CONNECTOR_CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("connector", [FileSystemConnector, ShellConnector])
+@pytest.mark.parametrize("connector", [EditorConnector, FileSystemConnector, ShellConnector])
 async def test_connector_passes(
     check: Callable[[Connector], Awaitable[None]], connector: Callable[[str], Connector], tmp_path: Path
 ) -> None:

@@ -1,0 +1,253 @@
+"""An editor as an agent sees it: open files, a cursor in each, and lines around it; no edit breaks a file's syntax."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from autogen_core.tools import BaseTool, FunctionTool
+
+from ..errors import ConnectorError
+from ..patterns import LinePattern
+from ..utf8 import to_utf8
+from .folder import FileStat, Folder, matching_lines, shown
+from .open_file import OpenFile, numbered
+from .protocols import TextObservation
+from .syntax import check_syntax
+
+__all__ = ["EditorConnector"]
+
+_MOST_OPEN = 8
+_MOST_HITS = 100
+_SEARCH_SECONDS = 5.0
+_AROUND_LINES = 10
+_SHOWN_CHANGE = 20
+
+
+class EditorConnector:
+    """Tools for the text files of one folder, which they cannot leave; observations of changes by other processes.
+
+    Line numbers of an edit are those of the lines that the agent was shown last: lines that moved since are found, and
+    lines that changed since are not overwritten. An edit that would break the syntax of a file is not written.
+
+    Args:
+        root: The folder; it must exist at the start.
+        id: Source of the observations, and beginning of the tools' names.
+    """
+
+    def __init__(self, root: str, id: str = "editor") -> None:
+        self.id = id
+        self.root = root
+        self.state_limit_tokens = 700
+        self._folder: Folder | None = None
+        self._files: dict[str, OpenFile] = {}  # the last one is the one in hand
+        self._saved: Sequence[tuple[str, int, Sequence[int]]] = ()
+        self._news: list[str] = []
+        self._lock = asyncio.Lock()  # parallel calls may edit one file
+
+    async def on_start(self) -> None:
+        """Open the folder, and the files of a loaded session."""
+        if self._folder is None:
+            self._folder = await asyncio.to_thread(Folder, self.root)
+            saved, self._saved = self._saved, ()
+            async with self._lock:
+                await asyncio.to_thread(self._reopen, saved)
+
+    async def on_stop(self) -> None:
+        """Close the folder."""
+        if self._folder is not None:
+            self._folder.close()
+            self._folder = None
+
+    def save_state(self) -> Mapping[str, Any]:
+        """Return the open files, their cursors, and what is compared with later."""
+        return {"files": [[one.path, one.line, _saved(one.version)] for one in self._files.values()]}
+
+    def load_state(self, data: Mapping[str, Any]) -> None:
+        """Take over the open files of an earlier process; they are read at the start."""
+        self._saved = [(str(path), int(line), version) for path, line, version in data.get("files", ())]
+
+    def _reopen(self, saved: Sequence[tuple[str, int, Sequence[int]]]) -> None:
+        for path, line, version in saved:
+            try:
+                file = self._opened(path)
+            except ConnectorError as error:
+                self._news.append(f"closed: {error}")
+                continue
+            file.go_to(line)
+            if _saved(file.version) != [*version]:
+                self._news.append(f"{shown(path)} was changed by another process meanwhile")
+
+    async def get_observations(self) -> list[TextObservation]:
+        """Return changes of open files by other processes since the last call."""
+        async with self._lock:
+            await asyncio.to_thread(self._look)
+            news, self._news = self._news, []
+        return [TextObservation(self.id, f"[{self.id}] {one}") for one in news]
+
+    def _look(self) -> None:
+        for file in [*self._files.values()]:
+            if self._open.stat(file.path) != file.version:
+                self._refresh(file)
+
+    def _refresh(self, file: OpenFile) -> None:
+        """Take over what another process wrote; a file that is no text any more is closed."""
+        try:
+            text, version = self._open.read_text(file.path)
+        except ConnectorError as error:
+            del self._files[file.path]
+            self._news.append(f"closed: {error}")
+            return
+        file.version = version
+        if text != file.text:
+            is_near = file.is_in_window(changed := file.becomes(text))
+            first, last = changed.first + 1, changed.new_end
+            where = f"lines {first} to {last}" if last >= first else f"lines before line {first} are gone"
+            self._news.append(f"{shown(file.path)} was changed by another process: {where}; cursor at line {file.line}")
+            if is_near and last >= first:
+                self._news[-1] += f"\n{numbered(file.lines, first, min(last, first + _SHOWN_CHANGE - 1))}"
+
+    async def render_current_state(self) -> list[str]:
+        """Return the lines around the cursor, and the names of the other open files."""
+        async with self._lock:
+            return self._state()
+
+    def _state(self) -> list[str]:
+        if not self._files:
+            return []
+        *others, file = self._files.values()
+        for one in self._files.values():
+            one.shown = one.text
+        head = f"{shown(file.path)}, line {file.line} of {len(file.lines)}"
+        also = f"Also open: {', '.join(f'{shown(one.path)} (line {one.line})' for one in others)}" if others else ""
+        room = 3 * self.state_limit_tokens - len(head) - len(also)
+        return ["\n".join(part for part in (head, file.around(room), also) if part)]
+
+    @property
+    def _open(self) -> Folder:
+        if self._folder is None:
+            raise ConnectorError(f"the folder {self.root} is not open; the session has not begun, or has ended")
+        return self._folder
+
+    def _opened(self, path: str) -> OpenFile:
+        """Open a file, or bring an open one up to date, and put it in hand."""
+        if (file := self._files.get(path)) is None:
+            file = OpenFile(path, *self._open.read_text(path))
+        else:
+            self._refresh(file)
+            if path not in self._files:
+                raise ConnectorError(self._news.pop())
+        self._put_in_hand(file)
+        return file
+
+    def _put_in_hand(self, file: OpenFile) -> None:
+        self._files.pop(file.path, None)
+        self._files[file.path] = file
+        if len(self._files) > _MOST_OPEN:
+            del self._files[next(iter(self._files))]
+
+    def _path(self, path: str) -> str:
+        if not path and not self._files:
+            raise ConnectorError(f"no file is open; open one with {self.id}_open")
+        return str(PurePosixPath(path)) if path else next(reversed(self._files))
+
+    # --- tools
+
+    def tools(self) -> list[BaseTool[Any, Any]]:
+        """Return tools to open, go to, scroll, search, edit, create and close files."""
+        made = (
+            (self._open_at, "open", "Open a text file at a line and show 100 lines with their numbers."),
+            (self._goto, "goto", "Move the cursor of the open file to a line and show 100 lines about it."),
+            (self._scroll, "scroll", "Show the next lines of the open file, those before with a negative number."),
+            (self._search, "search", "Find lines of the open file by regular expression (RE2)."),
+            (self._replace_lines, "replace_lines", _REPLACE_LINES),
+            (self._replace_text, "replace_text", "Replace a text that stands exactly once, or all with every=true."),
+            (self._create, "create", "Create a text file and open it."),
+            (self._close, "close", "Close a file."),
+        )
+        return [FunctionTool(function, description, name=f"{self.id}_{name}") for function, name, description in made]
+
+    async def _show(self, path: str, move: Callable[[OpenFile], object]) -> str:
+        async with self._lock:
+            file = await asyncio.to_thread(self._opened, self._path(path))
+            move(file)
+            return f"{shown(file.path)}, line {file.line} of {len(file.lines)}\n{file.window()}"
+
+    async def _open_at(self, path: str, line: int = 1) -> str:
+        return await self._show(path, lambda file: file.go_to(line))
+
+    async def _goto(self, line: int, path: str = "") -> str:
+        return await self._show(path, lambda file: file.go_to(line))
+
+    async def _scroll(self, lines: int = 100, path: str = "") -> str:
+        return await self._show(path, lambda file: file.scroll(lines))
+
+    async def _search(self, pattern: str, path: str = "") -> str:
+        regex = LinePattern(pattern)
+        async with self._lock:
+            file = await asyncio.to_thread(self._opened, self._path(path))
+        hits = await asyncio.to_thread(
+            lambda: [*matching_lines(file.path, file.text, regex, time.monotonic() + _SEARCH_SECONDS)]
+        )
+        more = [f"[{len(hits) - _MOST_HITS} more; search a rarer word]"] if len(hits) > _MOST_HITS else []
+        return "\n".join([*hits[:_MOST_HITS], *more]) or "no line matches"
+
+    async def _replace_lines(
+        self, first_line: int, last_line: int, text: str, path: str = "", unchecked: bool = False
+    ) -> str:
+        return await self._edit(path, lambda file: file.with_lines(first_line, last_line, text), unchecked)
+
+    async def _replace_text(
+        self, old: str, new: str, path: str = "", every: bool = False, unchecked: bool = False
+    ) -> str:
+        return await self._edit(path, lambda file: file.with_text(old, new, every=every), unchecked)
+
+    async def _edit(self, path: str, change: Callable[[OpenFile], tuple[str, int]], unchecked: bool) -> str:
+        async with self._lock:
+            file = await asyncio.to_thread(self._opened, self._path(path))
+            text, line = change(file)
+            if text == file.text:
+                raise ConnectorError(f"{file.path} holds that already; nothing is written")
+            about = await _checked(file.path, file.text, text, unchecked)
+            file.version = await asyncio.to_thread(self._open.write, file.path, to_utf8(text), file.version)
+            changed = file.becomes(text)
+            file.go_to(line)
+            return f"Wrote {shown(file.path)}: lines {line} to {max(changed.new_end, line)} ({about})."
+
+    async def _create(self, path: str, text: str, unchecked: bool = False) -> str:
+        path = str(PurePosixPath(path))
+        async with self._lock:
+            if await asyncio.to_thread(self._open.stat, path) is not None:
+                raise ConnectorError(f"{shown(path)} exists already; open and edit it, or choose another name")
+            about = await _checked(path, "", text, unchecked)
+            version = await asyncio.to_thread(self._open.write, path, to_utf8(text))
+            self._put_in_hand(OpenFile(path, text, version))
+            return f"Created {shown(path)} ({about})."
+
+    async def _close(self, path: str = "") -> str:
+        async with self._lock:
+            if self._files.pop(self._path(path), None) is None:
+                raise ConnectorError(f"{shown(path)} is not open")
+            return "Closed."
+
+
+_REPLACE_LINES = """\
+Replace lines first_line to last_line, as shown last, of the open file; last_line = first_line - 1 inserts before them.
+Code that does not parse is refused; send unchecked=true only if it has to be so."""
+
+
+async def _checked(path: str, before: str, after: str, unchecked: bool) -> str:
+    """Return what is known of the new text's syntax; an error that the old text had not is refused."""
+    check = await check_syntax(path, after)
+    if not check.line:
+        return f"syntax not checked: {check.text}" if check.text else "syntax checked"
+    problem = f"line {check.line}: {check.text}"
+    if unchecked or (before and (await check_syntax(path, before)).line):
+        return f"syntax error in {problem}"
+    lines = numbered(after.split("\n"), check.line - _AROUND_LINES, check.line + _AROUND_LINES)
+    raise ConnectorError(f"nothing is written: a syntax error in {problem}. {shown(path)} would be:\n{lines}")
+
+
+def _saved(version: FileStat | None) -> list[int]:
+    return [] if version is None else [version.size, version.modified_ns, version.inode]
