@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from ..errors import ConnectorError
 from .tree import Node, match_trees
 
-__all__ = ["INTERACTIVE", "RefTable"]
+__all__ = ["INTERACTIVE", "RefTable", "in_order"]
 
 INTERACTIVE = frozenset(
     [
@@ -22,13 +22,14 @@ class RefTable:
 
     Attributes:
         refs: The reference of each element, by its place in document order.
+        made: How many were given so far.
     """
 
     def __init__(self) -> None:
         self.refs: dict[int, str] = {}
+        self.made = 0
         self._tree: Node | None = None
         self._page_id: object = None
-        self._made = 0
         self._labels: dict[str, str] = {}
         self._places: dict[str, int] = {}
 
@@ -45,6 +46,12 @@ class RefTable:
         self._places = {ref: place for place, ref in refs.items()}
         return refs
 
+    def restore(self, tree: Node, page_id: object, refs: Mapping[int, str], made: int) -> None:
+        """Take over the references of a saved session."""
+        self.refs, self.made, self._tree, self._page_id = dict(refs), made, tree, page_id
+        self._places = {ref: place for place, ref in refs.items()}
+        self._labels = {refs[place]: _label(node) for place, node in enumerate(in_order(tree)) if place in refs}
+
     def place(self, ref: str) -> int:
         """Return the place of a referenced element in document order.
 
@@ -60,10 +67,14 @@ class RefTable:
         raise ConnectorError(f"{ref} ({was}) is gone or is another element now; look at the page as it is now")
 
     def _new(self, node: Node) -> str:
-        self._made += 1
-        ref = f"e{self._made}"
-        self._labels[ref] = f'{node.role} "{node.name[:60]}"' if node.name else node.role
+        self.made += 1
+        ref = f"e{self.made}"
+        self._labels[ref] = _label(node)
         return ref
+
+
+def _label(node: Node) -> str:
+    return f'{node.role} "{node.name[:60]}"' if node.name else node.role
 
 
 def in_order(tree: Node) -> Iterator[Node]:

@@ -1,8 +1,7 @@
 """A shell that stays open: its process, its output of any size, and a guard that ends it with the program.
 
 Commands reach the shell over a pipe of their own and answer over another, so that the terminal carries nothing but what
-programs read and write. A guard process holds a pipe to this program: when that closes, however the program ended, it
-kills the shell's process group.
+programs read and write.
 """
 
 import asyncio
@@ -11,7 +10,6 @@ import os
 import pty
 import signal
 import struct
-import sys
 import tempfile
 import termios
 import time
@@ -20,6 +18,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from ..errors import ConnectorError
+from .watchdog import Watchdog
 
 __all__ = ["Ended", "ShellProcess"]
 
@@ -32,16 +31,6 @@ while IFS= read -r -d "" command <&3; do
     trap "" INT
     printf "%s\\0%s\\0" "$code" "$PWD" >&4
 done
-"""
-_GUARD = """
-import os, signal, sys
-shell = int(sys.argv[1])
-while os.read(0, 1):
-    pass
-try:
-    os.killpg(shell, signal.SIGKILL)
-except ProcessLookupError:
-    pass
 """
 _MEMORY_BYTES = 4 << 20
 _LAST_READS = 64  # of at most 64 kB
@@ -74,7 +63,7 @@ class ShellProcess:
         self._size = 0
         self._answer = b""
         self._process: asyncio.subprocess.Process | None = None
-        self._guard: asyncio.subprocess.Process | None = None
+        self._watchdog = Watchdog()
         self._is_over = False
         self._terminal = self._control = self._answers = -1
 
@@ -108,11 +97,7 @@ class ShellProcess:
                 start_new_session=True,
                 env={**os.environ, "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"},
             )
-            self._guard = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", "-c", _GUARD, str(self._process.pid)),
-                stdin=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
+            await self._watchdog.start(self._process.pid)
         except OSError as error:
             for fd in (terminal, control, answers):
                 os.close(fd)
@@ -130,7 +115,7 @@ class ShellProcess:
 
     async def close(self) -> None:
         """End the shell and all that it started; a second time does nothing."""
-        process, guard, self._process, self._guard = self._process, self._guard, None, None
+        process, self._process = self._process, None
         loop = asyncio.get_running_loop()
         for fd in (self._terminal, self._control, self._answers):
             if fd >= 0:
@@ -141,10 +126,7 @@ class ShellProcess:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-        if guard is not None:
-            if guard.stdin is not None:
-                guard.stdin.close()
-            await guard.wait()
+        await self._watchdog.stop()
         self.command = None
         self._news.set()
         self._output.close()

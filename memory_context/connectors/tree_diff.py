@@ -1,6 +1,6 @@
 """What differs between two trees of a page: as a patch that makes one of the other, and as lines for an agent."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from .tree import Node, child_places, match_trees
@@ -67,13 +67,19 @@ def apply_patch(before: Node, patch: Patch | Node | None) -> Node:
     return replace(patch.own, children=children)
 
 
-def tree_lines(tree: Node, refs: Mapping[int, str], place: int = 0, depth: int = 0) -> Iterator[str]:
-    """Yield one line for each element that says something, indented by its depth among those."""
-    line = _line(tree, refs.get(place))
+def tree_lines(
+    tree: Node, refs: Mapping[int, str], place: int = 0, depth: int = 0, *, only: Collection[int] | None = None
+) -> Iterator[str]:
+    """Yield one line for each element that says something, indented by its depth among those.
+
+    Args:
+        only: Places of elements that may have a line; None means all.
+    """
+    line = _line(tree, refs.get(place)) if only is None or place in only else ""
     if line:
         yield f"{'  ' * depth}- {line}"
     for child, at in zip(tree.children, child_places(tree, place), strict=True):
-        yield from tree_lines(child, refs, at, depth + bool(line))
+        yield from tree_lines(child, refs, at, depth + bool(line), only=only)
 
 
 def diff_lines(before: Node, after: Node, refs: Mapping[int, str], refs_before: Mapping[int, str]) -> list[str]:

@@ -1,5 +1,5 @@
-"""The web connector: a page that an agent sees and acts on, behind a boundary of the network."""
+"""The web connector: pages that an agent reads as trees of elements and acts on, behind a boundary of the network."""
 
-from .guard import CHROMIUM_FLAGS, NavigationGuard, Refusal
+import lazy_loader
 
-__all__ = ["CHROMIUM_FLAGS", "NavigationGuard", "Refusal"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,260 @@
+"""The tools of the web connector; each acts on the element that a reference names now, or says why it does not."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from autogen_core.tools import BaseTool, FunctionTool
+
+from ...errors import ConnectorError
+from ..protocols import TextObservation
+from .capture import PlaywrightError
+from .report import found_lines, shown_url
+from .screen import Screen
+from .tabs import Tab
+from .transfers import Transfers
+
+if TYPE_CHECKING:
+    from playwright.async_api import ElementHandle
+
+__all__ = ["WebActions"]
+
+_LOAD_SECONDS = 20.0
+_ACT_SECONDS = 2.0
+_MOST_WAIT_SECONDS = 30.0
+_DOWNLOAD_SECONDS = 10.0
+_WAIT_STEP_SECONDS = 0.25
+_PAGE_PIXELS = 600
+
+
+class WebActions:
+    """Tools for one screen, one after the other.
+
+    Args:
+        ready: Opens the browser again if it ended.
+        image: Makes an image of a PNG.
+    """
+
+    def __init__(
+        self,
+        connector_id: str,
+        screen: Screen,
+        transfers: Transfers,
+        ready: Callable[[], Awaitable[None]],
+        refusals: Callable[[], list[str]],
+    ) -> None:
+        self._id = connector_id
+        self._screen = screen
+        self._transfers = transfers
+        self._ready = ready
+        self._refusals = refusals
+
+    def tools(self) -> list[BaseTool[Any, Any]]:
+        """Return the tools."""
+        made: tuple[tuple[Callable[..., Any], str, str], ...] = (
+            (self._goto, "goto", "Open an address in the shown tab."),
+            (self._click, "click", "Click an element by its reference, such as e12."),
+            (self._type, "type", "Fill a field with a text, instead of what it holds; submit=true presses Enter."),
+            (self._select, "select", "Choose options of a list by their texts."),
+            (self._press, "press", "Press a key such as Enter, Escape or Control+A, in an element or where the focus is."),
+            (self._hover, "hover", "Move the mouse over an element."),
+            (self._scroll, "scroll", "Scroll by screens (negative: up), or to an element."),
+            (self._back, "back", "Go back in the history of the tab."),
+            (self._new_tab, "new_tab", "Open a tab."),
+            (self._switch_tab, "switch_tab", "Show another tab."),
+            (self._close_tab, "close_tab", "Close a tab."),
+            (self._dialog, "dialog", "Answer an open dialog; text is for prompts."),
+            (self._wait, "wait", "Wait until the page has a text, or for some seconds."),
+            (self._find, "find", "Find elements of the whole page by a text or regular expression (RE2)."),
+            (self._screenshot, "screenshot", "Take a picture of the page or of an element."),
+            (self._upload, "upload", "Give files of the transfer folder to a file field."),
+            (self._download, "download", "Click an element that begins a download, and wait for it."),
+        )
+        return [FunctionTool(function, text, name=f"{self._id}_{name}") for function, name, text in made]
+
+    async def _goto(self, url: str) -> str:
+        address = _checked(url)
+        await self._ready()
+        tab = await self._screen.tab()
+        if tab.is_crashed and self._screen.tabs is not None:
+            await tab.page.close()
+            tab = await self._screen.tabs.new()
+        self._refusals()
+        try:
+            answer = await self._screen.act(
+                tab, tab.page.goto(address, wait_until="commit", timeout=1000 * _LOAD_SECONDS)
+            )
+        except ConnectorError as error:
+            if "ERR_ABORTED" in str(error) or "Download is starting" in str(error):
+                return "That is a file; it is being downloaded."
+            raise ConnectorError("; ".join(self._refusals()) or f"{shown_url(address)}: {error}") from error
+        status = f" (status {answer.status})" if answer is not None and not answer.ok else ""
+        return self._done(tab, f"Opened {shown_url(tab.page.url)}{status}.")
+
+    async def _click(self, ref: str, double: bool = False) -> str:
+        return await self._on(ref, lambda one: _press_mouse(one, double=double), "Clicked", is_pressed=True)
+
+    async def _type(self, ref: str, text: str, submit: bool = False) -> str:
+        async def fill(element: "ElementHandle") -> None:
+            await element.fill(text, timeout=1000 * _ACT_SECONDS)
+            if submit:
+                await element.press("Enter", timeout=1000 * _ACT_SECONDS, no_wait_after=True)
+
+        return await self._on(ref, fill, "Filled")
+
+    async def _select(self, ref: str, options: list[str]) -> str:
+        return await self._on(
+            ref, lambda one: one.select_option(label=options, timeout=1000 * _ACT_SECONDS), f"Chose {options} in"
+        )
+
+    async def _press(self, key: str, ref: str = "") -> str:
+        if ref:
+            return await self._on(
+                ref, lambda one: one.press(key, timeout=1000 * _ACT_SECONDS, no_wait_after=True), f"Pressed {key} in"
+            )
+        await self._ready()
+        tab = await self._screen.ready_tab()
+        await self._screen.act(tab, tab.page.keyboard.press(key))
+        return self._done(tab, f"Pressed {key}.")
+
+    async def _hover(self, ref: str) -> str:
+        return await self._on(ref, lambda one: one.hover(timeout=1000 * _ACT_SECONDS), "The mouse is over")
+
+    async def _scroll(self, screens: float = 1.0, ref: str = "") -> str:
+        if ref:
+            return await self._on(ref, lambda one: one.scroll_into_view_if_needed(), "Scrolled to")
+        await self._ready()
+        tab = await self._screen.ready_tab()
+        await tab.page.mouse.move(640, 360)
+        await self._screen.act(tab, tab.page.mouse.wheel(0, _PAGE_PIXELS * max(-20.0, min(screens, 20.0))))
+        return self._done(tab, "Scrolled.")
+
+    async def _back(self) -> str:
+        await self._ready()
+        tab = await self._screen.ready_tab()
+        answer = await self._screen.act(tab, tab.page.go_back(wait_until="commit", timeout=1000 * _LOAD_SECONDS))
+        return self._done(tab, f"Back at {shown_url(tab.page.url)}." if answer else "There was nothing to go back to.")
+
+    async def _new_tab(self, url: str = "") -> str:
+        address = _checked(url) if url else ""
+        await self._ready()
+        if self._screen.tabs is None:
+            raise ConnectorError("the browser is not open")
+        await self._screen.tabs.new()
+        return await self._goto(address) if address else "Opened an empty tab."
+
+    async def _switch_tab(self, tab: int) -> str:
+        found = await self._tab(tab)
+        if self._screen.tabs is not None:
+            self._screen.tabs.active = found
+        await found.page.bring_to_front()
+        return f"Tab {tab} is shown."
+
+    async def _close_tab(self, tab: int) -> str:
+        found = await self._tab(tab)
+        await found.page.close()
+        return f"Closed tab {tab}."
+
+    async def _tab(self, number: int) -> Tab:
+        await self._ready()
+        tabs = self._screen.tabs.open if self._screen.tabs is not None else {}
+        if number not in tabs:
+            raise ConnectorError(f"there is no tab {number}; open are {', '.join(map(str, tabs)) or 'none'}")
+        return tabs[number]
+
+    async def _dialog(self, accept: bool = True, text: str = "") -> str:
+        await self._ready()
+        tab = await self._screen.tab()
+        if tab.dialog is None:
+            raise ConnectorError("no dialog is open")
+        await self._screen.act(tab, tab.answer(accept=accept, text=text))
+        return self._done(tab, "Accepted." if accept else "Dismissed.")
+
+    async def _wait(self, text: str = "", seconds: float = 5.0) -> str:
+        await self._ready()
+        ends_at = time.monotonic() + min(max(seconds, 0.0), _MOST_WAIT_SECONDS)
+        while True:
+            page = await self._screen.look()
+            if text and any(text.lower() in line.lower() for line in page.lines()):
+                return f"The page has {text[:200]!r}."
+            if time.monotonic() >= ends_at:
+                break
+            await asyncio.sleep(min(_WAIT_STEP_SECONDS, max(ends_at - time.monotonic(), 0.0)))
+        if text:
+            raise ConnectorError(f"the page has no {text[:200]!r} after {seconds:g} s")
+        return "Waited."
+
+    async def _find(self, text: str, is_regex: bool = False) -> str:
+        await self._ready()
+        page = await self._screen.look()
+        return await asyncio.to_thread(found_lines, page, text, is_regex=is_regex)
+
+    async def _screenshot(self, ref: str = "") -> list[TextObservation]:
+        await self._ready()
+        tab = await self._screen.ready_tab()
+        subject = await self._screen.element(ref) if ref else tab.page
+        png = await self._screen.act(tab, subject.screenshot(timeout=1000 * _LOAD_SECONDS, scale="css"))
+        what = f"{ref} on " if ref else ""
+        images = (image_of(png),) if png else ()
+        return [TextObservation(self._id, f"Screenshot of {what}{shown_url(tab.page.url)}", "screenshot", "", images)]
+
+    async def _upload(self, ref: str, files: list[str]) -> str:
+        payloads = await asyncio.to_thread(self._transfers.uploads, files)
+
+        async def give(element: "ElementHandle") -> None:
+            if await element.evaluate("one => one.type === 'file'"):
+                await element.set_input_files(payloads, timeout=1000 * _ACT_SECONDS)
+                return
+            tab = await self._screen.tab()
+            async with tab.page.expect_file_chooser(timeout=1000 * _ACT_SECONDS) as chooser:
+                await element.click(timeout=1000 * _ACT_SECONDS)
+            await (await chooser.value).set_files(payloads)
+
+        return await self._on(ref, give, f"Gave {len(files)} files to")
+
+    async def _download(self, ref: str) -> str:
+        self._transfers.begun.clear()
+        await self._on(ref, lambda one: _press_mouse(one, double=False), "Clicked", is_pressed=True)
+        try:
+            await asyncio.wait_for(self._transfers.begun.wait(), _DOWNLOAD_SECONDS)
+        except asyncio.TimeoutError:
+            raise ConnectorError(f"{ref} was clicked, and no download began") from None
+        record = self._transfers.records[-1]
+        await record.wait(_LOAD_SECONDS)
+        return f"Download: {record}, in {self._transfers.folder.root}"
+
+    async def _on(
+        self, ref: str, work: "Callable[[ElementHandle], Awaitable[Any]]", what: str, *, is_pressed: bool = False
+    ) -> str:
+        await self._ready()
+        tab = await self._screen.ready_tab()
+        element = await self._screen.element(ref, is_pressed=is_pressed)
+        label = self._screen.label(ref)
+        await self._screen.act(tab, work(element))
+        return self._done(tab, f"{what} {label}.")
+
+    def _done(self, tab: Tab, text: str) -> str:
+        return f"{text} {tab.dialog_text()}; answer it with {self._id}_dialog." if tab.dialog is not None else text
+
+
+async def _press_mouse(element: "ElementHandle", *, double: bool) -> None:
+    if await element.evaluate("one => one.tagName === 'OPTION'"):
+        chosen = await element.evaluate_handle("one => one.closest('select')")
+        select = chosen.as_element()
+        if select is not None:
+            await select.select_option(label=str(await element.evaluate("one => one.label")))
+    elif double:
+        await element.dblclick(timeout=1000 * _ACT_SECONDS, no_wait_after=True)
+    else:
+        await element.click(timeout=1000 * _ACT_SECONDS, no_wait_after=True)
+
+
+def _checked(url: str) -> str:
+    """Return an address that may be opened; one without a scheme is https."""
+    address = url.strip()
+    if "://" not in address and not address.startswith(("about:", "data:", "blob:", "file:", "javascript:", "chrome:")):
+        address = f"https://{address}"
+    if address.partition(":")[0].lower() not in ("http", "https", "about", "data"):
+        raise ConnectorError(f"{address[:200]!r} cannot be opened; only http and https addresses can")
+    return address

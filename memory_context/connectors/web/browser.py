@@ -1,0 +1,137 @@
+"""Chromium as a process of this program: found, started behind a proxy, and ended with the program, however it ends."""
+
+import os
+import shutil
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ...errors import ConnectorError
+from ...extras import needs
+from ..watchdog import Watchdog
+from .capture import ENGINE, engine_script, first_line
+
+with needs("browser", "the web connector"):
+    from playwright.async_api import Error as PlaywrightError
+    from playwright.async_api import async_playwright
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, BrowserContext, Playwright, ProxySettings
+
+__all__ = ["BrowserProcess", "find_chromium"]
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge", "brave-browser")
+_MAC = ("Chromium", "Google Chrome", "Microsoft Edge", "Brave Browser")
+_VIEWPORT = {"width": 1280, "height": 720}
+_NO_WAY_OUT = (
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--disable-quic",
+    "--host-resolver-rules=MAP * ~NOTFOUND",  # the proxy resolves names
+)
+# A closed shadow root stays closed to the page, and open to the reader, whose world has objects of its own.
+_OPEN_SHADOWS = """(() => {
+  const attach = Element.prototype.attachShadow;
+  Element.prototype.attachShadow = function attachShadow(options) {
+    if (options?.mode !== "closed") return attach.call(this, options);
+    const root = attach.call(this, { ...options, mode: "open" });
+    Object.defineProperty(this, "shadowRoot", { value: null });
+    Object.defineProperty(root, "mode", { value: "closed" });
+    return root;
+  };
+})()"""
+
+
+def find_chromium(named: str | None, bundled: str = "") -> str:
+    """Return the path of a Chromium: the named one, Playwright's own, or one that is installed.
+
+    Raises:
+        ConnectorError: There is none; says what to do.
+    """
+    if named:
+        path = shutil.which(named)
+        if path is None:
+            raise ConnectorError(f"there is no browser {named!r}; give the path of a Chromium, or None to look for one")
+        return path
+    applications = [f"/Applications/{one}.app/Contents/MacOS/{one}" for one in _MAC]
+    found = (shutil.which(one) for one in (*([bundled] if bundled else ()), *_NAMES, *applications))
+    path = next((one for one in found if one), None)
+    if path is None:
+        raise ConnectorError(
+            "no Chromium was found: run `playwright install chromium`, or name one with WebConnector(browser=path)"
+        )
+    return path
+
+
+class BrowserProcess:
+    """One Chromium without a window and with an empty profile.
+
+    Args:
+        named: Its path or name; None looks for one.
+        sandbox: Chromium's own; root cannot have it.
+    """
+
+    def __init__(self, named: str | None, *, sandbox: bool) -> None:
+        self._named = named
+        self._has_sandbox = sandbox and (not hasattr(os, "geteuid") or os.geteuid() != 0)
+        self._playwright: Playwright | None = None
+        self._browser: Browser | None = None
+        self._watchdog = Watchdog()
+
+    @property
+    def is_open(self) -> bool:
+        return self._browser is not None and self._browser.is_connected()
+
+    async def open(self, proxy_url: str | None) -> "BrowserContext":
+        """Start it; with a proxy there is no other way out.
+
+        Raises:
+            ConnectorError: There is no Chromium, or it does not start.
+        """
+        try:
+            self._playwright = await async_playwright().start()
+            await self._playwright.selectors.register(ENGINE, script=engine_script(), content_script=True)
+            chromium = self._playwright.chromium
+            proxy: ProxySettings | None = {"server": proxy_url, "bypass": "<-loopback>"} if proxy_url else None
+            self._browser = await chromium.launch(
+                executable_path=find_chromium(self._named, chromium.executable_path),
+                chromium_sandbox=self._has_sandbox,
+                proxy=proxy,
+                args=list(_NO_WAY_OUT) if proxy_url else [],
+                handle_sigint=False,
+                handle_sigterm=False,
+                handle_sighup=False,
+            )
+            await self._watch(self._browser)
+            context = await self._browser.new_context(viewport=_VIEWPORT, accept_downloads=True)
+            await context.add_init_script(_OPEN_SHADOWS)
+        except PlaywrightError as error:
+            await self.close()
+            raise ConnectorError(_start_failed(str(error))) from error
+        except BaseException:
+            await self.close()
+            raise
+        return context
+
+    async def close(self) -> None:
+        """End it; a second time does nothing."""
+        browser, playwright, self._browser, self._playwright = self._browser, self._playwright, None, None
+        if browser is not None:
+            with suppress(PlaywrightError):
+                await browser.close()
+        await self._watchdog.stop()
+        if playwright is not None:
+            await playwright.stop()
+
+    async def _watch(self, browser: "Browser") -> None:
+        session = await browser.new_browser_cdp_session()
+        processes = (await session.send("SystemInfo.getProcessInfo"))["processInfo"]
+        process_id = next(int(one["id"]) for one in processes if one["type"] == "browser")
+        await session.detach()
+        if os.getpgid(process_id) != os.getpgid(0):
+            await self._watchdog.start(os.getpgid(process_id))
+
+
+def _start_failed(text: str) -> str:
+    if "sandbox" in text.lower():
+        return "Chromium cannot start its sandbox here; allow user namespaces, or pass WebConnector(sandbox=False)"
+    return f"Chromium does not start: {first_line(RuntimeError(text))}"

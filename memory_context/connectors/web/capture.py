@@ -1,0 +1,227 @@
+"""Reads a page: its tree of elements with frames and shadow roots, address, title and picture, all of one moment.
+
+The reader is `page.js`, a selector engine of Playwright: it runs in a world of its own in each frame, and leads back to
+the very elements that it read.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ConnectorError
+from ...extras import needs
+from ..refs import in_order
+from ..tree import Node
+from .tabs import Tab
+
+with needs("browser", "the web connector"):
+    from playwright.async_api import Error as PlaywrightError
+    from playwright.async_api import TimeoutError as PlaywrightTimeout
+
+if TYPE_CHECKING:
+    from playwright.async_api import ElementHandle, Frame
+
+__all__ = ["ENGINE", "Capture", "capture", "engine_script", "first_line", "until_quiet"]
+
+ENGINE = "memory_context"
+
+_MOST_ELEMENTS = 25_000
+_MOST_FRAMES = 20
+_MOST_FRAME_ELEMENTS = 5000
+_DEPTH, _FRAME_DEPTH, _FRAME_LEVELS = 100, 30, 3  # trees are recursed over
+_ANSWER_SECONDS = 4.0
+_FRAME_SECONDS = 1.0
+_QUIET_SECONDS = 0.05
+_LOOK_AGAIN_SECONDS = 0.025
+
+_Row = tuple[str, str, str, list[str], str, int, int, int]
+"""Role, name, value, states, key, is in view, is a frame, number of children."""
+
+
+@dataclass(frozen=True)
+class _Target:
+    """An element: the frame and document that it is in, and its number in their last capture."""
+
+    frame: "Frame"
+    document: str
+    index: int
+
+    async def handle(self) -> "ElementHandle | None":
+        command = f"{ENGINE}=element {self.document} {self.index}"
+        return await asyncio.wait_for(self.frame.query_selector(command), _ANSWER_SECONDS)
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A page at one moment.
+
+    Attributes:
+        document: Another one after each load.
+        changes: Counts the changes of the document.
+        targets: The elements by their places in the tree; the root has none.
+        in_view: Places of the elements in the visible part.
+        is_cut: The page has more elements.
+        picture: PNG; empty if none was asked for.
+    """
+
+    url: str
+    title: str
+    document: str
+    changes: int
+    tree: Node
+    targets: Sequence[_Target | None] = field(repr=False)
+    in_view: frozenset[int] = field(repr=False)
+    is_cut: bool = False
+    picture: bytes = field(default=b"", repr=False)
+
+    async def handle(self, place: int) -> "ElementHandle | None":
+        """Return the very element that was captured; None if it is no longer there."""
+        target = self.targets[place]
+        return None if target is None else await target.handle()
+
+    def role(self, place: int) -> str:
+        """Return the role of an element."""
+        return next(node for at, node in enumerate(in_order(self.tree)) if at == place).role
+
+    async def is_current(self, place: int) -> bool:
+        """Return whether nothing has changed in the element's document since."""
+        target = self.targets[place]
+        if target is None or target.frame.parent_frame is not None:
+            return False
+        now = await _asked(target.frame, "probe")
+        return (now["token"], now["changes"]) == (self.document, self.changes)
+
+
+@cache
+def engine_script() -> str:
+    """Return the script of the selector engine."""
+    return files(__package__).joinpath("page.js").read_text(encoding="utf-8").rstrip().rstrip(";")
+
+
+async def until_quiet(tab: Tab, most_seconds: float, acted_at: float) -> dict[str, Any]:
+    """Wait until a page is loaded and has not changed for a moment, bounded; return what is known of it then."""
+    ends_at = time.monotonic() + most_seconds
+    while True:
+        told = await _asked(tab.page.main_frame, "probe")
+        now = time.monotonic()
+        is_quiet = told["isLoaded"] and not tab.is_loading and told["quietFor"] >= 1000 * _QUIET_SECONDS
+        if tab.dialog is not None or now > ends_at or (is_quiet and now - acted_at >= _QUIET_SECONDS):
+            return told
+        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+
+async def capture(tab: Tab, *, has_picture: bool, quiet_seconds: float, acted_at: float = 0.0) -> Capture:
+    """Return the page once it is quiet; tree, address, title and picture are of one document.
+
+    Raises:
+        ConnectorError: The page does not answer, or loads one document after another.
+    """
+    ends_at = time.monotonic() + quiet_seconds + _ANSWER_SECONDS
+    try:
+        while True:
+            before = await until_quiet(tab, quiet_seconds, acted_at)
+            picture = await _picture(tab) if has_picture else b""
+            seen = replace(await _tree(tab.page.main_frame), picture=picture)
+            is_one = (seen.document, seen.url) == (before["token"], before["url"])
+            if is_one or not has_picture:
+                return seen
+            if time.monotonic() > ends_at:
+                raise ConnectorError("the page keeps loading other pages")
+    except (PlaywrightError, asyncio.TimeoutError) as error:
+        raise ConnectorError(f"the page does not answer: {first_line(error)}") from error
+
+
+def first_line(error: BaseException) -> str:
+    """Return what a Playwright error says, without its log."""
+    return (str(error) or type(error).__name__).splitlines()[0].partition(": ")[2] or str(error).splitlines()[0]
+
+
+async def _picture(tab: Tab) -> bytes:
+    try:
+        return await tab.page.screenshot(caret="initial", scale="css", timeout=1000 * _ANSWER_SECONDS)
+    except PlaywrightTimeout:
+        return b""  # a page may have nothing to paint
+
+
+async def _asked(frame: "Frame", command: str, seconds: float = _ANSWER_SECONDS) -> dict[str, Any]:
+    told = await frame.get_attribute(f"{ENGINE}={command}", "value", timeout=1000 * seconds)
+    return json.loads(told or "{}")
+
+
+async def _tree(frame: "Frame") -> Capture:
+    told = await _asked(frame, f"capture {_MOST_ELEMENTS} {_DEPTH}")
+    inner = await _frames(frame, told, 1)
+    tree = Node("document", told["title"])
+    children, targets, in_view = _built(frame, told, inner, 1)
+    return Capture(
+        told["url"],
+        told["title"],
+        told["token"],
+        told["changes"],
+        replace(tree, children=children),
+        [None, *targets],
+        frozenset(in_view),
+        bool(told["isCut"]),
+    )
+
+
+_Built = tuple[tuple[Node, ...], list[_Target], list[int]]
+
+
+async def _frames(frame: "Frame", told: dict[str, Any], level: int) -> dict[int, tuple["Frame", dict[str, Any], Any]]:
+    """Return what the frames of a document hold, by their rows; one that does not answer is left out."""
+    if level > _FRAME_LEVELS:
+        return {}
+    indexes = [index for index, row in enumerate(told["rows"]) if row[6]][:_MOST_FRAMES]
+    read = await asyncio.gather(*(_frame(frame, told["token"], index, level) for index in indexes))
+    return {index: one for index, one in zip(indexes, read, strict=True) if one is not None}
+
+
+async def _frame(
+    outer: "Frame", document: str, index: int, level: int
+) -> tuple["Frame", dict[str, Any], Any] | None:
+    try:
+        handle = await _Target(outer, document, index).handle()
+        inner = await handle.content_frame() if handle is not None else None
+        if inner is None:
+            return None
+        told = await _asked(inner, f"capture {_MOST_FRAME_ELEMENTS} {_FRAME_DEPTH}", _FRAME_SECONDS)
+        return inner, told, await _frames(inner, told, level + 1)
+    except (PlaywrightError, asyncio.TimeoutError):
+        return None
+
+
+def _built(frame: "Frame", told: dict[str, Any], inner: dict[int, Any], place: int) -> _Built:
+    """Make nodes of rows in document order, the last first; those of frames stand below them."""
+    rows: list[_Row] = told["rows"]
+    targets: list[_Target] = []
+    in_view: list[int] = []
+    held: dict[int, tuple[Node, ...]] = {}
+    for index, row in enumerate(rows):
+        if row[5]:
+            in_view.append(place + len(targets))
+        targets.append(_Target(frame, told["token"], index))
+        if index in inner:
+            held[index], more, more_in_view = _built(*inner[index], place + len(targets))
+            targets += more
+            in_view += more_in_view if row[5] else []
+    return _nested(rows, held, told["roots"]), targets, in_view
+
+
+def _nested(rows: Sequence[_Row], held: dict[int, tuple[Node, ...]], roots: int) -> tuple[Node, ...]:
+    waiting: list[Node] = []
+    for index in range(len(rows) - 1, -1, -1):
+        role, name, value, states, key, _, _, count = rows[index]
+        children = tuple(_taken(waiting, count)) or held.get(index, ())
+        waiting.append(Node(role, name, value, tuple(states), key, children))
+    return tuple(_taken(waiting, roots))
+
+
+def _taken(waiting: list[Node], count: int) -> Iterator[Node]:
+    for _ in range(count):
+        yield waiting.pop()

@@ -1,0 +1,125 @@
+"""Tabs of a browser: which is shown, dialogs that are open in them, what they still load, and their ends."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...runtime import begin
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Dialog, Download, Page, Request
+
+__all__ = ["Tab", "Tabs"]
+
+_MOST_TABS = 20
+_AWAITED = frozenset(["document", "xhr", "fetch", "script", "stylesheet"])
+_LONG_SECONDS = 2.0  # a request that takes longer is a stream, or not worth waiting for
+_LONG_NAVIGATION_SECONDS = 8.0
+
+
+class Tab:
+    """One page of the browser.
+
+    Attributes:
+        number: Counts from 1 and is not used again.
+        dialog: The one that is open; the page stands still until it is answered.
+    """
+
+    def __init__(self, number: int, page: "Page", tell: Callable[[str], None]) -> None:
+        self.number = number
+        self.page = page
+        self.is_crashed = False
+        self.dialog: Dialog | None = None
+        self.dialog_opened = asyncio.Event()
+        self._tell = tell
+        self._requests: dict[Request, float] = {}
+        page.on("dialog", self._on_dialog)
+        page.on("crash", self._on_crash)
+        page.on("request", self._on_request)
+        page.on("requestfinished", self._on_answer)
+        page.on("requestfailed", self._on_answer)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether requests are under way that are likely to change the page soon."""
+        now = time.monotonic()
+        return any(
+            now - began < (_LONG_NAVIGATION_SECONDS if request.is_navigation_request() else _LONG_SECONDS)
+            for request, began in self._requests.items()
+        )
+
+    def dialog_text(self) -> str:
+        """Return what an open dialog says, and how to answer it; "" if none is open."""
+        if self.dialog is None:
+            return ""
+        message = " ".join(self.dialog.message[:2000].split())[:500]
+        return f'Dialog open ({self.dialog.type}): "{message}"'
+
+    async def answer(self, *, accept: bool, text: str) -> None:
+        """Answer the open dialog; `text` is for prompts."""
+        dialog, self.dialog = self.dialog, None
+        self.dialog_opened.clear()
+        if dialog is not None:
+            await (dialog.accept(text) if accept and text else dialog.accept() if accept else dialog.dismiss())
+
+    def _on_dialog(self, dialog: "Dialog") -> None:
+        self.dialog = dialog
+        self.dialog_opened.set()
+        self._tell(self.dialog_text())
+
+    def _on_crash(self, _: object) -> None:
+        self.is_crashed = True
+        self._tell(f"The page of tab {self.number} crashed")
+
+    def _on_request(self, request: "Request") -> None:
+        if request.resource_type in _AWAITED:
+            self._requests[request] = time.monotonic()
+
+    def _on_answer(self, request: "Request") -> None:
+        self._requests.pop(request, None)
+
+
+class Tabs:
+    """The open tabs, by number; a new one is shown at once.
+
+    Args:
+        tell: Called with each event that an agent should know.
+        on_download: Called with each download that begins.
+    """
+
+    def __init__(
+        self, context: "BrowserContext", tell: Callable[[str], None], on_download: "Callable[[Download], None]"
+    ) -> None:
+        self.open: dict[int, Tab] = {}
+        self.active: Tab | None = None
+        self._context = context
+        self._made = 0
+        self._tell = tell
+        self._on_download = on_download
+        context.on("page", self._on_page)
+
+    async def new(self) -> Tab:
+        """Open an empty tab and show it."""
+        page = await self._context.new_page()
+        return next(tab for tab in self.open.values() if tab.page == page)
+
+    def _on_page(self, page: "Page") -> None:
+        if len(self.open) >= _MOST_TABS:
+            begin(page.close())
+            self._tell(f"A new tab was closed at once: {_MOST_TABS} are open")
+            return
+        self._made += 1
+        tab = Tab(self._made, page, self._tell)
+        self.open[tab.number] = tab
+        page.on("close", lambda _: self._on_close(tab))
+        page.on("download", self._on_download)
+        self.active = tab
+        if self._made > 1:
+            self._tell(f"Tab {tab.number} opened; it is shown now")
+
+    def _on_close(self, tab: Tab) -> None:
+        self.open.pop(tab.number, None)
+        if self.active is tab:
+            self.active = next(reversed(self.open.values()), None)
+        self._tell(f"Tab {tab.number} closed")
