@@ -8,6 +8,7 @@ from .connectors import (
     FileSystemConnector,
     ShellConnector,
     TextObservation,
+    WebConnector,
 )
 from .context import (
     ContextObservation,
@@ -323,6 +324,7 @@ __all__ = [
     "UserMemoryPolicy",
     "ViewReport",
     "Waits",
+    "WebConnector",
     "Whereabouts",
     "WordLlamaEmbedder",
     "choose_light_model",

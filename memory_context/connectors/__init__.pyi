@@ -4,6 +4,7 @@ from .filesystem import FileSystemConnector
 from .host import ConnectorHost, Look
 from .protocols import Connector, ConnectorObservation, ConnectorState, Element, Noticed, TextObservation
 from .shell import ShellConnector
+from .web import WebConnector
 
 __all__ = [
     "ActionTool",
@@ -18,5 +19,6 @@ __all__ = [
     "Noticed",
     "ShellConnector",
     "TextObservation",
+    "WebConnector",
     "direct_observations",
 ]

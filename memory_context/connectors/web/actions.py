@@ -1,15 +1,18 @@
 """The tools of the web connector; each acts on the element that a reference names now, or says why it does not."""
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Literal
+from contextlib import suppress
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 
 from autogen_core.tools import BaseTool, FunctionTool
 
 from ...errors import ConnectorError
 from ..protocols import TextObservation
-from .capture import PlaywrightError
+from .picture import image_of
 from .report import found_lines, shown_url
 from .screen import Screen
 from .tabs import Tab
@@ -26,6 +29,7 @@ _MOST_WAIT_SECONDS = 30.0
 _DOWNLOAD_SECONDS = 10.0
 _WAIT_STEP_SECONDS = 0.25
 _PAGE_PIXELS = 600
+_THIS_MACHINE = re.compile(r"(localhost|127\.[0-9.]+|\[::1\])(:|/|$)")
 
 
 class WebActions:
@@ -33,7 +37,7 @@ class WebActions:
 
     Args:
         ready: Opens the browser again if it ended.
-        image: Makes an image of a PNG.
+        refusals: Returns the newest refusals of the network's guard, and forgets them.
     """
 
     def __init__(
@@ -50,14 +54,18 @@ class WebActions:
         self._ready = ready
         self._refusals = refusals
 
-    def tools(self) -> list[BaseTool[Any, Any]]:
-        """Return the tools."""
+    def tools(self, lock: asyncio.Lock) -> list[BaseTool[Any, Any]]:
+        """Return the tools; each holds the lock while it acts."""
         made: tuple[tuple[Callable[..., Any], str, str], ...] = (
             (self._goto, "goto", "Open an address in the shown tab."),
             (self._click, "click", "Click an element by its reference, such as e12."),
             (self._type, "type", "Fill a field with a text, instead of what it holds; submit=true presses Enter."),
             (self._select, "select", "Choose options of a list by their texts."),
-            (self._press, "press", "Press a key such as Enter, Escape or Control+A, in an element or where the focus is."),
+            (
+                self._press,
+                "press",
+                "Press a key such as Escape or Control+A, in an element or where the focus is.",
+            ),
             (self._hover, "hover", "Move the mouse over an element."),
             (self._scroll, "scroll", "Scroll by screens (negative: up), or to an element."),
             (self._back, "back", "Go back in the history of the tab."),
@@ -71,7 +79,7 @@ class WebActions:
             (self._upload, "upload", "Give files of the transfer folder to a file field."),
             (self._download, "download", "Click an element that begins a download, and wait for it."),
         )
-        return [FunctionTool(function, text, name=f"{self._id}_{name}") for function, name, text in made]
+        return [FunctionTool(_one_by_one(lock, work), text, name=f"{self._id}_{name}") for work, name, text in made]
 
     async def _goto(self, url: str) -> str:
         address = _checked(url)
@@ -221,7 +229,8 @@ class WebActions:
         except asyncio.TimeoutError:
             raise ConnectorError(f"{ref} was clicked, and no download began") from None
         record = self._transfers.records[-1]
-        await record.wait(_LOAD_SECONDS)
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(record.ended.wait(), _LOAD_SECONDS)
         return f"Download: {record}, in {self._transfers.folder.root}"
 
     async def _on(
@@ -236,6 +245,15 @@ class WebActions:
 
     def _done(self, tab: Tab, text: str) -> str:
         return f"{text} {tab.dialog_text()}; answer it with {self._id}_dialog." if tab.dialog is not None else text
+
+
+def _one_by_one(lock: asyncio.Lock, work: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+    @wraps(work)
+    async def locked(*args: Any, **kwargs: Any) -> Any:
+        async with lock:
+            return await work(*args, **kwargs)
+
+    return locked
 
 
 async def _press_mouse(element: "ElementHandle", *, double: bool) -> None:
@@ -254,7 +272,7 @@ def _checked(url: str) -> str:
     """Return an address that may be opened; one without a scheme is https."""
     address = url.strip()
     if "://" not in address and not address.startswith(("about:", "data:", "blob:", "file:", "javascript:", "chrome:")):
-        address = f"https://{address}"
+        address = f"{'http' if _THIS_MACHINE.match(address) else 'https'}://{address}"
     if address.partition(":")[0].lower() not in ("http", "https", "about", "data"):
         raise ConnectorError(f"{address[:200]!r} cannot be opened; only http and https addresses can")
     return address

@@ -3,12 +3,13 @@
 import os
 import shutil
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import ConnectorError
 from ...extras import needs
 from ..watchdog import Watchdog
 from .capture import ENGINE, engine_script, first_line
+from .guard import CHROMIUM_FLAGS, NavigationGuard
 
 with needs("browser", "the web connector"):
     from playwright.async_api import Error as PlaywrightError
@@ -21,13 +22,7 @@ __all__ = ["BrowserProcess", "find_chromium"]
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge", "brave-browser")
 _MAC = ("Chromium", "Google Chrome", "Microsoft Edge", "Brave Browser")
-_VIEWPORT = {"width": 1280, "height": 720}
-_NO_WAY_OUT = (
-    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
-    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
-    "--disable-quic",
-    "--host-resolver-rules=MAP * ~NOTFOUND",  # the proxy resolves names
-)
+_WIDTH, _HEIGHT = 1280, 720
 # A closed shadow root stays closed to the page, and open to the reader, whose world has objects of its own.
 _OPEN_SHADOWS = """(() => {
   const attach = Element.prototype.attachShadow;
@@ -81,8 +76,8 @@ class BrowserProcess:
     def is_open(self) -> bool:
         return self._browser is not None and self._browser.is_connected()
 
-    async def open(self, proxy_url: str | None) -> "BrowserContext":
-        """Start it; with a proxy there is no other way out.
+    async def open(self, guard: NavigationGuard) -> "BrowserContext":
+        """Start it behind a guard, which is its only way to the network.
 
         Raises:
             ConnectorError: There is no Chromium, or it does not start.
@@ -91,24 +86,30 @@ class BrowserProcess:
             self._playwright = await async_playwright().start()
             await self._playwright.selectors.register(ENGINE, script=engine_script(), content_script=True)
             chromium = self._playwright.chromium
-            proxy: ProxySettings | None = {"server": proxy_url, "bypass": "<-loopback>"} if proxy_url else None
+            proxy: ProxySettings = {
+                "server": await guard.start(),
+                "username": guard.username,
+                "password": guard.password,
+            }
             self._browser = await chromium.launch(
                 executable_path=find_chromium(self._named, chromium.executable_path),
                 chromium_sandbox=self._has_sandbox,
                 proxy=proxy,
-                args=list(_NO_WAY_OUT) if proxy_url else [],
+                args=list(CHROMIUM_FLAGS),
                 handle_sigint=False,
                 handle_sigterm=False,
                 handle_sighup=False,
             )
             await self._watch(self._browser)
-            context = await self._browser.new_context(viewport=_VIEWPORT, accept_downloads=True)
+            context = await self._browser.new_context(
+                viewport={"width": _WIDTH, "height": _HEIGHT}, accept_downloads=True
+            )
             await context.add_init_script(_OPEN_SHADOWS)
-        except PlaywrightError as error:
+        except BaseException as error:
             await self.close()
-            raise ConnectorError(_start_failed(str(error))) from error
-        except BaseException:
-            await self.close()
+            await guard.stop()
+            if isinstance(error, PlaywrightError):
+                raise ConnectorError(_start_failed(str(error))) from error
             raise
         return context
 
@@ -124,7 +125,8 @@ class BrowserProcess:
 
     async def _watch(self, browser: "Browser") -> None:
         session = await browser.new_browser_cdp_session()
-        processes = (await session.send("SystemInfo.getProcessInfo"))["processInfo"]
+        told = cast("dict[str, Any]", await session.send("SystemInfo.getProcessInfo"))  # pyright: ignore[reportUnknownMemberType]
+        processes: list[dict[str, Any]] = told["processInfo"]
         process_id = next(int(one["id"]) for one in processes if one["type"] == "browser")
         await session.detach()
         if os.getpgid(process_id) != os.getpgid(0):

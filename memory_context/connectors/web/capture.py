@@ -100,7 +100,7 @@ class Capture:
 @cache
 def engine_script() -> str:
     """Return the script of the selector engine."""
-    return files(__package__).joinpath("page.js").read_text(encoding="utf-8").rstrip().rstrip(";")
+    return files("memory_context.connectors.web").joinpath("page.js").read_text(encoding="utf-8").rstrip().rstrip(";")
 
 
 async def until_quiet(tab: Tab, most_seconds: float, acted_at: float) -> dict[str, Any]:
@@ -153,64 +153,67 @@ async def _asked(frame: "Frame", command: str, seconds: float = _ANSWER_SECONDS)
     return json.loads(told or "{}")
 
 
+@dataclass(frozen=True)
+class _Read:
+    """What `page.js` told of a document, and of the frames in it by their rows."""
+
+    frame: "Frame"
+    told: dict[str, Any]
+    inner: "dict[int, _Read]"
+
+
 async def _tree(frame: "Frame") -> Capture:
     told = await _asked(frame, f"capture {_MOST_ELEMENTS} {_DEPTH}")
-    inner = await _frames(frame, told, 1)
-    tree = Node("document", told["title"])
-    children, targets, in_view = _built(frame, told, inner, 1)
+    read = _Read(frame, told, await _frames(frame, told, 1))
+    children, targets, in_view = _built(read, 1)
     return Capture(
         told["url"],
         told["title"],
         told["token"],
         told["changes"],
-        replace(tree, children=children),
+        Node("document", children=children),
         [None, *targets],
         frozenset(in_view),
         bool(told["isCut"]),
     )
 
 
-_Built = tuple[tuple[Node, ...], list[_Target], list[int]]
-
-
-async def _frames(frame: "Frame", told: dict[str, Any], level: int) -> dict[int, tuple["Frame", dict[str, Any], Any]]:
-    """Return what the frames of a document hold, by their rows; one that does not answer is left out."""
+async def _frames(frame: "Frame", told: dict[str, Any], level: int) -> dict[int, _Read]:
+    """Return what the frames of a document hold; one that does not answer is left out."""
     if level > _FRAME_LEVELS:
         return {}
     indexes = [index for index, row in enumerate(told["rows"]) if row[6]][:_MOST_FRAMES]
-    read = await asyncio.gather(*(_frame(frame, told["token"], index, level) for index in indexes))
+    read = await asyncio.gather(*(_frame(_Target(frame, told["token"], index), level) for index in indexes))
     return {index: one for index, one in zip(indexes, read, strict=True) if one is not None}
 
 
-async def _frame(
-    outer: "Frame", document: str, index: int, level: int
-) -> tuple["Frame", dict[str, Any], Any] | None:
+async def _frame(owner: _Target, level: int) -> _Read | None:
     try:
-        handle = await _Target(outer, document, index).handle()
+        handle = await owner.handle()
         inner = await handle.content_frame() if handle is not None else None
         if inner is None:
             return None
         told = await _asked(inner, f"capture {_MOST_FRAME_ELEMENTS} {_FRAME_DEPTH}", _FRAME_SECONDS)
-        return inner, told, await _frames(inner, told, level + 1)
+        return _Read(inner, told, await _frames(inner, told, level + 1))
     except (PlaywrightError, asyncio.TimeoutError):
         return None
 
 
-def _built(frame: "Frame", told: dict[str, Any], inner: dict[int, Any], place: int) -> _Built:
+def _built(read: _Read, place: int) -> tuple[tuple[Node, ...], list[_Target], list[int]]:
     """Make nodes of rows in document order, the last first; those of frames stand below them."""
-    rows: list[_Row] = told["rows"]
+    rows: list[_Row] = read.told["rows"]
     targets: list[_Target] = []
     in_view: list[int] = []
     held: dict[int, tuple[Node, ...]] = {}
     for index, row in enumerate(rows):
         if row[5]:
             in_view.append(place + len(targets))
-        targets.append(_Target(frame, told["token"], index))
-        if index in inner:
-            held[index], more, more_in_view = _built(*inner[index], place + len(targets))
+        targets.append(_Target(read.frame, read.told["token"], index))
+        if index in read.inner:
+            held[index], more, more_in_view = _built(read.inner[index], place + len(targets))
             targets += more
             in_view += more_in_view if row[5] else []
-    return _nested(rows, held, told["roots"]), targets, in_view
+    return _nested(rows, held, read.told["roots"]), targets, in_view
 
 
 def _nested(rows: Sequence[_Row], held: dict[int, tuple[Node, ...]], roots: int) -> tuple[Node, ...]:

@@ -276,6 +276,7 @@
       if (NAMED_BY_CONTENT.has(role)) {
         name ||= oneLine(said(inner)).trim() || attribute(element, "title");
         children = actedOn(inner);
+        if (role === "heading" && children.length === 1 && children[0].name === name) return children[0];
       } else if (FIELDS.has(role) && element.isContentEditable) {
         children = [];
       } else if (!name && inner.length === 1 && inner[0].role === "text") {
@@ -285,7 +286,7 @@
     }
 
     const root = document.body ?? document.documentElement;
-    const found = root ? inside({ childNodes: [root] }, { visibility: "visible", cursor: "auto" }, 0) : [];
+    const found = root ? inside(root, getComputedStyle(root), 0) : [];
     elements = [];
     const rows = [];
     const row = (node) => {

@@ -2,13 +2,19 @@
 
 import io
 
+from autogen_core import Image
 from PIL import Image as Pictures
 
-__all__ = ["differs", "thumbnail"]
+__all__ = ["differs", "image_of", "thumbnail"]
 
 _SIZE = (80, 45)
 _VISIBLE_DIFFERENCE = 12  # of 255, as the mean of a cell
 _CHANGED_CELLS = 6  # a cursor of text touches two
+
+
+def image_of(png: bytes) -> Image:
+    """Return a picture for a model."""
+    return Image(Pictures.open(io.BytesIO(png)))
 
 
 def thumbnail(png: bytes) -> bytes:

@@ -41,11 +41,11 @@ def tree_change(before: Shown, after: Shown) -> str:
         if before.tree.fingerprint == after.tree.fingerprint:
             return ""
         change = "\n".join(diff_lines(before.tree, after.tree, after.refs, before.refs))
-        whole = _within(tree_lines(after.tree, after.refs), len(change))
+        whole = _within(after.lines(), len(change))
         if whole is None:
             return _bounded(change.split("\n")) if change else ""
         return f"The page is now:\n{whole}"
-    return _bounded(tree_lines(after.tree, after.refs))
+    return _bounded(after.lines())
 
 
 def _within(lines: Iterator[str], limit: int) -> str | None:
@@ -75,7 +75,7 @@ def page_state(page: Shown, notes: Sequence[str], limit_tokens: int, counter: To
     """Return address, title, tabs, notes, and as much of the tree as fits: what is in view, if that is not all."""
     head = "\n".join([f"URL: {shown_url(page.url)}", *page_head(page), *notes])
     room = limit_tokens - counter.count(head) - 40
-    whole = _within(tree_lines(page.tree, page.refs), 6 * max(room, 0))
+    whole = _within(page.lines(), 6 * max(room, 0))
     if whole is not None and not counter.is_over(whole, room):
         more = "\n[The page has more elements than are read.]" if page.is_cut else ""
         return f"{head}\n{whole}{more}"
@@ -97,7 +97,7 @@ def _first(lines: Iterator[str], most_characters: int) -> Iterator[str]:
 
 def found_lines(page: Shown, pattern: str, *, is_regex: bool) -> str:
     """Return the lines of the tree that match, each below the last line above it that is less indented."""
-    lines = [*tree_lines(page.tree, page.refs)]
+    lines = [*page.lines()]
     found = [*_matching(lines, LinePattern(pattern if is_regex else re.escape(pattern), ignore_case=True))]
     if not found:
         raise ConnectorError(f"no element of {len(lines):,} lines has {pattern[:100]!r}; scroll, as pages load more")

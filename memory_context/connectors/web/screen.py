@@ -3,16 +3,18 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import ConnectorError
 from ...runtime import begin
-from ..refs import RefTable
+from ..refs import RefTable, in_order
 from ..tree import Node
+from ..tree_diff import tree_lines
 from .browser import BrowserProcess
 from .capture import Capture, PlaywrightError, capture, first_line, until_quiet
+from .guard import NavigationGuard
 from .tabs import Tab, Tabs
 from .transfers import Transfers
 
@@ -53,6 +55,10 @@ class Shown:
     is_cut: bool = False
     picture: bytes = field(default=b"", repr=False)
 
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the tree."""
+        return tree_lines(self.tree, self.refs)
+
 
 class Screen:
     """One browser, opened when it is needed and opened again if it ended.
@@ -82,18 +88,20 @@ class Screen:
         if event and len(self.news) < _MOST_NEWS:
             self.news.append(event)
 
-    def restore(self, shown: Shown, made: int, urls: Sequence[str]) -> None:
+    def restore(self, shown: Shown | None, made: int, urls: Sequence[str]) -> None:
         """Take over what a saved session was shown."""
-        self.shown, self._urls = shown, [*urls]
-        self.table.restore(shown.tree, shown.page_id, shown.refs, made)
+        self._urls = [*urls] or self._urls
+        if shown is not None:
+            self.shown = shown
+            self.table.restore(shown.tree, shown.page_id, shown.refs, made)
 
-    async def open(self, proxy_url: str | None) -> None:
+    async def open(self, guard: NavigationGuard) -> None:
         """Start the browser with its pages; an open one stays."""
         if self.is_open:
             return
         self.tabs = None
         await self._browser.close()
-        context = await self._browser.open(proxy_url)
+        context = await self._browser.open(guard)
         self.tabs = Tabs(context, self.tell, self._transfers.begin)
         tabs = [await self.tabs.new() for _ in self._urls or ["about:blank"]]
         self.tabs.active = tabs[0]
@@ -176,6 +184,12 @@ class Screen:
         tabs = [*self.tabs.open.values()] if self.tabs is not None else []
         titles = await asyncio.gather(*(_title(tab) if tab is not active else _itself(title) for tab in tabs))
         return tuple((tab.number, name, tab.page.url) for tab, name in zip(tabs, titles, strict=True))
+
+    def label(self, ref: str) -> str:
+        """Return what an agent knows an element by."""
+        place = self.table.place(ref)
+        node = next(node for at, node in enumerate(in_order(self.shown.tree)) if at == place)
+        return f'{node.role} "{node.name[:60]}" [{ref}]'
 
     async def element(self, ref: str, *, is_pressed: bool = False) -> "ElementHandle":
         """Return the element of a reference, as of now and in view.

@@ -6,7 +6,8 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ class DownloadRecord:
 
     name: str
     state: str = "loading"
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __str__(self) -> str:
         return f"{shown(self.name)} ({self.state})"
@@ -84,29 +86,31 @@ class Transfers:
 
     async def _end(self, download: "Download", record: DownloadRecord) -> None:
         try:
-            path = Path(await asyncio.wait_for(download.path(), _MOST_SECONDS))
-            size = path.stat().st_size
-            if size > _MOST_BYTES:
-                raise ConnectorError(f"larger than {_MOST_BYTES >> 20} MB")
-            await asyncio.to_thread(lambda: self.folder.write(record.name, path.read_bytes()))
+            path = await asyncio.wait_for(download.path(), _MOST_SECONDS)
+            size = await asyncio.to_thread(self._keep, record.name, Path(path))
             record.state = f"{size:,} bytes"
             self._tell(f"Downloaded {record} to {self.folder.root}")
         except Exception as error:
             record.state = f"failed: {str(error).splitlines()[0][:200] if str(error) else 'it took too long'}"
             self._tell(f"Download of {record}")
         finally:
-            try:
+            record.ended.set()
+            with suppress(PlaywrightError):
                 await download.delete()
-            except PlaywrightError:
-                pass
 
     def _free_name(self, name: str) -> str:
         taken = {one.name for one in self.records} | {one for one, _ in self.folder.entries()}
         stem, dot, end = name.strip(". ")[-150:].rpartition(".")
         stem, end = (stem, f".{end}") if dot else (end or "download", "")
-        return next(
-            one for number in range(1, 10_000) if (one := f"{stem}{f'-{number}' if number > 1 else ''}{end}") not in taken
-        )
+        names = (f"{stem}{f'-{number}' if number > 1 else ''}{end}" for number in range(1, 10_000))
+        return next(one for one in names if one not in taken)
+
+    def _keep(self, name: str, path: Path) -> int:
+        size = path.stat().st_size
+        if size > _MOST_BYTES:
+            raise ConnectorError(f"larger than {_MOST_BYTES >> 20} MB")
+        self.folder.write(name, path.read_bytes())
+        return size
 
     def uploads(self, names: Sequence[str]) -> "list[FilePayload]":
         """Return files of the folder as a page is given them.
