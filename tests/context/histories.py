@@ -572,7 +572,8 @@ class Life:
         ((decision, arithmetic),) = reckoned
         if isinstance(decision, HistoryFolded):
             if effects[-1] is decision:
-                assert abs(arithmetic.rewritten_tokens - self.rendered.tokens) <= 16, "all of the view is read anew"
+                history = self.rendered.tokens - self.rendered.tokens_beside
+                assert abs(arithmetic.rewritten_tokens - history) <= 16, "all of the history is read anew"
             return
         if any(isinstance(one, (HistoryFolded, PartShortened, ViewCleared, ExpansionShown)) for one in effects) or any(
             one is not decision and getattr(one, "reason", "") not in ("planned", "saves") for one in effects

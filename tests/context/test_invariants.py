@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore
 
 from .histories import Life, any_compactors, any_policy, histories, long_history, moody, policies
 
@@ -22,6 +22,17 @@ async def test_every_view_of_every_history_keeps_the_rules(store: MemoryStore, h
     life = Life(context, light=light, compactors=compactors)
     await life.live(history)
     await life.check_nothing_is_lost()
+
+
+async def test_fold_leaves_the_known_user_in_the_head(store: MemoryStore):
+    """What is known of the user stands before the fold, so only the history is counted as read anew."""
+    for fact in ("Lives in Porto, in the old town.", "Takes the train to work, never the car."):
+        await AgentMemory(store, "alice").store(fact, type="user_fact")
+    policy = ContextPolicy(token_budget=2000, image_tokens=1100, store_timeout_seconds=20)
+    life = Life(MemoryContext("alice", "coder", None, store, policy=policy))
+    await life.live([("images", 1), ("answer", "I see it.", None), ("images", 1), ("look",)])
+    assert life.context.transcript.state.fold is not None
+    assert life.rendered.tokens_beside > 16
 
 
 @pytest.mark.parametrize("seed", [*range(12), 26])
