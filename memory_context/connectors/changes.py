@@ -116,7 +116,7 @@ def _line(change: FileChange, before: str | None, now: str | None) -> str:
 def _about(path: str, known: FileStat | None, text: str | None) -> str:
     size = 0 if known is None else known.size
     if text is not None:
-        return f"{text.count(chr(10)) + 1:,} lines"
+        return f"{text.count(chr(10)) + (not text.endswith(chr(10)) and text != ''):,} lines"
     return f"{mimetypes.guess_type(path)[0] or 'binary'}, {size:,} bytes"
 
 

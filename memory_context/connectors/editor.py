@@ -12,7 +12,7 @@ from ..errors import ConnectorError
 from ..patterns import LinePattern
 from ..utf8 import to_utf8
 from .folder import FileStat, Folder, matching_lines, shown
-from .open_file import OpenFile, numbered
+from .open_file import OpenFile, lines_of, numbered
 from .protocols import TextObservation
 from .syntax import check_syntax
 
@@ -245,7 +245,7 @@ async def _checked(path: str, before: str, after: str, unchecked: bool) -> str:
     problem = f"line {check.line}: {check.text}"
     if unchecked or (before and (await check_syntax(path, before)).line):
         return f"syntax error in {problem}"
-    lines = numbered(after.split("\n"), check.line - _AROUND_LINES, check.line + _AROUND_LINES)
+    lines = numbered(lines_of(after), check.line - _AROUND_LINES, check.line + _AROUND_LINES)
     raise ConnectorError(f"nothing is written: a syntax error in {problem}. {shown(path)} would be:\n{lines}")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from ..errors import ConnectorError
 from .folder import FileStat
 
-__all__ = ["WINDOW_LINES", "ChangedLines", "OpenFile", "numbered"]
+__all__ = ["WINDOW_LINES", "ChangedLines", "OpenFile", "lines_of", "numbered"]
 
 WINDOW_LINES = 100
 _LINE_CHARACTERS = 300
@@ -57,7 +57,7 @@ class OpenFile:
     @property
     def lines(self) -> list[str]:
         """The lines; the end of the last one begins none."""
-        return _lines(self.text)
+        return lines_of(self.text)
 
     def go_to(self, line: int) -> None:
         """Move the cursor, with the window about it."""
@@ -95,7 +95,7 @@ class OpenFile:
 
     def becomes(self, text: str) -> ChangedLines:
         """Take over a new text; the cursor stays with its line."""
-        changed = ChangedLines.between(self.lines, _lines(text))
+        changed = ChangedLines.between(self.lines, lines_of(text))
         line = changed.moved(self.line - 1)
         self.text = text
         self.go_to((changed.first if line is None else line) + 1)
@@ -106,7 +106,7 @@ class OpenFile:
 
         `last` = `first` - 1 inserts before `first`.
         """
-        shown, lines = _lines(self.shown), self.lines
+        shown, lines = lines_of(self.shown), self.lines
         if not (1 <= first <= len(shown) + 1 and first - 1 <= last <= len(shown)):
             raise ConnectorError(
                 f"lines {first} to {last} are no lines of {self.path}, which has {len(shown)};"
@@ -148,7 +148,8 @@ def numbered(lines: Sequence[str], first: int, last: int) -> str:
     return "\n".join(f"{at:>{width}} {_cut(lines[at - 1])}" for at in range(first, last + 1)) or "(no lines)"
 
 
-def _lines(text: str) -> list[str]:
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text; the end of the last one begins none."""
     lines = text.split("\n")
     return lines[:-1] if lines[-1] == "" else lines
 

@@ -51,7 +51,7 @@ async def test_changes_of_another_process_are_noticed(files: FileSystemConnector
     run_elsewhere(script, tmp_path)
     changed, made, moved = await noticed(files)
     assert changed.splitlines() == [
-        "[files] Changed a.py (4 lines)",
+        "[files] Changed a.py (3 lines)",
         "@@ -1,3 +1,3 @@ def area(r):",
         " def area(r):",
         "-    pi = 3",

@@ -21,7 +21,13 @@ from tests.support.waiting import PATIENT_SECONDS
 SAMPLES = Path(__file__).parents[2] / "samples"
 NUMBERED = sorted(SAMPLES.glob("[01][0-9]_*.py"))
 AGAIN = ["02_code_agent", "03_sub_agents", "04_team", "05_fastapi_chat", "07_own_compactor", "09_it_remembers_you"]
-ONCE = [*AGAIN, "08_production_postgres", "10_long_session"]  # new servers and new times in each run
+ONCE = [
+    *AGAIN,
+    "08_production_postgres",
+    "10_long_session",
+    "12_code_agent_connectors",
+    "13_own_connector",
+]  # new servers and new times in each run
 WITH_STORE = ["01_quickstart", *AGAIN, "06_mcp", "samples.demo", "samples.web_chat", "samples.chainlit_web"]
 
 Ended = tuple[str, str, str, int]
@@ -199,6 +205,23 @@ def test_a_session_longer_than_its_window_is_observed_and_looked_up(runs: dict[s
     sent, kept, folds = re.findall(r"read ([\d,]+) tokens; .* been ([\d,]+)\. Folds: (\d+)\.", text)[0]
     assert int(sent.replace(",", "")) < int(kept.replace(",", "")) * 0.8
     assert folds == "0"
+
+
+def test_an_agent_sees_by_connectors_what_its_actions_changed(runs: dict[str, list[str]]) -> None:
+    """The broken edit is refused, the right one is seen as a diff, and the test's output follows each run."""
+    text = runs["12_code_agent_connectors"][0]
+    assert text.index("nothing is written: a syntax error in line 2") < text.index("+    pi = 3.14")
+    before, after = text.split("-    pi = 3\n")
+    assert "AssertionError: area(10) is 300, not 314\n[exit code 1]" in before
+    assert "$ python -B test_circle.py\n[exit code 0]" in after
+    assert after.rstrip().endswith("3     return pi * radius * radius\n</connector_state>")
+
+
+def test_an_own_connector_tells_what_changed_by_itself(runs: dict[str, list[str]]) -> None:
+    text = runs["13_own_connector"][0]
+    assert text.count("UserMessage: [oven] Warmed up from ") == 3
+    assert "The oven has 200 degrees: the bread goes in." in text
+    assert "\n200 degrees, set to 200\n" in text
 
 
 @pytest.mark.parametrize("path", NUMBERED, ids=lambda path: path.stem)
