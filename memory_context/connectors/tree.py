@@ -1,18 +1,30 @@
 """Trees of page elements: which element of a page is which in the page before, and what differs. Pure functions.
 
 An element is the same if it has the same role, name and key below the same parent, and can be told from its siblings:
-by its text, by the title of what it holds, or by its place among equal ones while their number stays. When in doubt it
-is another element, so that a reference to it is refused and never leads to something else.
+by its text, by what it holds, or by its place among equal ones while their number stays. Rows of lists are told by all
+of their texts: a row of which one changed may be another one in its place. When in doubt it is another element, so that
+a reference to it is refused and never leads to something else.
 """
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 
 __all__ = ["Match", "Node", "child_places", "match_trees"]
 
 _TITLES = frozenset(["heading", "link", "text", "StaticText", "paragraph", "cell", "rowheader", "strong"])
+_CONTROLS = frozenset(
+    [
+        *("button", "checkbox", "combobox", "listbox", "menuitem", "menuitemcheckbox", "menuitemradio", "option"),
+        *("radio", "scrollbar", "searchbox", "slider", "spinbutton", "switch", "tab", "textbox"),
+    ]
+)
+"""Their names, such as "Delete", do not tell the rows that hold them."""
+_ROWS = frozenset(["article", "definition", "figure", "listitem", "row", "term", "treeitem"])
+_GENERIC_ROW_SIZE = 16
+_ROW_TEXTS = 24
 
 
 @dataclass(frozen=True)
@@ -23,6 +35,7 @@ class Node:
         value: Of a field.
         states: Such as `checked`, `disabled`, `expanded`, sorted.
         key: What the page itself calls it (id, test id, address, form name); may be empty.
+        dom: Number of the object in the browser, as long as it lives; 0 if unknown. It does not count in comparisons.
     """
 
     role: str
@@ -31,6 +44,7 @@ class Node:
     states: tuple[str, ...] = ()
     key: str = ""
     children: tuple["Node", ...] = ()
+    dom: int = field(default=0, compare=False)
 
     @property
     def own(self) -> tuple[str, str, str]:
@@ -49,10 +63,19 @@ class Node:
 
     @cached_property
     def title(self) -> str:
-        """The first telling name in it: its own, else that of the first child that has one."""
-        if self.name and (self.role in _TITLES or not self.children):
-            return self.name
-        return next((child.title for child in self.children if child.title), self.name)
+        """The first telling name in it, which is not that of a control if there is another."""
+        return next(iter(self.told), "") if self.is_row else next(_texts(self), "") or next(_names(self), "")
+
+    @cached_property
+    def told(self) -> tuple[str, ...]:
+        """What tells it from others of its role, name and key: all texts of a row, the title of a larger part."""
+        if not self.is_row:
+            return (self.title,) if self.title else ()
+        return tuple(islice(_texts(self), _ROW_TEXTS)) or tuple(islice(_names(self), _ROW_TEXTS))
+
+    @cached_property
+    def is_row(self) -> bool:
+        return self.role in _ROWS or (self.role == "generic" and self.size <= _GENERIC_ROW_SIZE)
 
     @cached_property
     def size(self) -> int:
@@ -82,7 +105,7 @@ def match_trees(before: Node, after: Node) -> Match:
         old_places, new_places = child_places(old, old_place), child_places(new, new_place)
         for i, j in _same_children(old.children, new.children, is_weak=is_weak):
             one, other = old.children[i], new.children[j]
-            waiting.append((one, old_places[i], other, new_places[j], _has_other_title(one, other)))
+            waiting.append((one, old_places[i], other, new_places[j], _is_told_otherwise(one, other)))
     return match
 
 
@@ -116,10 +139,10 @@ def _same_in_group(
 ) -> Iterator[tuple[int, int]]:
     """Match elements of one role, name and key: equal content, then equal title, then equal place."""
     is_single = len(of_old) == len(of_new) == 1
-    if is_single and not is_weak and _may_be_same(old[of_old[0]], new[of_new[0]]):
+    if is_single and _may_be_same(old[of_old[0]], new[of_new[0]], is_weak=is_weak):
         yield of_old[0], of_new[0]
         return
-    for tell in (_digest, _title):
+    for tell in (_digest, _told):
         by_old, by_new = _unique(old, of_old, tell), _unique(new, of_new, tell)
         pairs = [(i, by_new[one]) for one, i in by_old.items() if one in by_new]
         yield from pairs
@@ -129,26 +152,63 @@ def _same_in_group(
         yield from zip(of_old, of_new, strict=True)
 
 
-def _may_be_same(old: Node, new: Node) -> bool:
-    """Return whether a single element of its kind is the same: by its name or title, or by elements that it holds."""
-    if not _has_other_title(old, new):
+def _may_be_same(old: Node, new: Node, *, is_weak: bool) -> bool:
+    """Return whether a single element of its kind is the same: by what tells it, or by most of what it holds."""
+    if not is_weak and not _is_told_otherwise(old, new):
         return True
-    held = {child.digest for child in old.children if child.children and child.title}
-    titles = {child.title for child in old.children if child.children and child.title}
-    return any(child.digest in held or child.title in titles for child in new.children if child.children)
+    if old.is_row or new.is_row:
+        return False
+    held, holds = Counter(_held(old)), Counter(_held(new))
+    return 0 < min(held.total(), holds.total()) <= 2 * (held & holds).total()
 
 
-def _has_other_title(old: Node, new: Node) -> bool:
-    is_told = bool(old.name or old.key)
-    return not is_told and old.title != new.title and bool(old.title and new.title)
+def _held(node: Node) -> Iterator[int]:
+    """Yield the digests of the parts in an element that have a title."""
+    for child in node.children:
+        if child.children:
+            if child.title:
+                yield child.digest
+            yield from _held(child)
+
+
+def _is_told_otherwise(old: Node, new: Node) -> bool:
+    """Return whether what tells an element without name and key has changed.
+
+    One object of the browser may change a text; lists show other rows in the objects of their rows.
+    """
+    if old.name or old.key or old.told == new.told or not (old.told and new.told):
+        return False
+    is_same_object = 0 != old.dom == new.dom
+    if not is_same_object or old.title != new.title:
+        return True
+    fewer, more = sorted((Counter(old.told), Counter(new.told)), key=lambda one: one.total())
+    return old.role in _ROWS and not fewer <= more
+
+
+def _texts(node: Node) -> Iterator[str]:
+    """Yield the telling names in an element that are not those of controls."""
+    if node.role in _CONTROLS:
+        return
+    if node.name and (node.role in _TITLES or not node.children):
+        yield node.name
+        return
+    for child in node.children:
+        yield from _texts(child)
+
+
+def _names(node: Node) -> Iterator[str]:
+    if node.name:
+        yield node.name
+    for child in node.children:
+        yield from _names(child)
 
 
 def _digest(node: Node) -> Hashable:
     return node.digest
 
 
-def _title(node: Node) -> Hashable:
-    return node.title or None
+def _told(node: Node) -> Hashable:
+    return node.told or None
 
 
 def _unique(nodes: Sequence[Node], indexes: Iterable[int], tell: Callable[[Node], Hashable]) -> dict[Hashable, int]:

@@ -230,11 +230,14 @@ async def _huge(request: Request) -> Response:
     nodes = int(request.query_params.get("nodes", "20000"))
     megabytes = int(request.query_params.get("megabytes", "0"))
 
+    def row(number: int) -> str:
+        return f"<li><a href='#row{number}'>Row {number}</a>{f'word{number % 97} ' * 140 if megabytes else ''}</li>"
+
     def parts() -> Iterator[str]:
         yield "<!doctype html><title>Huge</title><main><h1>Huge</h1><button id=first>First</button><ul>"
-        for number in range(megabytes * 1000 or nodes // 2):
-            text = f"word{number % 97} " * 140 if megabytes else ""
-            yield f"<li><a href='#row{number}'>Row {number}</a>{text}</li>"
+        rows = megabytes * 1000 or nodes // 2
+        for first in range(0, rows, 500):
+            yield "".join(row(number) for number in range(first, min(first + 500, rows)))
         yield "</ul><button id=last>Last</button></main><script src='/pages/huge.js'></script>"
 
     return StreamingResponse(parts(), media_type="text/html; charset=utf-8")
