@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
-__all__ = ["Match", "Node", "child_places", "match_trees"]
+__all__ = ["ROWS", "Match", "Node", "child_places", "match_trees"]
 
 _TITLES = frozenset(["heading", "link", "text", "StaticText", "paragraph", "cell", "rowheader", "strong"])
 _CONTROLS = frozenset(
@@ -22,7 +22,9 @@ _CONTROLS = frozenset(
     ]
 )
 """Their names, such as "Delete", do not tell the rows that hold them."""
-_ROWS = frozenset(["article", "definition", "figure", "listitem", "row", "term", "treeitem"])
+_NEWS = frozenset(["alert", "log", "marquee", "meter", "progressbar", "status", "timer", "tooltip"])
+ROWS = frozenset(["article", "definition", "figure", "listitem", "row", "term", "treeitem"])
+"""Roles of elements that lists and tables repeat."""
 _GENERIC_ROW_SIZE = 16
 _ROW_TEXTS = 24
 
@@ -68,14 +70,15 @@ class Node:
 
     @cached_property
     def told(self) -> tuple[str, ...]:
-        """What tells it from others of its role, name and key: all texts of a row, the title of a larger part."""
+        """What tells it if it has no name and key: all texts of a row or control, the title of a larger part."""
         if not self.is_row:
             return (self.title,) if self.title else ()
         return tuple(islice(_texts(self), _ROW_TEXTS)) or tuple(islice(_names(self), _ROW_TEXTS))
 
     @cached_property
     def is_row(self) -> bool:
-        return self.role in _ROWS or (self.role == "generic" and self.size <= _GENERIC_ROW_SIZE)
+        is_one = self.role in ROWS or self.role in _CONTROLS or self.role in _TITLES
+        return is_one or (self.role == "generic" and self.size <= _GENERIC_ROW_SIZE)
 
     @cached_property
     def size(self) -> int:
@@ -174,20 +177,19 @@ def _held(node: Node) -> Iterator[int]:
 def _is_told_otherwise(old: Node, new: Node) -> bool:
     """Return whether what tells an element without name and key has changed.
 
-    One object of the browser may change a text; lists show other rows in the objects of their rows.
+    One object of the browser may get and lose texts. Other texts in it are another row: lists use objects again.
     """
     if old.name or old.key or old.told == new.told or not (old.told and new.told):
         return False
-    is_same_object = 0 != old.dom == new.dom
-    if not is_same_object or old.title != new.title:
+    if not 0 != old.dom == new.dom or old.title != new.title:
         return True
     fewer, more = sorted((Counter(old.told), Counter(new.told)), key=lambda one: one.total())
-    return old.role in _ROWS and not fewer <= more
+    return not fewer <= more
 
 
 def _texts(node: Node) -> Iterator[str]:
     """Yield the telling names in an element that are not those of controls."""
-    if node.role in _CONTROLS:
+    if node.role in _CONTROLS or node.role in _NEWS:
         return
     if node.name and (node.role in _TITLES or not node.children):
         yield node.name

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from .tree import Node, child_places, match_trees
+from .tree import ROWS, Node, child_places, match_trees
 
 __all__ = ["Kept", "Patch", "apply_patch", "diff_lines", "patch_of", "tree_lines"]
 
@@ -123,7 +123,7 @@ def _changes(
 def _top_lines(node: Node, refs: Mapping[int, str], place: int) -> Iterator[str]:
     """Yield what a removed element was, and which references went with it."""
     gone = [ref for at, ref in sorted(refs.items()) if place < at < place + node.size]
-    label = _line(node, refs.get(place)) or f'{node.role} "{node.title[:_NAME_CHARACTERS]}"'
+    label = _line(node, refs.get(place)) if node.name else _label(node, refs.get(place))
     yield label + (f" (with {', '.join(gone)})" if gone else "")
 
 
@@ -139,9 +139,9 @@ def _own_change(old: Node, new: Node) -> str:
 
 
 def _line(node: Node, ref: str | None) -> str:
-    """Return an element in one line; "" for one that says nothing itself."""
+    """Return an element in one line; "" for one that says nothing itself and is no row of several elements."""
     if not (node.name or node.value or node.states or ref):
-        return ""
+        return node.role if node.role in ROWS and len(node.children) > 1 else ""
     states = f" ({', '.join(node.states)})" if node.states else ""
     value = f': "{_short(node.value)}"' if node.value else ""
     return f"{_label(node, ref)}{states}{value}"

@@ -39,8 +39,8 @@ _FRAME_SECONDS = 1.0
 _QUIET_SECONDS = 0.05
 _LOOK_AGAIN_SECONDS = 0.025
 
-_Row = tuple[str, str, str, list[str], str, int, int, int]
-"""Role, name, value, states, key, is in view, is a frame, number of children."""
+_Row = tuple[str, str, str, list[str], str, int, int, int, int]
+"""Role, name, value, states, key, is in view, is a frame, number of children, number of the element."""
 
 
 @dataclass(frozen=True)
@@ -213,15 +213,15 @@ def _built(read: _Read, place: int) -> tuple[tuple[Node, ...], list[_Target], li
             held[index], more, more_in_view = _built(read.inner[index], place + len(targets))
             targets += more
             in_view += more_in_view if row[5] else []
-    return _nested(rows, held, read.told["roots"]), targets, in_view
+    return _nested(rows, held, read.told["roots"], read.told["token"]), targets, in_view
 
 
-def _nested(rows: Sequence[_Row], held: dict[int, tuple[Node, ...]], roots: int) -> tuple[Node, ...]:
+def _nested(rows: Sequence[_Row], held: dict[int, tuple[Node, ...]], roots: int, document: str) -> tuple[Node, ...]:
     waiting: list[Node] = []
     for index in range(len(rows) - 1, -1, -1):
-        role, name, value, states, key, _, _, count = rows[index]
+        role, name, value, states, key, _, _, count, number = rows[index]
         children = tuple(_taken(waiting, count)) or held.get(index, ())
-        waiting.append(Node(role, name, value, tuple(states), key, children))
+        waiting.append(Node(role, name, value, tuple(states), key, children, hash((document, number))))
     return tuple(_taken(waiting, roots))
 
 

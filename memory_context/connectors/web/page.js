@@ -11,6 +11,8 @@
   let changes = 0;
   let changedAt = performance.now();
   let observer = null;
+  const numbers = new WeakMap();
+  let numbered = 0;
 
   const SKIPPED = new Set("SCRIPT STYLE TEMPLATE NOSCRIPT HEAD META LINK TITLE BASE PARAM SOURCE TRACK".split(" "));
   const ROLES = {
@@ -35,6 +37,7 @@
 
   const UNSEEN = /[\u0000-\u0008\u000e-\u001f\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069]/g; // turn text around, or hide
   const oneLine = (text) => text.slice(0, 8 * most.name).replace(UNSEEN, "").replace(/\s+/g, " ").slice(0, most.name);
+  const numberOf = (element) => numbers.get(element) ?? (numbers.set(element, ++numbered), numbered);
   const attribute = (element, name) => oneLine(element.getAttribute(name) ?? "").trim();
 
   function textOf(element) {
@@ -294,7 +297,7 @@
       const box = node.name || node.value || node.role === "iframe" ? node.element.getBoundingClientRect() : null;
       const isInView = box !== null && box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
       const isFrame = /^I?FRAME$/.test(node.element.tagName) && node.element.clientWidth * node.element.clientHeight > 100;
-      rows.push([node.role, node.name.trim(), node.value, node.states, node.key, isInView ? 1 : 0, isFrame ? 1 : 0, node.children.length]);
+      rows.push([node.role, node.name.trim(), node.value, node.states, node.key, isInView ? 1 : 0, isFrame ? 1 : 0, node.children.length, numberOf(node.element)]);
       node.children.forEach(row);
     };
     found.forEach(row);
