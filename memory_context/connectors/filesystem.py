@@ -10,20 +10,18 @@ from typing import Any
 from autogen_core.tools import BaseTool, FunctionTool
 
 from ..errors import ConnectorError
-from ..extras import needs
 from ..patterns import LinePattern
 from ..utf8 import to_utf8
 from .changes import FileChange, KnownTexts, changes_between, described
 from .documents import DOCUMENT_BYTES, document_text, is_document
 from .folder import TEXT_BYTES, FileStat, Folder, matching_lines, shown
+from .ignored import IgnoreRules
 from .protocols import TextObservation
-
-with needs("connectors", "the file system connector"):
-    import pathspec
 
 __all__ = ["FileSystemConnector"]
 
 _MOST_FILES = 200_000
+_MOST_DEPTH = 100
 _MOST_SAVED_FILES = 5000
 _FIRST_TEXTS_SECONDS = 2.0
 _SEARCH_SECONDS = 5.0
@@ -49,6 +47,7 @@ class FileSystemConnector:
         self._folder: Folder | None = None
         self._known: dict[str, FileStat] | None = None
         self._texts = KnownTexts()
+        self._rules = IgnoreRules()
         self._documents = KnownTexts(8 << 20)
         self._recent: list[str] = []
         self._edits = asyncio.Lock()
@@ -89,6 +88,8 @@ class FileSystemConnector:
                 TextObservation(self.id, f"[{self.id}] Initial folder: {self.root} ({len(after):,} files)", "initial")
             ]
         changes = changes_between(before, after)
+        if len(after) == _MOST_FILES:  # one that is beyond the limit now is not gone
+            changes = [one for one in changes if one.kind != "deleted" or self._open.stat(one.path) is None]
         now = {one.path: self._text(one.path) for one in changes[:_MOST_HITS] if one.after is not None}
         observations = [*described(self.id, changes, self._texts, now)]
         self._remember(changes, now)
@@ -117,7 +118,8 @@ class FileSystemConnector:
 
     def _state(self) -> str:
         files = self._known or {}
-        lines = [f"Folder {self.root}: {len(files):,} files"]
+        more = "; more are not watched" if len(files) == _MOST_FILES else ""
+        lines = [f"Folder {self.root}: {len(files):,} files{more}"]
         if self._recent:
             lines.append(f"Changed lately: {', '.join(map(shown, self._recent))}")
         room = 3 * self.state_limit_tokens - sum(map(len, lines))
@@ -137,7 +139,6 @@ class FileSystemConnector:
 
     def _files(self) -> Iterator[tuple[str, FileStat]]:
         """Yield the observed files by path, folder by folder."""
-        rules: dict[str, pathspec.GitIgnoreSpec] = {}
         waiting = [""]
         while waiting:
             folder = waiting.pop()
@@ -145,14 +146,14 @@ class FileSystemConnector:
                 entries = self._open.entries(folder)
             except ConnectorError:  # it went away
                 continue
-            if any(name == ".gitignore" for name, _ in entries) and (text := self._text(f"{folder}.gitignore")):
-                rules[folder] = pathspec.GitIgnoreSpec.from_lines(text.splitlines())
+            has_rules = any(name == ".gitignore" for name, _ in entries)
+            self._rules.put(folder, self._text(f"{folder}.gitignore") if has_rules else None)
             for name, known in entries:
                 path = f"{folder}{name}"
-                if name == ".git/" or _is_ignored(path, rules):
+                if name == ".git/" or self._rules.is_ignored(path):
                     continue
                 if name.endswith("/"):
-                    waiting.append(path)
+                    waiting += [path] if path.count("/") <= _MOST_DEPTH else []
                 elif known is not None:
                     yield path, known
 
@@ -252,15 +253,3 @@ class FileSystemConnector:
             self._open.read(path, 1)  # says what is wrong with the path
             raise ConnectorError(f"{path} is no text, or larger than {TEXT_BYTES:,} bytes")
         return text
-
-
-def _is_ignored(path: str, rules: Mapping[str, "pathspec.GitIgnoreSpec"]) -> bool:
-    """The rules nearest to a file decide."""
-    folder = path.rstrip("/")
-    while folder:
-        folder = folder[: folder.rstrip("/").rfind("/") + 1]
-        if folder in rules:
-            verdict = rules[folder].check_file(path[len(folder) :]).include
-            if verdict is not None:
-                return verdict
-    return False
