@@ -8,7 +8,7 @@ from itertools import groupby, islice
 
 from autogen_core import Image
 
-from ..references import defused, shorten
+from ..references import defused, one_line
 from .protocols import ConnectorObservation, Element, Noticed
 
 __all__ = ["CONNECTOR_ID", "rendered_by_source", "rendered_elements", "rendered_observations"]
@@ -101,4 +101,4 @@ def _source_of(observation: ConnectorObservation) -> str:
 
 def _subject_of(observation: ConnectorObservation) -> str:
     subject: object = getattr(observation, "subject", "")
-    return shorten(subject, _SUBJECT_CHARACTERS) if isinstance(subject, str) else ""
+    return defused(one_line(subject, _SUBJECT_CHARACTERS)) if isinstance(subject, str) else ""

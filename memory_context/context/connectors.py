@@ -13,6 +13,7 @@ import asyncio
 import logging
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from autogen_core import Image
@@ -24,6 +25,7 @@ from ..policy import ContextPolicy
 from ..runtime import Unwritten, begin
 from ..tokens import TokenCounter
 from ..transcript import ConnectorStateShown, Entry, PartShortened, Transcript
+from .subjects import append_noticed
 
 if TYPE_CHECKING:
     from .context import MemoryContext
@@ -40,6 +42,7 @@ class ConnectorLink:
 
     Args:
         append: Appends a message to the session.
+        supersede: Has an older observation stored, which a line will replace.
         transcript: Returns the session's transcript.
         hide: Puts names in place of the user's secrets.
         buffers: Of the store: what closes it stops the connectors.
@@ -54,7 +57,8 @@ class ConnectorLink:
         active: Callable[[], Collection[str]] | None,
         policy: ContextPolicy,
         counter: TokenCounter,
-        append: Callable[[LLMMessage], None],
+        append: Callable[[LLMMessage], Entry],
+        supersede: Callable[[int], None],
         transcript: Callable[[], Transcript],
         hide: Callable[[str], str],
         buffers: Unwritten,
@@ -62,7 +66,7 @@ class ConnectorLink:
         self.host = ConnectorHost(connectors, policy.connectors, counter, active)
         self._policy = policy
         self._counter = counter
-        self._append, self._transcript, self._hide = append, transcript, hide
+        self._append, self._supersede, self._transcript, self._hide = append, supersede, transcript, hide
         self._direct: list[ConnectorObservation] = []
         self._buffers = buffers
         self._home: asyncio.AbstractEventLoop | None = None
@@ -83,10 +87,10 @@ class ConnectorLink:
         del self._direct[: len(direct)]
         look = await self.host.look(direct, for_changes=is_result)
         for noticed in look.noticed:
-            content = self._shown(noticed.elements)
-            text = "\n".join(one for one in content if isinstance(one, str))
-            has_images = any(isinstance(one, Image) for one in content)
-            self._append(UserMessage(content=content if has_images else text, source=noticed.connector_id))
+            shown = replace(noticed, elements=tuple(self._shown(noticed.elements)))
+            older = append_noticed(shown, self._transcript(), self._append, self._hide)
+            if older is not None:
+                self._supersede(older)
         return look
 
     @property
@@ -190,19 +194,25 @@ def connected(
     """Return the link of a context, which it does not keep alive."""
     of = weakref.ref(context)
 
-    def append(message: LLMMessage) -> None:
-        if (context := of()) is not None:
-            context._append(message, carries_result=True)  # pyright: ignore[reportPrivateUsage] # its own part
+    def here() -> MemoryContext:
+        if (context := of()) is None:
+            raise RuntimeError("the context of these connectors was dropped")
+        return context
+
+    def append(message: LLMMessage) -> Entry:
+        return here()._append(message, carries_result=True)  # pyright: ignore[reportPrivateUsage] # its own part
+
+    def supersede(position: int) -> None:
+        here()._parts.offloader.add_superseded(position)  # pyright: ignore[reportPrivateUsage]
 
     def transcript() -> Transcript:
-        context = of()
-        return Transcript() if context is None else context.transcript
+        return here().transcript
 
     def hide(text: str) -> str:
-        context = of()
-        return text if context is None else context.agent_memory.secrets.filter.hide(text)
+        return here().agent_memory.secrets.filter.hide(text)
 
-    given = (context.policy, context.token_counter, append, transcript, hide, context.memory_store.unwritten)
+    session = (append, supersede, transcript, hide)
+    given = (context.policy, context.token_counter, *session, context.memory_store.unwritten)
     link = ConnectorLink(connectors, active, *given)
     if connectors:
         weakref.finalize(context, link.drop).atexit = False

@@ -148,7 +148,7 @@ class MemoryContext(MemoryApi, ObservationApi, SessionApi, ChatCompletionContext
             await self._measure()  # other tasks may have added messages
             self._connectors.show(look)
             if not isinstance(message, FunctionExecutionResultMessage):  # which answers nothing: the next view plans
-                self._parts.budget.plan(self._parts.transcript, self._parts.chooser.is_held)
+                self._parts.plan_after_answer()
             await self._parts.keep_masked()
             self._parts.expander.start()
         with self._guard.step("observing what was said"):

@@ -105,6 +105,11 @@ class Parts:
                 for name in [name for name in values if name in self._masker.values]:
                     del self._masker.values[name]
 
+    def plan_after_answer(self) -> None:
+        """Plan what pays, but spare the newest observation of a subject: the next look tells whether it still holds."""
+        subjects, is_held = self.transcript.state.subjects, self.chooser.is_held
+        self.budget.plan(self.transcript, lambda part: subjects.is_newest(part[0]) or is_held(part))
+
     async def end_step(self, entry: Entry) -> None:
         """Let observations replace messages, and observe new ones, where that is due."""
         if entry.journal is not self.transcript.touched:

@@ -1,10 +1,11 @@
 from .chooser import TextChooser
 from .compactor_input import CompactorInput
-from .offloader import Offloader, restore_texts
+from .offloader import WORTH_SUPERSEDING_TOKENS, Offloader, restore_texts
 from .packing import runs_command
 from .summaries import Summariser
 
 __all__ = [
+    "WORTH_SUPERSEDING_TOKENS",
     "CompactorInput",
     "Offloader",
     "Summariser",

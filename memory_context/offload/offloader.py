@@ -22,13 +22,16 @@ from .compactor_input import CompactorInput
 from .packing import PackedItem, Packer, find_repeated, may_repeat, sources_before
 from .summaries import Summariser
 
-__all__ = ["Offloader", "restore_texts"]
+__all__ = ["WORTH_SUPERSEDING_TOKENS", "Offloader", "restore_texts"]
 
 _logger = logging.getLogger("memory_context")
 
 _RESTORE_SECONDS = 5.0
 _STORING = "storing content"
 _WRITE_SECONDS = 10.0  # longer than the close of a store waits
+
+WORTH_SUPERSEDING_TOKENS = 100
+"""A line with a reference takes about 40."""
 
 _Packed = tuple[Entry, Part, list[PackedItem]]
 
@@ -81,6 +84,11 @@ class Offloader:
 
     def add(self, entry: Entry) -> None:
         self._unmeasured.append(entry)
+
+    def add_superseded(self, position: int) -> None:
+        """Have an observation stored, also a small one, since a line will replace it in the view."""
+        if (entry := self._transcript[position]).parts is not None:
+            self._wait_for_store(entry)
 
     async def settle(self) -> None:
         """Measure new entries and store large parts, for at most `store_timeout_seconds`."""
@@ -172,13 +180,16 @@ class Offloader:
         return [
             (part, text)
             for part in entry.measured
-            if part.tokens > self._policy.offload_threshold_tokens
+            if (part.tokens > self._policy.offload_threshold_tokens or self._is_superseded(entry, part))
             and part.stored is None
             and part.address.kind != "image"
             and (entry.position, part.address) not in self._inline_for_good
             and (entry.position, part.address) not in self._transcript.state.repeated
             and (text := entry.text(part.address)) is not None
         ]
+
+    def _is_superseded(self, entry: Entry, part: Part) -> bool:
+        return entry.position in self._transcript.state.subjects.superseded and part.tokens > WORTH_SUPERSEDING_TOKENS
 
     # --- storing
 

@@ -177,7 +177,7 @@ class Summariser:
         for place, summary in ready:
             if place[0] < state.start or state.is_away(place[0]):
                 continue  # no view shows it any more
-            if state.retained.get(place) == "age":
+            if state.retained.get(place) in ("age", "newer"):
                 continue  # its room went to newer ones
             if place in state.compacted and place[0] >= changed_from:
                 is_shown = True

@@ -9,6 +9,7 @@ from .codec import (
     save_events,
     save_transcript,
 )
+from .connector_decisions import SubjectObserved, subject_line
 from .decisions import Arithmetic, AuditLine, Decided, Decision, OpenedItem
 from .entries import MESSAGE_OVERHEAD_TOKENS, Entry, Part, PartId, StoredPart
 from .observation_decisions import ObservationBuffered, ObservationsActivated, ObservationsRestored, Reflected
@@ -84,6 +85,7 @@ __all__ = [
     "RepeatFound",
     "RunningSums",
     "StoredPart",
+    "SubjectObserved",
     "Transcript",
     "TranscriptState",
     "UserMemoryChanged",
@@ -100,4 +102,5 @@ __all__ = [
     "reflected_chunks",
     "save_events",
     "save_transcript",
+    "subject_line",
 ]

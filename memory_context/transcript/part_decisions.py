@@ -22,7 +22,7 @@ __all__ = [
     "RepeatFound",
 ]
 
-ChosenBy = Literal["compactor", "model", "age"]
+ChosenBy = Literal["compactor", "model", "age", "newer"]
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,8 @@ class CompactedTextChosen(EntryDecision):
             refs = (replace(refs[0], description=self.description), *refs[1:])
         part.stored = replace(part.stored, refs=refs, compacted=self.text, compacted_tokens=self.tokens)
         transcript.state.retained[self.slot()] = self.by
+        if self.by == "newer":
+            transcript.state.subjects.superseded.pop(self.position, None)
         transcript.state.note_facts(self.position, part)
         entry.touch()
         if part.stored.excerpt is not None:
@@ -141,12 +143,13 @@ class PartsCompacted(Decision):
     """These parts are shown compacted from now on.
 
     `reason`: `consumed` for results answered just now, which rewrites nothing cached; `saves` for earlier ones;
-    `aged` for the oldest facts; `budget`; `unavailable` if a load lacks them; `forgotten`; `late`: older data.
+    `aged` for the oldest facts; `superseded` for older states of a subject; `budget`; `unavailable` if a load lacks
+    them; `forgotten`; `late`: older data.
     """
 
     kind = "compacted"
     parts: tuple[PartId, ...]
-    reason: Literal["consumed", "saves", "aged", "late", "budget", "unavailable", "forgotten"]
+    reason: Literal["consumed", "saves", "aged", "superseded", "late", "budget", "unavailable", "forgotten"]
     arithmetic: Arithmetic | None = None
 
     def apply(self, transcript: "Transcript") -> None:

@@ -9,6 +9,7 @@ from typing import TypeVar, cast
 from autogen_core.models import UserMessage
 
 from ..light_model import LightModelBill
+from .connector_decisions import ObservedSubjects
 from .decisions import Decision
 from .entries import Entry, Part, PartId
 from .observations import ObservationLog
@@ -62,6 +63,7 @@ class TranscriptState:
     first_spoken: int | None = None
     has_items: bool = False
     observation: ObservationLog = field(default_factory=ObservationLog)
+    subjects: ObservedSubjects = field(default_factory=ObservedSubjects)
     slots: dict[tuple[str, Hashable], Decision] = field(default_factory=dict[tuple[str, Hashable], Decision])
     _logged_at: dict[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
 

@@ -155,9 +155,10 @@ class Budget:
         state, policy = transcript.state, self._policy
         if at_once := self._shown_compacted(transcript):  # nothing changes in the view
             transcript.decide(PartsCompacted(at_once, "consumed"))
-        if not policy.compaction.enabled or not (state.answered_whole or state.expanded):
+        if not policy.compaction.enabled or not (state.answered_whole or state.expanded or state.subjects.superseded):
             return
-        record(transcript, saving_changes(transcript, self._renderer.render(transcript), policy, is_held))
+        view = self._renderer.render(transcript)
+        record(transcript, saving_changes(transcript, view, policy, is_held, self._counter))
         if aged := aged_results(transcript, policy, self._counter):
             ageing = ageing_of(aged, transcript, self._renderer.render(transcript), policy)
             record(transcript, [*aged, ageing])

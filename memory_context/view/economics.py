@@ -7,7 +7,7 @@ Nothing is cached behind a result answered just now, so it is compacted at once 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..policy import CachePolicy, ContextPolicy
 from ..tokens import TokenCounter
@@ -20,8 +20,10 @@ from ..transcript import (
     PartsCompacted,
     Transcript,
     TranscriptState,
+    subject_line,
 )
 from .render import View, ViewMessage
+from .view import Segment
 
 __all__ = ["aged_results", "ageing_of", "arithmetic_of", "expected_calls", "saving_changes"]
 
@@ -37,6 +39,7 @@ class _Change:
     index: int
     removed_tokens: int
     parts: tuple[PartId, ...] = ()
+    superseded: tuple[CompactedTextChosen, ...] = ()
     places: tuple[tuple[int, str], ...] = ()
 
 
@@ -55,10 +58,14 @@ def arithmetic_of(removed: int, rewritten: int, calls: int, policy: CachePolicy)
 
 
 def saving_changes(
-    transcript: Transcript, view: View, policy: ContextPolicy, is_held: Callable[[PartId], bool]
+    transcript: Transcript,
+    view: View,
+    policy: ContextPolicy,
+    is_held: Callable[[PartId], bool],
+    counter: TokenCounter,
 ) -> list[Decision]:
     """Return the compactions and withdrawals that pay now, except parts with `is_held`."""
-    changes = _changes(transcript, view, policy, is_held)
+    changes = _changes(transcript, view, policy, is_held, counter)
     if not changes:
         return []
     calls = expected_calls(transcript, policy.cache)
@@ -126,15 +133,19 @@ class _SeenTokens:
 
 
 def _changes(
-    transcript: Transcript, view: View, policy: ContextPolicy, is_held: Callable[[PartId], bool]
+    transcript: Transcript,
+    view: View,
+    policy: ContextPolicy,
+    is_held: Callable[[PartId], bool],
+    counter: TokenCounter,
 ) -> list[_Change]:
     state = transcript.state
     task = transcript.task(policy.user_sources) or 0
-    places = {*state.expanded_at}
+    places = {*state.expanded_at, *state.subjects.superseded}
     for position in {position for position, _ in state.answered_whole}:
         places |= {position, *transcript.calls_answered_by(transcript[position])}
     changes = (
-        _change_of(index, view.messages[index], transcript, task, is_held)
+        _change_of(index, view.messages[index], transcript, task, is_held, counter)
         for place in sorted(places)
         for index in view.indexes_at(place)
         if view.messages[index].position < state.shown
@@ -143,36 +154,68 @@ def _changes(
 
 
 def _change_of(
-    index: int, message: ViewMessage, transcript: Transcript, task: int, is_held: Callable[[PartId], bool]
+    index: int,
+    message: ViewMessage,
+    transcript: Transcript,
+    task: int,
+    is_held: Callable[[PartId], bool],
+    counter: TokenCounter,
 ) -> _Change:
     state = transcript.state
-    removed, parts = 0, list[PartId]()
+    removed, parts, superseded = 0, list[PartId](), list[CompactedTextChosen]()
     for segment in message.segments:
         if segment.kind == "expansion":
             place = segment.expansion_place  # an AutoGen Memory replaces its own expansions
             is_turns = place in state.expanded and state.expanded[place].origin == "turn"
             is_answered = place not in state.unseen and segment.position < state.consumed
             is_over = is_turns and is_answered and segment.position < task
-            return _Change(index, message.tokens, (), (place,)) if is_over else _Change(index, 0)
+            return _Change(index, message.tokens, places=(place,)) if is_over else _Change(index, 0)
+        if (newer := _superseded(segment, transcript, counter)) is not None:
+            removed += segment.tokens - transcript[segment.position].part(newer.address).overhead_tokens - newer.tokens
+            superseded.append(newer)
+            continue
         if segment.part is None or segment.part not in state.answered_whole or is_held(segment.part):
             continue
+        if state.subjects.unchanged.get(segment.position, -1) >= state.consumed:
+            continue  # a line says that it still holds, and no answer has seen that
         part = transcript[segment.position].part(segment.part[1])
         saved = segment.tokens - part.overhead_tokens - (part.stored.compacted_tokens if part.stored else 0)
         if saved > 0:
             removed += saved
             parts.append(segment.part)
-    return _Change(index, removed, tuple(parts))
+    return _Change(index, removed, tuple(parts), tuple(superseded))
+
+
+def _superseded(segment: Segment, transcript: Transcript, counter: TokenCounter) -> CompactedTextChosen | None:
+    """Return the line that replaces an older state of a subject; None for other parts, or if it saves nothing."""
+    subjects = transcript.state.subjects
+    if segment.part is None or segment.position not in subjects.superseded:
+        return None
+    position, address = segment.part
+    part = transcript[position].part(address)
+    if part.stored is None or not part.stored.refs or not part.is_result:
+        return None
+    line = subject_line(transcript, subjects.names[position], "newer state at", subjects.superseded[position])
+    text = f"{line} {replace(part.stored.refs[0], description='older state').render()}"
+    tokens = counter.count(text)
+    if tokens + part.overhead_tokens >= segment.tokens:
+        return None
+    return CompactedTextChosen(position, address, text, tokens, "newer")
 
 
 def _decisions(changes: list[_Change], arithmetic: Arithmetic, state: TranscriptState) -> list[Decision]:
     parts = tuple(part for change in changes for part in change.parts)
+    superseded = tuple(newer for change in changes for newer in change.superseded)
     places = tuple(place for change in changes for place in change.places)
     decisions: list[Decision] = []
     if parts:
         # new in the last view, and no view since its answer
         is_newest = all(position >= state.answered_from for position, _ in parts)
-        is_recent = is_newest and state.shown == state.consumed and not places
+        is_recent = is_newest and state.shown == state.consumed and not places and not superseded
         decisions.append(PartsCompacted(parts, "consumed" if is_recent else "saves", arithmetic))
+    if superseded:
+        older = tuple((one.position, one.address) for one in superseded)
+        decisions += [*superseded, PartsCompacted(older, "superseded", None if parts else arithmetic)]
     if places:
-        decisions.append(ExpansionWithdrawn(places, "planned", None if parts else arithmetic))
+        decisions.append(ExpansionWithdrawn(places, "planned", None if parts or superseded else arithmetic))
     return decisions

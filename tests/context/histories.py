@@ -614,7 +614,7 @@ class Life:
         context = self.context
         if context.policy.compaction.enabled:
             held = context._parts.chooser.is_held  # pyright: ignore[reportPrivateUsage]
-            assert saving_changes(context.transcript, self.rendered, context.policy, held) == []
+            assert saving_changes(context.transcript, self.rendered, context.policy, held, context.token_counter) == []
 
     async def check_compacted_stays_compacted(self) -> None:
         """A result that was shown by its placeholder is never shown whole again by itself, also after a load."""

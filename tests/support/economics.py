@@ -68,5 +68,5 @@ class History:
         """Return what pays now."""
         settings = ContextPolicy(cache=prices, **policy)
         return saving_changes(
-            self.transcript, render(self.transcript, settings, counter), settings, lambda part: part in held
+            self.transcript, render(self.transcript, settings, counter), settings, lambda part: part in held, counter
         )

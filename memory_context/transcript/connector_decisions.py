@@ -1,0 +1,75 @@
+"""Decisions about what connectors observed: a newer state of a subject supersedes the older one."""
+
+from bisect import bisect_left
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from .decisions import EntryDecision
+
+if TYPE_CHECKING:
+    from .transcript import Transcript
+
+__all__ = ["ObservedSubjects", "SubjectObserved", "subject_line"]
+
+
+@dataclass
+class ObservedSubjects:
+    """The observations of subjects in the view, by position.
+
+    Attributes:
+        newest: Position of the newest observation of each name.
+        superseded: Older observations with the newer ones, as long as views may show more than a line of them.
+        unchanged: Observations with the newest lines that say that they still hold.
+        names: Connector and subject of an observation; `digests`: of its text.
+    """
+
+    newest: dict[str, int] = field(default_factory=dict[str, int])
+    superseded: dict[int, int] = field(default_factory=dict[int, int])
+    unchanged: dict[int, int] = field(default_factory=dict[int, int])
+    names: dict[int, str] = field(default_factory=dict[int, str])
+    digests: dict[int, str] = field(default_factory=dict[int, str])
+
+    def is_newest(self, position: int) -> bool:
+        name = self.names.get(position)
+        return name is not None and self.newest[name] == position
+
+
+@dataclass(frozen=True)
+class SubjectObserved(EntryDecision):
+    """A connector observed a state of a subject.
+
+    Attributes:
+        name: Connector and subject, with a space between.
+        digest: Of the text, by which an equal one is known.
+        supersedes: Position of the older observation that this one makes obsolete.
+        same_as: Position of an equal observation, for which this message is a line.
+    """
+
+    kind = "subject"
+    name: str
+    digest: str
+    supersedes: int | None = None
+    same_as: int | None = None
+
+    def apply(self, transcript: "Transcript") -> None:
+        if self.position < transcript.state.start:
+            return
+        subjects = transcript.state.subjects
+        if self.same_as is not None:
+            subjects.unchanged[self.same_as] = self.position
+            return
+        subjects.newest[self.name] = self.position
+        subjects.names[self.position], subjects.digests[self.position] = self.name, self.digest
+        if self.supersedes is not None and self.supersedes >= transcript.state.start:
+            subjects.superseded[self.supersedes] = self.position
+
+    def moved(self, offset: int) -> "SubjectObserved":
+        before = (None if one is None else one + offset for one in (self.supersedes, self.same_as))
+        supersedes, same_as = before
+        return replace(self, position=self.position + offset, supersedes=supersedes, same_as=same_as)
+
+
+def subject_line(transcript: "Transcript", name: str, what: str, position: int) -> str:
+    """Return a line such as `[web page https://…: newer state at step 12]`."""
+    step = bisect_left(transcript.pairing.asking, position)
+    return f"[{name}: {what} {f'step {step}' if step else 'the start'}]"
