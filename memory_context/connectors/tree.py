@@ -104,6 +104,9 @@ def match_trees(before: Node, after: Node) -> Match:
     waiting = [(before, 0, after, 0, False)]
     while waiting:
         old, old_place, new, new_place, is_weak = waiting.pop()
+        if old.digest == new.digest and not is_weak:
+            match.new_of.update(zip(range(old_place, old_place + old.size), range(new_place, new_place + new.size)))
+            continue
         match.new_of[old_place] = new_place
         old_places, new_places = child_places(old, old_place), child_places(new, new_place)
         for i, j in _same_children(old.children, new.children, is_weak=is_weak):
@@ -149,8 +152,9 @@ def _same_in_group(
         by_old, by_new = _unique(old, of_old, tell), _unique(new, of_new, tell)
         pairs = [(i, by_new[one]) for one, i in by_old.items() if one in by_new]
         yield from pairs
-        of_old = [i for i in of_old if i not in {pair[0] for pair in pairs}]
-        of_new = [j for j in of_new if j not in {pair[1] for pair in pairs}]
+        matched_old, matched_new = {i for i, _ in pairs}, {j for _, j in pairs}
+        of_old = [i for i in of_old if i not in matched_old]
+        of_new = [j for j in of_new if j not in matched_new]
     if not is_weak and [old[i].digest for i in of_old] == [new[j].digest for j in of_new]:  # none came or went
         yield from zip(of_old, of_new, strict=True)
 
