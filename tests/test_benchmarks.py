@@ -568,6 +568,7 @@ def test_all_benchmarks_run_without_folders(
         monkeypatch.setattr(module, name, value)
     sizes = ["--rounds", "1", "--passages", "250,300", "--indexed", "40", "--largest", "5000"]
     sizes += ["--sessions", "2", "--pause", "0", "--items", "100", "--faults", "refused", "--messages", "90"]
+    sizes += ["--web-steps", "2", "--pages", "20"]
     __main__.main([*sizes, "--json", str(tmp_path / "figures.json")])
     printed = capsys.readouterr().out
     assert "No replay" in printed
@@ -584,6 +585,9 @@ def test_all_benchmarks_run_without_folders(
     assert len(figures["deciding"]) == 2
     assert [one["value"] for one in figures["starting"]][-1] == 1, "one round trip reads the user's memory"
     assert [one["value"] > 0 for one in figures["steps"]] == [True, True]
+    shares = {one["name"]: one["value"] for one in figures["connectors"] if "whole trees" in one["name"]}
+    assert [0 < share <= 1 for share in shares.values()] == [True] * 3, shares
+    assert figures["connectors"][0]["value"] == 0, "no reference led to another element"
     errors, transactions, *_ = figures["chatting"]
     assert (errors["value"], errors["detail"]) == (0, ""), "what was said is there once and in order"
     assert transactions["value"] == pytest.approx(0.2), "one when a session begins, one when it ends"

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
-__all__ = ["ROWS", "Match", "Node", "child_places", "match_trees"]
+__all__ = ["CONTROLS", "ROWS", "Match", "Node", "child_places", "match_trees"]
 
 _TITLES = frozenset(["heading", "link", "text", "StaticText", "paragraph", "cell", "rowheader", "strong"])
-_CONTROLS = frozenset(
+CONTROLS = frozenset(
     [
         *("button", "checkbox", "combobox", "listbox", "menuitem", "menuitemcheckbox", "menuitemradio", "option"),
         *("radio", "scrollbar", "searchbox", "slider", "spinbutton", "switch", "tab", "textbox"),
@@ -77,7 +77,7 @@ class Node:
 
     @cached_property
     def is_row(self) -> bool:
-        is_one = self.role in ROWS or self.role in _CONTROLS or self.role in _TITLES
+        is_one = self.role in ROWS or self.role in CONTROLS or self.role in _TITLES
         return is_one or (self.role == "generic" and self.size <= _GENERIC_ROW_SIZE)
 
     @cached_property
@@ -105,7 +105,7 @@ def match_trees(before: Node, after: Node) -> Match:
     while waiting:
         old, old_place, new, new_place, is_weak = waiting.pop()
         if old.digest == new.digest and not is_weak:
-            match.new_of.update(zip(range(old_place, old_place + old.size), range(new_place, new_place + new.size)))
+            match.new_of.update((old_place + step, new_place + step) for step in range(old.size))
             continue
         match.new_of[old_place] = new_place
         old_places, new_places = child_places(old, old_place), child_places(new, new_place)
@@ -193,7 +193,7 @@ def _is_told_otherwise(old: Node, new: Node) -> bool:
 
 def _texts(node: Node) -> Iterator[str]:
     """Yield the telling names in an element that are not those of controls."""
-    if node.role in _CONTROLS or node.role in _NEWS:
+    if node.role in CONTROLS or node.role in _NEWS:
         return
     if node.name and (node.role in _TITLES or not node.children):
         yield node.name

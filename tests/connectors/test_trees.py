@@ -127,3 +127,49 @@ def test_diff_names_row_and_change() -> None:
         '~ textbox "Quantity" [e3]: value "1" -> "2"',
     ]
     assert 'textbox "Quantity" [e3]: "2"' in "\n".join(tree_lines(after, table.refs))
+
+
+def test_rows_of_one_shape_share_a_line_that_names_their_parts() -> None:
+    table = RefTable()
+    tree = shop(row("Apple", 1), row("Pear", 2), row('Fig" [e1]', 3))
+    assert [*tree_lines(tree, table.update(tree, 1))][2:7] == [
+        '  - each listitem has: text, textbox "Quantity", button "Delete"',
+        '    - "Apple" | [e1] : "1" | [e2]',
+        '    - "Pear" | [e3] : "2" | [e4]',
+        '    - "Fig\' [e1]" | [e5] : "3" | [e6]',
+        '  - button "Pay" [e7]',
+    ]
+    named = "\n".join(tree_lines(tree, table.refs, has_tables=False))
+    assert named.count('textbox "Quantity"') == 3
+
+
+def test_another_row_with_the_same_first_text_is_another_row() -> None:
+    """The only mail of a list is deleted, and another one of the same sender comes."""
+
+    def mail(subject: str) -> Node:
+        parts = (Node("checkbox", "Select"), Node("text", "Bob"), Node("text", subject), Node("button", "Delete"))
+        return Node("main", "Mail", children=(Node("list", children=(Node("listitem", children=parts, dom=7),)),))
+
+    table = RefTable()
+    refs = {*table.update(mail("Invoice"), 1).values()}
+    assert not refs & {*table.update(mail("Lunch"), 1).values()}
+
+
+def test_row_of_the_same_object_that_gets_a_text_is_the_same() -> None:
+    def form(*texts: str, dom: int) -> Node:
+        parts = (Node("text", "Name"), Node("textbox", "Name"), *(Node("text", one) for one in texts))
+        return Node("main", "Form", children=(Node("generic", children=(*parts, Node("button", "Go")), dom=dom),))
+
+    table = RefTable()
+    refs = [*table.update(form(dom=7), 1).values()]
+    assert [*table.update(form("is required", dom=7), 1).values()] == refs
+    assert [*table.update(form("is too long", dom=8), 1).values()] != refs
+
+
+def test_many_removed_rows_are_counted() -> None:
+    table = RefTable()
+    before = shop(*(row(f"Fruit {number}", 1) for number in range(20)))
+    refs_before = dict(table.update(before, 1))
+    after = shop(row("Fruit 0", 1))
+    lines = diff_lines(before, after, table.update(after, 1), refs_before)
+    assert (len(lines), lines[-1]) == (10, "  - 11 more elements")

@@ -44,7 +44,7 @@ def tree_change(before: Shown, after: Shown) -> str:
         whole = _within(after.lines(), len(change))
         if whole is None:
             return _bounded(change.split("\n")) if change else ""
-        return f"The page is now:\n{whole}"
+        return whole
     return _bounded(after.lines())
 
 
@@ -97,7 +97,7 @@ def _first(lines: Iterator[str], most_characters: int) -> Iterator[str]:
 
 def found_lines(page: Shown, pattern: str, *, is_regex: bool) -> str:
     """Return the lines of the tree that match, each below the last line above it that is less indented."""
-    lines = [*page.lines()]
+    lines = [*page.lines(has_tables=False)]
     found = [*_matching(lines, LinePattern(pattern if is_regex else re.escape(pattern), ignore_case=True))]
     if not found:
         raise ConnectorError(f"no element of {len(lines):,} lines has {pattern[:100]!r}; scroll, as pages load more")

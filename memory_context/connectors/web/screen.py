@@ -55,9 +55,9 @@ class Shown:
     is_cut: bool = False
     picture: bytes = field(default=b"", repr=False)
 
-    def lines(self) -> Iterator[str]:
+    def lines(self, *, has_tables: bool = True) -> Iterator[str]:
         """Yield the lines of the tree."""
-        return tree_lines(self.tree, self.refs)
+        return tree_lines(self.tree, self.refs, has_tables=has_tables)
 
 
 class Screen:
