@@ -72,16 +72,17 @@ def _bounded(lines: Iterator[str] | Sequence[str]) -> str:
 
 
 def page_state(page: Shown, notes: Sequence[str], limit_tokens: int, counter: TokenCounter, connector_id: str) -> str:
-    """Return address, title, tabs, notes, and as much of the tree as fits: what is in view, if that is not all."""
+    """Return address, title, tabs, notes, and as much of the tree as fits: what is in view and below it, if not all."""
     head = "\n".join([f"URL: {shown_url(page.url)}", *page_head(page), *notes])
     room = limit_tokens - counter.count(head) - 40
     whole = _within(page.lines(), 6 * max(room, 0))
     if whole is not None and not counter.is_over(whole, room):
         more = "\n[The page has more elements than are read.]" if page.is_cut else ""
         return f"{head}\n{whole}{more}"
-    in_view = "\n".join(_first(tree_lines(page.tree, page.refs, only=page.in_view), 8 * max(room, 0)))
-    part = cut_to_tokens(in_view, max(room, 0), counter)
-    if len(part) < len(in_view):
+    shown = page.in_view | {*range(max(page.in_view, default=0), page.tree.size)}
+    lines = "\n".join(_first(tree_lines(page.tree, page.refs, only=shown), 8 * max(room, 0)))
+    part = cut_to_tokens(lines, max(room, 0), counter)
+    if len(part) < len(lines):
         part = part[: max(part.rfind("\n"), 0)]
     elements = page.tree.size - 1
     return f"{head}\n{part}\n[A part in view of {elements:,} elements: {connector_id}_find or {connector_id}_scroll.]"
