@@ -67,7 +67,8 @@ class Scripted(ReplayChatCompletionClient):
         """Answer the last message."""
         last = messages[-1]
         usage = RequestUsage(prompt_tokens=0, completion_tokens=0)
-        asked = next(str(one.content) for one in reversed(messages) if isinstance(one, UserMessage))
+        said = (one for one in reversed(messages) if isinstance(one, UserMessage) and one.source == "user")
+        asked = str(next(said).content)
         if "survey" in asked and not isinstance(last, FunctionExecutionResultMessage):
             call = FunctionCall(id=uuid.uuid4().hex, name="survey", arguments=json.dumps({"topic": asked[-40:]}))
             return CreateResult(finish_reason="function_calls", content=[call], usage=usage, cached=False)

@@ -11,7 +11,7 @@ import re
 import threading
 from binascii import a2b_base64
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
@@ -66,6 +66,7 @@ _CHUNK_CHARACTERS = 16_384
 _LONGEST_RUN = 16_384
 _LONG_RUN = re.compile(rf"(?<![{_BLANK}])[{_BLANK}]{{{_LONGEST_RUN},}}")
 
+_NAME_CHARACTERS = 32
 _SAMPLES = 64
 _SAMPLE_CHARACTERS = 16_384
 
@@ -92,10 +93,7 @@ class O200kTokenCounter:
         return _encodings is not None
 
     def count(self, text: str) -> int:
-        text, size_bytes = _measure(text)
-        if size_bytes is None:
-            return _estimate(text, None)
-        return sum(map(_count_chunk, _chunks(text)))
+        return _count_name(text) if len(text) <= _NAME_CHARACTERS else _count(text)
 
     def is_over(self, text: str, limit_tokens: int) -> bool:
         if len(text) > _LONGEST_TOKEN_BYTES * limit_tokens:  # a character is at least one byte
@@ -209,6 +207,16 @@ def _read_encodings() -> _Encodings:
             special_tokens={},
         ),
     )
+
+
+def _count(text: str) -> int:
+    text, size_bytes = _measure(text)
+    if size_bytes is None:
+        return _estimate(text, None)
+    return sum(map(_count_chunk, _chunks(text)))
+
+
+_count_name = lru_cache(maxsize=1000)(_count)  # names of tools and sources come with every message
 
 
 def _measure(text: str) -> tuple[str, int | None]:

@@ -413,6 +413,30 @@ CREATE FUNCTION memory_context.store_counts(OUT users bigint, OUT items bigint, 
     ) AS item
 $$;
 
+CREATE FUNCTION memory_context.store_memories(of_user text, items jsonb, OUT stored_key text, OUT is_new boolean) RETURNS SETOF record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    item jsonb;
+BEGIN
+    FOR item IN SELECT value FROM jsonb_array_elements(items) WITH ORDINALITY AS given (value, place) ORDER BY place LOOP
+        SELECT stored.stored_key, stored.is_new FROM memory_context.store_memory(
+            of_user, item ->> 'memory_key', item ->> 'agent_id', item ->> 'session_id', item ->> 'memory_type',
+            item ->> 'source', item ->> 'origin', item ->> 'summary', (item -> 'content_bytes')::bigint,
+            (item -> 'token_count')::bigint, decode(item ->> 'content_sha256', 'hex'),
+            ARRAY(SELECT jsonb_array_elements_text(item -> 'tags')),
+            ARRAY(SELECT jsonb_array_elements_text(item -> 'related_to')),
+            item -> 'metadata', (item -> 'is_private')::boolean
+        ) AS stored INTO stored_key, is_new;
+        RETURN NEXT;
+    END LOOP;
+    INSERT INTO memory_context.memory_users AS waiting (user_id, pending_since)
+    SELECT of_user, now() WHERE EXISTS (SELECT FROM memory_context.jobs WHERE user_id = of_user)
+    ON CONFLICT ON CONSTRAINT memory_users_pkey
+    DO UPDATE SET pending_since = now() WHERE waiting.pending_since IS NULL;
+END
+$$;
+
 CREATE FUNCTION memory_context.store_memory(of_user text, its_key text, its_agent text, its_session text, its_type text, its_source text, its_origin text, its_summary text, its_bytes bigint, its_tokens bigint, its_sha256 bytea, its_tags text[], its_related_to text[], its_metadata jsonb, its_is_private boolean, OUT stored_key text, OUT is_new boolean) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -1077,6 +1101,8 @@ REVOKE ALL ON FUNCTION memory_context.store_content(of_user text, its_sha256 byt
 GRANT ALL ON FUNCTION memory_context.store_content(of_user text, its_sha256 bytea, its_content text, its_content_raw bytea, its_bytes bigint) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.store_counts(OUT users bigint, OUT items bigint, OUT forgotten bigint, OUT passages bigint, OUT embeddings jsonb, OUT sessions bigint, OUT batches bigint, OUT jobs jsonb) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.store_counts(OUT users bigint, OUT items bigint, OUT forgotten bigint, OUT passages bigint, OUT embeddings jsonb, OUT sessions bigint, OUT batches bigint, OUT jobs jsonb) TO memory_context_app;
+REVOKE ALL ON FUNCTION memory_context.store_memories(of_user text, items jsonb, OUT stored_key text, OUT is_new boolean) FROM PUBLIC;
+GRANT ALL ON FUNCTION memory_context.store_memories(of_user text, items jsonb, OUT stored_key text, OUT is_new boolean) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.store_memory(of_user text, its_key text, its_agent text, its_session text, its_type text, its_source text, its_origin text, its_summary text, its_bytes bigint, its_tokens bigint, its_sha256 bytea, its_tags text[], its_related_to text[], its_metadata jsonb, its_is_private boolean, OUT stored_key text, OUT is_new boolean) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.store_memory(of_user text, its_key text, its_agent text, its_session text, its_type text, its_source text, its_origin text, its_summary text, its_bytes bigint, its_tokens bigint, its_sha256 bytea, its_tags text[], its_related_to text[], its_metadata jsonb, its_is_private boolean, OUT stored_key text, OUT is_new boolean) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.touch_session(of_user text, its_session text, its_agent text, its_title text, title_is_final boolean, its_summary text) FROM PUBLIC;
@@ -1115,4 +1141,5 @@ INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES
     (4, '0004_pre_said_twice', 'b88038cfdb86448fa795b57e9ce06e99614263d1cff11389376003aa3fe551d4'),
     (5, '0005_pre_conversation_jobs', 'a53552680d1e9b4d1ce3d25884fecb64c777ce728f5cf96e137f75022bd4c33e'),
     (6, '0006_pre_long_term_notes', '558851b8fb24e85371f8ee518d5c34cfa23df3022383fbf7394049f4660594ca'),
-    (7, '0007_pre_consolidations', '3c6e5611d3a03335ba995f30a5810b9db622bf03386d6080d68b69cba74165fd');
+    (7, '0007_pre_consolidations', '3c6e5611d3a03335ba995f30a5810b9db622bf03386d6080d68b69cba74165fd'),
+    (8, '0008_pre_store_memories', '86ec89810bc54c749749c241fba715a413f5bd8b86b4af55b46d8a0813169a43');

@@ -74,7 +74,7 @@ class Learning:
 
     def is_explicit(self, entry: Entry) -> bool:
         """Return True for a message that states something explicitly: its batch should not wait. No I/O."""
-        return any(_has_statement(text) for text in self._said(entry))
+        return isinstance(entry.message, UserMessage) and any(map(_has_statement, self._said(entry)))
 
     def payload(self, entries: Sequence[Entry]) -> Mapping[str, Any] | None:
         """Return the payload of a batch's job: positions of messages that may state something; None for no job."""

@@ -12,6 +12,7 @@ from psycopg.rows import DictRow
 from memory_context.errors import ConflictError, ItemDamagedError, StoreError
 from memory_context.runtime import in_thread_if_large
 
+from .codec import canonical_json
 from .criteria import MemoryCriteria, criteria_params
 from .database import Database
 from .forget import ProgressCallback, forget_memories
@@ -68,18 +69,18 @@ class ItemStore:
         contents = {content["content_sha256"]: content for content, _ in rows}
         # a fixed order prevents deadlocks between transactions
         order = sorted(range(len(rows)), key=lambda at: (rows[at][1]["memory_key"], rows[at][1]["content_sha256"]))
-        stored = await self._write_twice(
+        given = [{**rows[at][1], "content_sha256": rows[at][1]["content_sha256"].hex()} for at in order]
+        *_, stored = await self._write_twice(
             user_id,
             *(_QUERIES("upsert_content", contents[digest]) for digest in sorted(contents)),
-            *(_QUERIES("upsert_memory", rows[at][1]) for at in order),
-            _QUERIES("upsert_pending_user"),
+            _QUERIES("upsert_memories", items=canonical_json(given)),
             changes_user_memory=any(item.type in USER_TYPES and item.origin in TRUSTED_ORIGINS for item in items),
         )
         self.write_transactions += 1
-        answers = {at: row for at, (row,) in zip(order, stored[len(contents) : -1], strict=True)}
-        if any(row["is_new"] for row in answers.values()):
+        if any(row["is_new"] for row in stored):
             self._jobs.wake(user_id)
-        return [answers[at]["memory_key"] for at in range(len(rows))]
+        keys = {at: row["memory_key"] for at, row in zip(order, stored, strict=True)}
+        return [keys[at] for at in range(len(rows))]
 
     async def fetch_memory(self, user_id: str, memory_key: str, *, scope: ReadScope = ANYBODY) -> MemoryItem | None:
         """Return the whole item, also if forgotten; None if out of scope. `ItemDamagedError` if its hash differs."""

@@ -176,7 +176,7 @@ class Whereabouts:
 
 
 def row_params(item: NewItem) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters of `upsert_content` and `upsert_memory`.
+    """Return the parameters of `upsert_content`, and the columns of an item.
 
     Content that needs escaping is kept as bytes, so server-side hashes stay correct.
     """

@@ -6,12 +6,9 @@ SELECT memory_context.store_content(
     %(user_id)s, %(content_sha256)b, %(content)s, %(content_raw)b, %(content_bytes)s
 );
 
--- name: upsert_memory :one
--- Store an item of a content that is there, and for a new one the job to index it.
-SELECT stored_key AS memory_key, is_new FROM memory_context.store_memory(
-    %(user_id)s, %(memory_key)s, %(agent_id)s, %(session_id)s, %(memory_type)s, %(source)s, %(origin)s, %(summary)s,
-    %(content_bytes)s, %(token_count)s, %(content_sha256)b, %(tags)s, %(related_to)s, %(metadata)s, %(is_private)s
-);
+-- name: upsert_memories :many
+-- Store items of contents that are there, and for new ones the jobs to index them. This is all that follows the contents.
+SELECT stored_key AS memory_key, is_new FROM memory_context.store_memories(%(user_id)s, %(items)s::jsonb);
 
 -- name: upsert_pending_user :exec
 -- Tell maintenance that this user has something waiting. After the items: who waits for this row then holds all of its

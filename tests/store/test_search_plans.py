@@ -80,7 +80,7 @@ def test_no_statement_reads_rows_of_other_users(server: Server, crowd_url: str) 
                 "related_to": None, "types": ["custom"], "tags": None, "agent_id": None, "session_id": None,
             }  # fmt: skip
             for file, name in OF_USERS:
-                if name in ("upsert_memory", "upsert_content") or name in ACROSS_USERS:
+                if name in ("upsert_memories", "upsert_content") or name in ACROSS_USERS:
                     continue
                 with connection.transaction(force_rollback=True):
                     connection.execute(load_queries("transactions")["act_as"], {"user_id": user, "agent_id": ""})

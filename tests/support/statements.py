@@ -275,7 +275,7 @@ PARAMS: dict[str, Any] = {
 
 OTHER_PARAMS: dict[str, dict[str, Any]] = {  # of blocks that call something else by the same name
     "select_columns": {"names": ["agent_memories"]},
-    "upsert_memory": {"related_to": ["k"]},
+    "upsert_memories": {"items": "[]"},
     "upsert_said_contents": {"contents": "[]"},
     "update_statement_kept": {"related_to": ["k"]},
     "upsert_element": {"content": b"c"},

@@ -5,6 +5,7 @@ Passages have about 1,000 characters and end at paragraphs, headings, definition
 
 import math
 import re
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -130,6 +131,7 @@ def index_item(memory_id: int, content: str, names: Sequence[str], *, masks_cred
     postings: defaultdict[str, bytearray] = defaultdict(bytearray)
     masked_texts: list[str] = []
     for chunk in chunks:
+        time.sleep(0)  # a thread that waits for the interpreter would wait 5 ms
         text = searched[chunk.start_char : chunk.end_char]
         masked_texts.append("" if text == chunk.text else without_padding(text))
         terms = terms_of(text)
