@@ -250,4 +250,4 @@ async def _checked(path: str, before: str, after: str, unchecked: bool) -> str:
 
 
 def _saved(version: FileStat | None) -> list[int]:
-    return [] if version is None else [version.size, version.modified_ns, version.inode]
+    return [*(version or ())]

@@ -3,8 +3,7 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autogen_core.tools import BaseTool, FunctionTool
@@ -14,14 +13,12 @@ from ..patterns import LinePattern
 from ..utf8 import to_utf8
 from .changes import FileChange, KnownTexts, changes_between, described
 from .documents import DOCUMENT_BYTES, document_text, is_document
+from .file_tree import MOST_FILES, FileTree
 from .folder import TEXT_BYTES, FileStat, Folder, matching_lines, shown
-from .ignored import IgnoreRules
 from .protocols import TextObservation
 
 __all__ = ["FileSystemConnector"]
 
-_MOST_FILES = 200_000
-_MOST_DEPTH = 100
 _MOST_SAVED_FILES = 5000
 _FIRST_TEXTS_SECONDS = 2.0
 _SEARCH_SECONDS = 5.0
@@ -45,9 +42,8 @@ class FileSystemConnector:
         self.root = root
         self.state_limit_tokens = 500
         self._folder: Folder | None = None
-        self._known: dict[str, FileStat] | None = None
+        self._tree = FileTree()
         self._texts = KnownTexts()
-        self._rules = IgnoreRules()
         self._documents = KnownTexts(8 << 20)
         self._recent: list[str] = []
         self._edits = asyncio.Lock()
@@ -59,42 +55,41 @@ class FileSystemConnector:
 
     async def on_stop(self) -> None:
         """Close the folder."""
+        self._tree.close()
         if self._folder is not None:
             self._folder.close()
             self._folder = None
 
     def save_state(self) -> Mapping[str, Any]:
         """Return what is compared with later; of a large folder nothing, and the next look is a first one."""
-        if self._known is None or len(self._known) > _MOST_SAVED_FILES:
+        files = self._tree.files
+        if files is None or len(files) > _MOST_SAVED_FILES:
             return {}
-        return {"files": {path: [one.size, one.modified_ns, one.inode] for path, one in self._known.items()}}
+        return {"files": {path: [*known] for path, known in files.items()}}
 
     def load_state(self, data: Mapping[str, Any]) -> None:
         """Take over what an earlier process saw."""
         files: Mapping[str, Sequence[int]] | None = data.get("files")
         if files is not None:
-            self._known = {path: FileStat(*known) for path, known in files.items()}
+            self._tree.files = {path: FileStat(*known) for path, known in files.items()}
 
     async def get_observations(self) -> list[TextObservation]:
         """Return what changed since the last call; first, what there is."""
         return await asyncio.to_thread(self._look)
 
     def _look(self) -> list[TextObservation]:
-        before, after = self._known, dict(islice(self._files(), _MOST_FILES))
-        if before is None:
-            self._known = after
-            self._read_first_texts(after)
-            return [
-                TextObservation(self.id, f"[{self.id}] Initial folder: {self.root} ({len(after):,} files)", "initial")
-            ]
-        changes = changes_between(before, after)
-        if len(after) == _MOST_FILES:  # one that is beyond the limit now is not gone
-            changes = [one for one in changes if one.kind != "deleted" or self._open.stat(one.path) is None]
-        now = {one.path: self._text(one.path) for one in changes[:_MOST_HITS] if one.after is not None}
-        observations = [*described(self.id, changes, self._texts, now)]
-        self._remember(changes, now)
-        self._known = after
-        return observations
+        with self._tree.look(self._open) as look:
+            if look.before is None:
+                self._read_first_texts(look.after)
+                text = f"[{self.id}] Initial folder: {self.root} ({len(look.after):,} files)"
+                return [TextObservation(self.id, text, "initial")]
+            changes = changes_between(look.before, look.after)
+            if len(look.after) == MOST_FILES:  # one that is beyond the limit now is not gone
+                changes = [one for one in changes if one.kind != "deleted" or self._open.stat(one.path) is None]
+            now = {one.path: self._open.text(one.path) for one in changes[:_MOST_HITS] if one.after is not None}
+            observations = [*described(self.id, changes, self._texts, now)]
+            self._remember(changes, now)
+            return observations
 
     def _remember(self, changes: Sequence[FileChange], now: Mapping[str, str | None]) -> None:
         for change in changes:
@@ -110,15 +105,15 @@ class FileSystemConnector:
         for path in files:
             if time.monotonic() > ends_at or not self._texts.has_room:
                 return
-            self._texts.put(path, self._text(path))
+            self._texts.put(path, self._open.text(path))
 
     async def render_current_state(self) -> list[str]:
         """Return the listing and the latest changes."""
         return [await asyncio.to_thread(self._state)]
 
     def _state(self) -> str:
-        files = self._known or {}
-        more = "; more are not watched" if len(files) == _MOST_FILES else ""
+        files = self._tree.files or {}
+        more = "; more are not watched" if len(files) == MOST_FILES else ""
         lines = [f"Folder {self.root}: {len(files):,} files{more}"]
         if self._recent:
             lines.append(f"Changed lately: {', '.join(map(shown, self._recent))}")
@@ -136,34 +131,6 @@ class FileSystemConnector:
         if self._folder is None:
             raise ConnectorError(f"the folder {self.root} is not open; the session has not begun, or has ended")
         return self._folder
-
-    def _files(self) -> Iterator[tuple[str, FileStat]]:
-        """Yield the observed files by path, folder by folder."""
-        waiting = [""]
-        while waiting:
-            folder = waiting.pop()
-            try:
-                entries = self._open.entries(folder)
-            except ConnectorError:  # it went away
-                continue
-            has_rules = any(name == ".gitignore" for name, _ in entries)
-            self._rules.put(folder, self._text(f"{folder}.gitignore") if has_rules else None)
-            for name, known in entries:
-                path = f"{folder}{name}"
-                if name == ".git/" or self._rules.is_ignored(path):
-                    continue
-                if name.endswith("/"):
-                    waiting += [path] if path.count("/") <= _MOST_DEPTH else []
-                elif known is not None:
-                    yield path, known
-
-    def _text(self, path: str) -> str | None:
-        """Return the text of a file; None for a binary or large one."""
-        try:
-            data = self._open.read(path, TEXT_BYTES + 1)
-        except ConnectorError:
-            return None
-        return None if len(data) > TEXT_BYTES or b"\0" in data[:8000] else data.decode("utf-8", "replace")
 
     # --- tools
 
@@ -239,16 +206,16 @@ class FileSystemConnector:
         ends_at = time.monotonic() + _SEARCH_SECONDS
         prefix = f"{below.rstrip('/')}/" if below else ""
         hits: list[str] = []
-        for path in sorted(self._known or {}):
+        for path in sorted(self._tree.files or {}):
             if not path.startswith(prefix) and path != below:
                 continue
             if time.monotonic() > ends_at or len(hits) >= _MOST_HITS:
                 return "\n".join([*hits, f"[stopped at {path}; search a folder, or a rarer word]"])
-            hits += matching_lines(path, self._text(path) or "", pattern, ends_at)
+            hits += matching_lines(path, self._open.text(path) or "", pattern, ends_at)
         return "\n".join(hits) or "no line matches"
 
     def _text_of(self, path: str) -> str:
-        text = self._text(path)
+        text = self._open.text(path)
         if text is None:
             self._open.read(path, 1)  # says what is wrong with the path
             raise ConnectorError(f"{path} is no text, or larger than {TEXT_BYTES:,} bytes")

@@ -7,10 +7,10 @@ outside (each step is `openat` with O_NOFOLLOW, as openat2's RESOLVE_BENEATH doe
 import errno
 import os
 import stat
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from ..errors import ConnectorError
 from ..patterns import LinePattern, OutOfTimeError
@@ -25,8 +25,7 @@ _TEMPORARY = ".memory-context-"
 _READS = 5
 
 
-@dataclass(frozen=True)
-class FileStat:
+class FileStat(NamedTuple):
     """Size, modification time in nanoseconds and inode of a file; a change of any means that the file changed."""
 
     size: int
@@ -58,6 +57,14 @@ class Folder:
         """Return at most so many bytes of a file."""
         with self._file(path, os.O_RDONLY | os.O_NONBLOCK) as fd, os.fdopen(os.dup(fd), "rb") as file:
             return file.read(limit_bytes)
+
+    def text(self, path: str) -> str | None:
+        """Return a text to be shown; None for a binary or large file, and for what is no file."""
+        try:
+            data = self.read(path, TEXT_BYTES + 1)
+        except ConnectorError:
+            return None
+        return None if len(data) > TEXT_BYTES or b"\0" in data[:8000] else data.decode("utf-8", "replace")
 
     def read_text(self, path: str) -> tuple[str, FileStat]:
         """Return a text as it is, with the state of the file that it is of; one that changes meanwhile is read again.
@@ -123,16 +130,24 @@ class Folder:
             else:
                 os.unlink(name, dir_fd=parent)
 
-    def entries(self, path: str = "") -> list[tuple[str, FileStat | None]]:
-        """Return names with what is known of files, in order; None for folders, whose names end in `/`, and links."""
+    def entries(
+        self, path: str = "", opened: Callable[[int], object] = lambda fd: None
+    ) -> list[tuple[str, FileStat | None]]:
+        """Return names with what is known of files, in order; None for folders, whose names end in `/`, and links.
+
+        Args:
+            opened: Is given the folder's descriptor before it is read.
+        """
         found: list[tuple[str, FileStat | None]] = []
-        with self._folder(path) as fd, os.scandir(fd) as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    is_folder = entry.is_dir(follow_symlinks=False)
-                    known = None if is_folder else _file_stat(entry.stat(follow_symlinks=False))
-                    if not entry.name.startswith(_TEMPORARY):
-                        found.append((f"{entry.name}/" if is_folder else entry.name, known))
+        with self._folder(path) as fd:
+            opened(fd)
+            with os.scandir(fd) as entries:
+                for entry in entries:
+                    with suppress(OSError):
+                        is_folder = entry.is_dir(follow_symlinks=False)
+                        known = None if is_folder else _file_stat(entry.stat(follow_symlinks=False))
+                        if not entry.name.startswith(_TEMPORARY):
+                            found.append((f"{entry.name}/" if is_folder else entry.name, known))
         return sorted(found)
 
     @contextmanager

@@ -22,19 +22,23 @@ class IgnoreRules:
         self._texts: dict[str, str] = {}
         self._specs: dict[str, pathspec.GitIgnoreSpec] = {}
 
-    def put(self, folder: str, text: str | None) -> None:
-        """Set the text of a folder's `.gitignore`; None if it has none. Folders end in `/`, the root is empty."""
+    def put(self, folder: str, text: str | None) -> bool:
+        """Set the text of a folder's `.gitignore`, None if it has none, and return whether that changed.
+
+        Folders end in `/`, the root is empty.
+        """
         if text == self._texts.get(folder):
-            return
+            return False
         self._texts.pop(folder, None)
         self._specs.pop(folder, None)
         if text is not None:
             self._texts[folder] = text
             self._specs[folder] = _spec(folder, text)
+        return True
 
     def is_ignored(self, path: str) -> bool:
         """Return whether a file, or a folder ending in `/`, is ignored; the rules nearest to it decide."""
-        folder = path.rstrip("/")
+        folder = path.rstrip("/") if self._specs else ""
         while folder:
             folder = folder[: folder.rstrip("/").rfind("/") + 1]
             if folder in self._specs:

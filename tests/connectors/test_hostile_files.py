@@ -13,7 +13,7 @@ import pytest
 from autogen_core import CancellationToken
 
 from memory_context import ConnectorError
-from memory_context.connectors import filesystem, folder
+from memory_context.connectors import file_tree, filesystem, folder
 from memory_context.connectors.editor import EditorConnector
 from memory_context.connectors.filesystem import FileSystemConnector
 from memory_context.connectors.folder import Folder
@@ -228,7 +228,8 @@ async def test_very_deep_folders_are_left_out(files: FileSystemConnector) -> Non
 async def test_files_beyond_the_limit_are_not_told_as_deleted(
     files: FileSystemConnector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filesystem, "_MOST_FILES", 3)
+    for module in (filesystem, file_tree):
+        monkeypatch.setattr(module, "MOST_FILES", 3)
     for name in "bcd":
         (Path(files.root) / name).touch()
     assert len(await noticed(files)) == 3
