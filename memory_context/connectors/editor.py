@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+from autogen_core import Component, ComponentBase
 from autogen_core.tools import BaseTool, FunctionTool
+from pydantic import BaseModel
+from typing_extensions import Self
 
 from ..errors import ConnectorError
 from ..patterns import LinePattern
@@ -16,7 +19,7 @@ from .open_file import OpenFile, lines_of, numbered
 from .protocols import TextObservation
 from .syntax import check_syntax
 
-__all__ = ["EditorConnector"]
+__all__ = ["EditorConnector", "EditorConnectorConfig"]
 
 _MOST_OPEN = 8
 _MOST_HITS = 100
@@ -25,7 +28,14 @@ _AROUND_LINES = 10
 _SHOWN_CHANGE = 20
 
 
-class EditorConnector:
+class EditorConnectorConfig(BaseModel):
+    """Arguments of `EditorConnector`."""
+
+    root: str
+    id: str
+
+
+class EditorConnector(ComponentBase[BaseModel], Component[EditorConnectorConfig]):
     """Tools for the text files of one folder, which they cannot leave; observations of changes by other processes.
 
     Line numbers of an edit are those of the lines that the agent was shown last: lines that moved since are found, and
@@ -36,6 +46,10 @@ class EditorConnector:
         id: Source of the observations, and beginning of the tools' names.
     """
 
+    component_type = "connector"
+    component_config_schema = EditorConnectorConfig
+    component_provider_override = "memory_context.EditorConnector"
+
     def __init__(self, root: str, id: str = "editor") -> None:
         self.id = id
         self.root = root
@@ -45,6 +59,13 @@ class EditorConnector:
         self._saved: Sequence[tuple[str, int, Sequence[int]]] = ()
         self._news: list[str] = []
         self._lock = asyncio.Lock()  # parallel calls may edit one file
+
+    def _to_config(self) -> EditorConnectorConfig:
+        return EditorConnectorConfig(root=self.root, id=self.id)
+
+    @classmethod
+    def _from_config(cls, config: EditorConnectorConfig) -> Self:
+        return cls(config.root, config.id)
 
     async def on_start(self) -> None:
         """Open the folder, and the files of a loaded session."""

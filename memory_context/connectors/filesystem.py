@@ -6,7 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from autogen_core import Component, ComponentBase
 from autogen_core.tools import BaseTool, FunctionTool
+from pydantic import BaseModel
+from typing_extensions import Self
 
 from ..errors import ConnectorError
 from ..patterns import LinePattern
@@ -17,7 +20,7 @@ from .file_tree import MOST_FILES, FileTree
 from .folder import TEXT_BYTES, FileStat, Folder, matching_lines, shown
 from .protocols import TextObservation
 
-__all__ = ["FileSystemConnector"]
+__all__ = ["FileSystemConnector", "FileSystemConnectorConfig"]
 
 _MOST_SAVED_FILES = 5000
 _FIRST_TEXTS_SECONDS = 2.0
@@ -27,7 +30,14 @@ _READ_LINES = 400
 _RECENT = 8
 
 
-class FileSystemConnector:
+class FileSystemConnectorConfig(BaseModel):
+    """Arguments of `FileSystemConnector`."""
+
+    root: str
+    id: str
+
+
+class FileSystemConnector(ComponentBase[BaseModel], Component[FileSystemConnectorConfig]):
     """Tools for the files of one folder, which they cannot leave, and observations of every change in it.
 
     Files that `.gitignore` names, and `.git`, are not observed. Symbolic links are not followed.
@@ -36,6 +46,10 @@ class FileSystemConnector:
         root: The folder; it must exist at the start.
         id: Source of the observations, and beginning of the tools' names.
     """
+
+    component_type = "connector"
+    component_config_schema = FileSystemConnectorConfig
+    component_provider_override = "memory_context.FileSystemConnector"
 
     def __init__(self, root: str, id: str = "files") -> None:
         self.id = id
@@ -47,6 +61,13 @@ class FileSystemConnector:
         self._documents = KnownTexts(8 << 20)
         self._recent: list[str] = []
         self._edits = asyncio.Lock()
+
+    def _to_config(self) -> FileSystemConnectorConfig:
+        return FileSystemConnectorConfig(root=self.root, id=self.id)
+
+    @classmethod
+    def _from_config(cls, config: FileSystemConnectorConfig) -> Self:
+        return cls(config.root, config.id)
 
     async def on_start(self) -> None:
         """Open the folder."""

@@ -72,6 +72,7 @@ class ConnectorHost:
         self._counter = counter
         self._active = active
         self._started: set[str] = set()
+        self._borrowed: set[str] = set()
         self._hanging: dict[str, asyncio.Future[Any]] = {}
         self._threads: dict[str, Future[Any]] = {}
         self._failing: set[tuple[str, str]] = set()
@@ -80,12 +81,22 @@ class ConnectorHost:
         """Return the tools of all connectors."""
         return [tool for one in self.connectors.values() for tool in one.tools()]
 
+    def borrow(self, owner: "ConnectorHost") -> None:
+        """Leave the stop of connectors that another host has, too, to that host."""
+        self._borrowed |= {id_ for id_, one in self.connectors.items() if owner.connectors.get(id_) is one}
+
+    def is_ready(self, connector_id: str) -> bool:
+        """Return whether it is started, and no earlier call goes on in it."""
+        hanging = self._hanging.get(connector_id)
+        return connector_id in self._started and (hanging is None or hanging.done())
+
     async def stop(self) -> None:
-        """Stop all, also those that were never started."""
+        """Stop all, also those that were never started, but not borrowed ones."""
         await asyncio.gather(
             *(
                 self._within_limit(one.id, lambda one=one: self._tried(one.id, "stop", one.on_stop), _STOP_SECONDS)
                 for one in self.connectors.values()
+                if one.id not in self._borrowed
             )
         )
         self._started.clear()

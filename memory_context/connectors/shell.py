@@ -3,19 +3,30 @@
 import time
 from typing import Any
 
+from autogen_core import Component, ComponentBase
 from autogen_core.tools import BaseTool, FunctionTool
+from pydantic import BaseModel
+from typing_extensions import Self
 
 from ..errors import ConnectorError
 from .protocols import TextObservation
 from .shell_process import Ended, ShellProcess
 
-__all__ = ["ShellConnector"]
+__all__ = ["ShellConnector", "ShellConnectorConfig"]
 
 _MOST_BYTES = 4 << 20
 _COMMAND_CHARACTERS = 200
 
 
-class ShellConnector:
+class ShellConnectorConfig(BaseModel):
+    """Arguments of `ShellConnector`."""
+
+    folder: str
+    id: str
+    run_seconds: float
+
+
+class ShellConnector(ComponentBase[BaseModel], Component[ShellConnectorConfig]):
     """Tools for one `bash` that stays open, with its folder and variables, and observations of what it writes.
 
     It runs with the rights of this program: a folder is where it begins, not a limit. Its processes end with it.
@@ -25,16 +36,27 @@ class ShellConnector:
         run_seconds: How long a call of the tool waits for its command, which runs on afterwards.
     """
 
+    component_type = "connector"
+    component_config_schema = ShellConnectorConfig
+    component_provider_override = "memory_context.ShellConnector"
+
     def __init__(self, folder: str = ".", id: str = "shell", *, run_seconds: float = 30.0) -> None:
         self.id = id
         self.state_limit_tokens = 200
-        self._folder = folder
+        self._folder = self._first_folder = folder
         self._run_seconds = run_seconds
         self._shell: ShellProcess | None = None
         self._read = 0
         self._told: Ended | None = None
         self._command = ""
         self._began_at = 0.0
+
+    def _to_config(self) -> ShellConnectorConfig:
+        return ShellConnectorConfig(folder=self._first_folder, id=self.id, run_seconds=self._run_seconds)
+
+    @classmethod
+    def _from_config(cls, config: ShellConnectorConfig) -> Self:
+        return cls(config.folder, config.id, run_seconds=config.run_seconds)
 
     async def on_start(self) -> None:
         """Open the shell."""

@@ -1,10 +1,13 @@
 """MemoryContext as component data."""
 
+from __future__ import annotations
+
+import logging
 import re
 from collections.abc import Sequence
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from autogen_core import ComponentModel
+from autogen_core import Component, ComponentBase, ComponentLoader, ComponentModel
 from autogen_core.models import ChatCompletionClient, LLMMessage
 from pydantic import BaseModel, model_validator
 
@@ -13,7 +16,12 @@ from ..identifiers import Sharing
 from ..messages import message_from_json, message_to_json
 from ..policy import ContextPolicy
 
+if TYPE_CHECKING:
+    from ..connectors import Connector
+
 __all__ = ["MemoryContextConfig", "arguments_of", "config_of"]
+
+_logger = logging.getLogger("memory_context")
 
 _GENERATED = re.compile(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}(?:/.*)?$")
 """A generated session id, possibly with a sub-agent suffix."""
@@ -35,6 +43,7 @@ class MemoryContextConfig(BaseModel):
     memory_store: dict[str, str | None] = {}
     model_client: ComponentModel | None = None
     initial_messages: list[dict[str, Any]] = []
+    connectors: list[ComponentModel] = []
     sharing: Sharing = "shared"
     resume: bool = True
 
@@ -61,6 +70,9 @@ class Configured(Protocol):
     sharing: Sharing
     resumes: bool
 
+    @property
+    def connectors(self) -> Sequence[Connector]: ...
+
 
 def config_of(
     context: Configured,
@@ -78,9 +90,27 @@ def config_of(
         memory_store=memory_store,
         model_client=None if model_client is None else model_client.dump_component(),
         initial_messages=[message_to_json(message) for message in initial_messages],
+        connectors=_components_of(context.connectors),
         sharing=context.sharing,
         resume=context.resumes,
     )
+
+
+def _components_of(connectors: Sequence[Connector]) -> list[ComponentModel]:
+    components = [one for one in connectors if isinstance(one, ComponentBase) and isinstance(one, Component)]
+    if left_out := [one.id for one in connectors if one not in components]:
+        names = ", ".join(map(repr, left_out))
+        _logger.warning("connectors %s are no components: component data leaves them out", names)
+    return [one.dump_component() for one in components]
+
+
+def _connector(model: ComponentModel) -> Connector:
+    from ..connectors import Connector
+
+    loaded = ComponentLoader.load_component(model, object)
+    if not isinstance(loaded, Connector):
+        raise ValueError(f"component {model.provider!r} is no connector: it lacks a method of `Connector`")
+    return loaded
 
 
 def arguments_of(config: MemoryContextConfig) -> dict[str, Any]:
@@ -93,6 +123,7 @@ def arguments_of(config: MemoryContextConfig) -> dict[str, Any]:
         "model_client": ChatCompletionClient.load_component(config.model_client) if config.model_client else None,
         "policy": ContextPolicy.model_validate(config.policy),
         "initial_messages": [message_from_json(message) for message in config.initial_messages] or None,
+        "connectors": [_connector(one) for one in config.connectors],
         "sharing": config.sharing,
         "resume": config.resume,
     }

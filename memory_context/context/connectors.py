@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from autogen_core import Image
 from autogen_core.models import FunctionExecutionResultMessage, LLMMessage, UserMessage
@@ -24,7 +24,8 @@ from ..messages import Address, images_of, source_of
 from ..policy import ContextPolicy
 from ..runtime import Unwritten, begin
 from ..tokens import TokenCounter
-from ..transcript import ConnectorStateShown, Entry, PartShortened, Transcript
+from ..transcript import ConnectorCompared, ConnectorStateShown, Entry, PartShortened, Transcript
+from .compared import ComparedStates
 from .subjects import append_noticed
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class ConnectorLink:
         supersede: Has an older observation stored, which a line will replace.
         transcript: Returns the session's transcript.
         hide: Puts names in place of the user's secrets.
+        load: Reads the history of a known session.
+        flush: Archives the session.
         buffers: Of the store: what closes it stops the connectors.
     """
 
@@ -61,15 +64,21 @@ class ConnectorLink:
         supersede: Callable[[int], None],
         transcript: Callable[[], Transcript],
         hide: Callable[[str], str],
+        load: Callable[[], Awaitable[object]],
+        flush: Callable[[], Awaitable[object]],
         buffers: Unwritten,
     ) -> None:
         self.host = ConnectorHost(connectors, policy.connectors, counter, active)
         self._policy = policy
         self._counter = counter
         self._append, self._supersede, self._transcript, self._hide = append, supersede, transcript, hide
+        self._load, self._flush = load, flush
         self._direct: list[ConnectorObservation] = []
         self._buffers = buffers
         self._home: asyncio.AbstractEventLoop | None = None
+        self._compared = ComparedStates()
+        self._looking = 0
+        self._is_restored = self._is_dropped = False
         self._images: list[int] = []
         self._searched: tuple[Transcript, int] | None = None  # for images, up to this position
 
@@ -82,10 +91,16 @@ class ConnectorLink:
         is_result = isinstance(message, FunctionExecutionResultMessage)
         if not self._has_any or not (is_result or isinstance(message, UserMessage)):
             return None
-        self._open()
+        await self._open()
         direct = self._direct[:] if is_result else []
         del self._direct[: len(direct)]
-        look = await self.host.look(direct, for_changes=is_result)
+        self._looking += 1
+        try:
+            return self._append_all(await self.host.look(direct, for_changes=is_result))
+        finally:
+            self._looking -= 1
+
+    def _append_all(self, look: Look) -> Look:
         for noticed in look.noticed:
             shown = replace(noticed, elements=tuple(self._shown(noticed.elements)))
             older = append_noticed(shown, self._transcript(), self._append, self._hide)
@@ -132,32 +147,40 @@ class ConnectorLink:
             return [*elements]
         return [_described(one) if isinstance(one, Image) else one for one in elements]
 
-    def saved(self) -> dict[str, Any]:
-        """Return what connectors compare with, for a saved session."""
-        states: dict[str, Any] = {}
-        for one_id, one in self.host.connectors.items():
-            if (save := getattr(one, "save_state", None)) is not None:
+    def borrow(self, owner: ConnectorLink) -> None:
+        """Leave the stop of shared connectors to their owner."""
+        self.host.borrow(owner.host)
+
+    async def remember(self, *, at_end: bool = False) -> None:
+        """Record what the connectors compare with, if it changed; that of a large environment only `at_end`."""
+        if self._home is not None and not self._looking and not self._is_dropped:
+            ready = [one for one_id, one in self.host.connectors.items() if self.host.is_ready(one_id)]
+            await self._compared.record(ready, self._transcript, self._hide, at_end=at_end)
+
+    def restore(self) -> None:
+        """Take over what a session's connectors compared with, so that they see what changed meanwhile."""
+        self._is_restored = True
+        for compared in self._transcript().state.newest_of(ConnectorCompared):
+            load = getattr(self.host.connectors.get(compared.connector_id), "load_state", None)
+            if load is not None and compared.state:
                 try:
-                    states[one_id] = save()
+                    load(compared.state)
                 except Exception as error:
-                    _logger.warning("connector %s is saved without what it saw: %s", one_id, error)
-        return {"connectors": states} if states else {}
+                    _logger.warning("connector %s begins anew: %r", compared.connector_id, error)
 
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Take over what a saved session's connectors compared with, so that they see what changed meanwhile."""
-        for one_id, saved in state.get("connectors", {}).items():
-            load = getattr(self.host.connectors.get(one_id), "load_state", None)
-            if load is not None:
-                load(saved)
-
-    def _open(self) -> None:
-        if not self._home and self.host.connectors:
-            self._home = asyncio.get_running_loop()
-            self._buffers.hold(self)
+    async def _open(self) -> None:
+        if self._home is not None or not self.host.connectors:
+            return
+        await self._load()
+        self._home = asyncio.get_running_loop()
+        self._buffers.hold(self)
+        if not self._is_restored:
+            self.restore()
 
     async def close(self) -> None:
         """Stop the connectors; the next message starts them again."""
         if self._home:
+            await self.remember(at_end=True)
             self._home = None
             self._buffers.release(self)
             await self.host.stop()
@@ -170,10 +193,11 @@ class ConnectorLink:
     async def write_out(self, *, is_last: bool) -> None:
         """Stop the connectors before the store, the event loop or the process ends."""
         await self.close()
+        await self._flush()
 
     def drop(self) -> None:
         """Stop the connectors of a context that the program dropped without closing it."""
-        home = self._home
+        home, self._is_dropped = self._home, True
         if home is not None and not home.is_closed():
             home.call_soon_threadsafe(lambda: begin(self.close()))
 
@@ -211,7 +235,14 @@ def connected(
     def hide(text: str) -> str:
         return here().agent_memory.secrets.filter.hide(text)
 
-    session = (append, supersede, transcript, hide)
+    async def load() -> None:
+        await here()._session.ensure_loaded()  # pyright: ignore[reportPrivateUsage]
+
+    async def flush() -> None:
+        if (context := of()) is not None:
+            await context.archive()
+
+    session = (append, supersede, transcript, hide, load, flush)
     given = (context.policy, context.token_counter, *session, context.memory_store.unwritten)
     link = ConnectorLink(connectors, active, *given)
     if connectors:

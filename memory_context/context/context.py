@@ -112,7 +112,7 @@ class MemoryContext(MemoryApi, ObservationApi, SessionApi, ChatCompletionContext
             archive.BatchJob(learning.LEARN_JOB, self._learning.payload),
         ]
         self._session = archive.Session(
-            self.memory_store, self.policy, self._join_history, self._store_pending, self._light_models, batch_jobs
+            self.memory_store, self.policy, self._join_history, self._prepare_batch, self._light_models, batch_jobs
         )
         new = archive.new_session(
             self.key,
@@ -212,6 +212,11 @@ class MemoryContext(MemoryApi, ObservationApi, SessionApi, ChatCompletionContext
         await (self._parts.offloader.settle() if may_store else self._parts.offloader.measure())
         return may_store
 
+    async def _prepare_batch(self) -> bool:
+        if may_store := await self._store_pending():
+            await self._connectors.remember()
+        return may_store
+
     def _drop_forgotten(self) -> None:
         """Drop forgotten contents before the next view, state or batch."""
         while self._forgotten.waiting:
@@ -293,8 +298,9 @@ class MemoryContext(MemoryApi, ObservationApi, SessionApi, ChatCompletionContext
         """Return the session, JSON-native; stored results need the same database."""
         await self._store_pending()
         await self._parts.expander.apply_decision(for_view=False)
+        await self._connectors.remember(at_end=True)
         session = await self._session.to_state()
-        return {"user_id": self.user_id, "session_id": self.session_id, **session, **self._connectors.saved()}
+        return {"user_id": self.user_id, "session_id": self.session_id, **session}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Continue a saved session, also of AutoGen's own contexts.
@@ -313,16 +319,25 @@ class MemoryContext(MemoryApi, ObservationApi, SessionApi, ChatCompletionContext
         await offload.restore_texts(session.transcript, agent_memory, ends_at - time.monotonic())
         self._attach(session, agent_memory)
         with self._guard.step("what connectors saw before"):
-            self._connectors.load(state)
+            self._connectors.restore()
         await self._parts.offloader.settle()
 
-    def for_subagent(self, agent_id: str, sharing: Sharing = "shared", *, session_id: str | None = None) -> Self:
+    def for_subagent(
+        self,
+        agent_id: str,
+        sharing: Sharing = "shared",
+        *,
+        session_id: str | None = None,
+        connectors: Sequence[Connector] = (),
+    ) -> Self:
         """Return an empty context for another agent of this user, with the same store, policy and light model.
 
         Args:
             sharing: "shared": both read each other's items. "read_only": it reads this agent's items, its own are
                 private. "isolated": it reads only its own, private items.
             session_id: None for `<session>/<agent>`; must differ for equal agent ids.
+            connectors: Its own, or some of this context's, which this context closes; each change is told to whoever
+                asks first.
         """
         context = type(self)(
             self.user_id,
@@ -335,7 +350,9 @@ class MemoryContext(MemoryApi, ObservationApi, SessionApi, ChatCompletionContext
             compactors=self._compactors,
             sharing=sharing,
             resume=False,
+            connectors=connectors,
         )
+        context._connectors.borrow(self._connectors)
         context._learning.is_enabled = False
         context.observation.completion_function = self.observation.completion_function
         if session_id is None and self.named_session_id is None:  # both ids are generated

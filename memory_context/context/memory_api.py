@@ -16,6 +16,7 @@ from ..tokens import TokenCounter
 if TYPE_CHECKING:
     from autogen_core.tools import BaseTool, ToolSchema, Workbench
 
+    from ..connectors import Connector
     from ..memory import AgentMemory, SearchHit
     from ..observation import SessionObservations
     from ..tools import AnyTool, Confirm, MemoryWorkbench, MoreTool, PromptHead
@@ -65,6 +66,11 @@ class MemoryApi:
     def transcript(self) -> Transcript:
         """Messages and decisions; read-only."""
         return self._parts.transcript
+
+    @property
+    def connectors(self) -> Sequence[Connector]:
+        """The parts of the environment that the agent perceives, in the given order."""
+        return [*self._connectors.host.connectors.values()]
 
     async def store(
         self,

@@ -9,8 +9,10 @@ import asyncio
 import json
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from typing import cast
 
-from autogen_core import Image
+from autogen_core import ComponentBase, ComponentLoader, ComponentModel, Image
+from pydantic import BaseModel
 
 from ..compaction import Compactor, Hint, Result, contract_violation
 from ..connectors import Connector, ConnectorHost, ConnectorObservation
@@ -24,6 +26,7 @@ from ..tokens import default_token_counter
 __all__ = ["CLAIMS_CHECKS", "COMPACTOR_CHECKS", "CONNECTOR_CHECKS", "EMBEDDER_CHECKS"]
 
 _WAIT_SECONDS = 10.0
+_STATE_CHARACTERS = 500_000
 _PURPOSES: tuple[Purpose, ...] = ("document", "query")
 _HARD_TEXTS = ("", " ", "x", "naïve café", "東京は日本の首都です", "🙂" * 50, "word " * 20_000, "a" * 100_000, "\r\n\t")
 _RESULTS = (
@@ -202,6 +205,28 @@ async def connector_starts_and_stops_again(connector: Connector) -> None:
         await connector.on_stop()
 
 
+async def connector_starts_twice(connector: Connector) -> None:
+    """A start of an open connector does nothing: contexts may share it."""
+    try:
+        await connector.on_start()
+        await connector.get_observations()
+        await connector.on_start()
+        assert not await connector.get_observations(), "a second start brought observations"
+    finally:
+        await connector.on_stop()
+
+
+async def connector_is_loaded_from_component_data(connector: Connector) -> None:
+    """A connector that is a component loads as an equal one, which is not open."""
+    if isinstance(connector, ComponentBase):
+        dumped = cast("ComponentBase[BaseModel]", connector).dump_component()
+        model = ComponentModel.model_validate_json(dumped.model_dump_json())
+        again = ComponentLoader.load_component(model, object)
+        assert isinstance(again, Connector), f"{again!r} is no connector"
+        assert again.id == connector.id, f"the loaded one has id {again.id!r}, not {connector.id!r}"
+        await again.on_stop()
+
+
 async def connector_renders_observations_and_state(connector: Connector) -> None:
     """Observations name the connector; what they and the state render are texts and images."""
     await connector.on_start()
@@ -216,16 +241,19 @@ async def connector_renders_observations_and_state(connector: Connector) -> None
 
 
 async def connector_saves_state_as_json(connector: Connector) -> None:
-    """A state that is saved is JSON, and can be loaded."""
+    """A state that is saved is JSON of at most 500,000 characters, and can be loaded before the start."""
     save, load = getattr(connector, "save_state", None), getattr(connector, "load_state", None)
     assert (save is None) == (load is None), "save_state and load_state belong together"
     await connector.on_start()
     await connector.get_observations()
     try:
-        if save is not None and load is not None:
-            load(json.loads(json.dumps(save())))
+        saved = None if save is None else json.dumps(save())
     finally:
         await connector.on_stop()
+    if saved is not None and load is not None:
+        assert len(saved) <= _STATE_CHARACTERS, f"{len(saved):,} characters of state are not archived"
+        load(json.loads(saved))
+        await connector_renders_observations_and_state(connector)
 
 
 def _assert_elements(rendered: Sequence[object]) -> None:
@@ -236,6 +264,8 @@ def _assert_elements(rendered: Sequence[object]) -> None:
 CONNECTOR_CHECKS: tuple[Callable[[Connector], Awaitable[None]], ...] = (
     connector_can_be_source_of_messages,
     connector_starts_and_stops_again,
+    connector_starts_twice,
+    connector_is_loaded_from_component_data,
     connector_renders_observations_and_state,
     connector_saves_state_as_json,
 )

@@ -9,7 +9,7 @@ from .codec import (
     save_events,
     save_transcript,
 )
-from .connector_decisions import SubjectObserved, subject_line
+from .connector_decisions import ConnectorCompared, SubjectObserved, subject_line
 from .decisions import Arithmetic, AuditLine, Decided, Decision, OpenedItem
 from .entries import MESSAGE_OVERHEAD_TOKENS, Entry, Part, PartId, StoredPart
 from .observation_decisions import ObservationBuffered, ObservationsActivated, ObservationsRestored, Reflected
@@ -54,6 +54,7 @@ __all__ = [
     "Arithmetic",
     "AuditLine",
     "CompactedTextChosen",
+    "ConnectorCompared",
     "ConnectorStateShown",
     "CredentialsMasked",
     "Decided",

@@ -1,15 +1,16 @@
-"""Decisions about what connectors observed: a newer state of a subject supersedes the older one."""
+"""Decisions about what connectors observed (a newer state of a subject supersedes the older one) and compare with."""
 
 from bisect import bisect_left
+from collections.abc import Container, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .decisions import EntryDecision
+from .decisions import Decision, EntryDecision
 
 if TYPE_CHECKING:
     from .transcript import Transcript
 
-__all__ = ["ObservedSubjects", "SubjectObserved", "subject_line"]
+__all__ = ["ConnectorCompared", "ObservedSubjects", "SubjectObserved", "subject_line"]
 
 
 @dataclass
@@ -67,6 +68,27 @@ class SubjectObserved(EntryDecision):
         before = (None if one is None else one + offset for one in (self.supersedes, self.same_as))
         supersedes, same_as = before
         return replace(self, position=self.position + offset, supersedes=supersedes, same_as=same_as)
+
+
+@dataclass(frozen=True)
+class ConnectorCompared(Decision):
+    """What a connector compares with, JSON-native; with an empty state it looks at everything anew."""
+
+    kind, outlives_clear = "connector_compared", True
+    connector_id: str
+    state: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def slot(self) -> str:
+        return self.connector_id
+
+    def replaced(self) -> Decision:
+        return ConnectorCompared(self.connector_id)
+
+    def moved(self, offset: int) -> Decision:
+        return self
+
+    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+        return {"kind": self.kind, "connector_id": self.connector_id, "state": self.state}
 
 
 def subject_line(transcript: "Transcript", name: str, what: str, position: int) -> str:

@@ -198,6 +198,19 @@ async def test_subagent_has_no_connector(store: MemoryStore) -> None:
         assert context.tools()[-1].name == "jump"
 
 
+async def test_subagent_shares_a_connector_that_it_is_given_and_leaves_it_open(store: MemoryStore) -> None:
+    counter = Counter()
+    async with context_of(store, counter) as context:
+        await context.add_message(UserMessage(content="Go.", source="user"))
+        helper = context.for_subagent("helper", connectors=[counter])
+        assert helper.tools()[-1].name == "jump"
+        await helper.add_message(UserMessage(content="Look.", source="user"))
+        assert texts(await helper.get_messages())[:2] == ["Look.", "count is 2"]
+        await helper.close()
+        assert counter.is_open
+    assert not counter.is_open
+
+
 async def test_connector_that_hangs_delays_no_other_and_not_for_long(store: MemoryStore) -> None:
     class Stuck(Counter):
         async def get_observations(self) -> list[TextObservation]:

@@ -1,0 +1,55 @@
+"""Contexts with connectors as component data: folders and browsers are named, and loading opens nothing."""
+
+import json
+from pathlib import Path
+
+import pytest
+from autogen_core import ComponentModel
+
+from memory_context import (
+    EditorConnector,
+    FileSystemConnector,
+    MemoryContext,
+    MemoryStore,
+    ShellConnector,
+    WebConnector,
+)
+
+from .test_context import Counter
+
+
+def loaded(context: MemoryContext) -> MemoryContext:
+    """Return the context that JSON makes of it."""
+    return MemoryContext.load_component(json.loads(context.dump_component().model_dump_json()))
+
+
+async def test_connectors_are_part_of_component_data(store: MemoryStore) -> None:
+    given = [
+        FileSystemConnector("/nowhere/project", "code"),
+        ShellConnector("/nowhere", run_seconds=3.0),
+        EditorConnector("/nowhere/project"),
+        WebConnector("https://example.org", browser="/nowhere/chrome", allowed_hosts=["example.org"]),
+    ]
+    again = loaded(MemoryContext("alice", "coder", memory_store=store, connectors=given)).connectors
+    assert [one.id for one in again] == ["code", "shell", "editor", "web"]
+    for before, after in zip(given, again, strict=True):
+        assert type(before) is type(after)
+        assert before.dump_component() == after.dump_component()  # type: ignore[attr-defined]
+
+
+async def test_connector_that_is_no_component_is_left_out_with_its_name(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    context = MemoryContext("alice", memory_store=store, connectors=[Counter(), ShellConnector(str(tmp_path))])
+    assert [one.id for one in loaded(context).connectors] == ["shell"]
+    assert "connectors 'counter' are no components" in caplog.text
+
+
+async def test_component_that_is_no_connector_is_refused(store: MemoryStore) -> None:
+    config = MemoryContext("alice", memory_store=store).dump_component()
+    model = ComponentModel(
+        provider="memory_context.testing.ScriptedModel", component_type="model", config={"decisions": ["Hi."]}
+    )
+    config.config["connectors"] = [model.model_dump()]
+    with pytest.raises(ValueError, match=r"ScriptedModel' is no connector"):
+        MemoryContext.load_component(config)
