@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Sequence
 
-from ..compaction import Compactors
+from ..compaction import Compactors, Hint, Result
 from ..errors import MemoryContextError, StoreError, StoreUnavailableError
 from ..memory import AgentMemory, is_too_large
 from ..messages import images_of, overhead_texts, texts_of
@@ -274,7 +274,7 @@ class Offloader:
                     self._keep_inline(entry, part, error)
             return packed
 
-        size = math.inf if self._compactors.may_wait else sum(len(text) for _, _, text, _ in work)
+        size = math.inf if self._compactors.may_wait else sum(_packing_size(*one) for one in work)
         return await in_thread_if_large(size, pack_all)
 
     async def _store(self, packed: Sequence[_Packed]) -> None:
@@ -319,6 +319,12 @@ class Offloader:
     def _keep_inline(self, entry: Entry, part: Part, error: Exception) -> None:
         self._inline_for_good.add((entry.position, part.address))
         _logger.warning("a part of message %d stays inline for good: %s", entry.position + 1, error)
+
+
+def _packing_size(entry: Entry, part: Part, text: str, given: tuple[Result, Hint] | None) -> float:
+    """Return how much packing reads: status and description take 2.4 ms of 40,000 characters, of any kind."""
+    reads_all = part.address.kind == "arguments" or (given is not None and given[1].facts_limit_tokens > 0)
+    return len(text) if reads_all else len(text) / 3
 
 
 async def restore_texts(transcript: Transcript, memory: AgentMemory, seconds: float = _RESTORE_SECONDS) -> None:
