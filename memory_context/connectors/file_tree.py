@@ -79,7 +79,8 @@ class FileTree:
         self.close()
         self._listed.clear()
         self._whole_at = time.monotonic() + _WHOLE_SECONDS
-        self._watch = FolderWatch.opened() if self._can_watch else None
+        is_large = self.files is None or 2 * len(self.files) >= _LEAST_WATCHED
+        self._watch = FolderWatch.opened() if is_large and self._can_watch else None
         after = dict(islice(self._walk(folder, [""]), MOST_FILES))
         if not _LEAST_WATCHED <= len(after) < MOST_FILES:
             self.close()

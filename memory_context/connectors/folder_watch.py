@@ -30,6 +30,8 @@ class FolderWatch:
         OSError: There is no inotify here, or no instance is left.
     """
 
+    _fd = -1
+
     def __init__(self) -> None:
         self._libc: Any = ctypes.CDLL(None, use_errno=True)
         self._paths: dict[int, str] = {}
@@ -83,6 +85,9 @@ class FolderWatch:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def __del__(self) -> None:
+        self.close()  # a user has only 128 of them
 
 
 def _checked(result: int) -> int:
