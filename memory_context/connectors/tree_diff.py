@@ -134,13 +134,13 @@ def _table(
     for node, at in shown:
         placed = enumerate(in_order(node), at)
         cells = [_cell(one, refs.get(its)) for its, one in placed if its > at and (_line(one, None) or its in refs)]
-        yield f"{'  ' * (depth + 1)}- {' | '.join(cells)}"
+        yield f"{'  ' * (depth + 1)}- {', '.join(cells)}"
 
 
 def _cell(node: Node, ref: str | None) -> str:
     name = [] if node.role in CONTROLS else [f'"{_short(node.name)}"']
-    value = [f': "{_short(node.value)}"'] if node.value else []
-    return " ".join([*name, *([f"[{ref}]"] if ref else []), *(f"({state})" for state in node.states), *value])
+    value = f":{_quoted(node.value)}" if node.value else ""
+    return " ".join([*name, *([f"[{ref}]"] if ref else []), *(f"({state})" for state in node.states)]) + value
 
 
 def diff_lines(before: Node, after: Node, refs: Mapping[int, str], refs_before: Mapping[int, str]) -> list[str]:

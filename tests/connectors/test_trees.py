@@ -134,9 +134,9 @@ def test_rows_of_one_shape_share_a_line_that_names_their_parts() -> None:
     tree = shop(row("Apple", 1), row("Pear", 2), row('Fig" [e1]', 3))
     assert [*tree_lines(tree, table.update(tree, 1))][2:7] == [
         '  - each listitem has: text, textbox "Quantity", button "Delete"',
-        '    - "Apple" | [e1] : "1" | [e2]',
-        '    - "Pear" | [e3] : "2" | [e4]',
-        '    - "Fig\' [e1]" | [e5] : "3" | [e6]',
+        '    - "Apple", [e1]: "1", [e2]',
+        '    - "Pear", [e3]: "2", [e4]',
+        '    - "Fig\' [e1]", [e5]: "3", [e6]',
         '  - button "Pay" [e7]',
     ]
     named = "\n".join(tree_lines(tree, table.refs, has_tables=False))

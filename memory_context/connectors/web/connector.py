@@ -24,6 +24,8 @@ from .transfers import Transfers
 
 __all__ = ["WebConnector", "WebConnectorConfig"]
 
+_MOST_REFUSALS = 5  # told of one step; a page can ask for any number
+
 
 class WebConnectorConfig(BaseModel):
     """Arguments of `WebConnector`."""
@@ -130,7 +132,8 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
     def _refusals(self) -> list[str]:
         refused = [str(one) for one in self._guard.refused]
         self._guard.refused.clear()
-        return refused
+        more = len(refused) - _MOST_REFUSALS
+        return refused if more <= 0 else [f"{more} connections", *refused[-_MOST_REFUSALS:]]
 
     def tools(self) -> list[BaseTool[Any, Any]]:
         """Return tools to go to addresses, act on elements, read, and handle tabs, dialogs and files."""

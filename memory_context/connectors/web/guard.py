@@ -63,7 +63,7 @@ class Refusal:
     """A connection that was not made.
 
     Attributes:
-        target: Host and port as the page asked for them, at most 200 characters; a page can choose its text.
+        target: Host and port, or what was asked for instead, at most 200 characters; a page can choose its text.
     """
 
     target: str
@@ -156,6 +156,7 @@ class NavigationGuard:
         asked = request.target.decode("ascii", "replace")
         try:
             target, path = _target_of(request.method, asked)
+            asked = str(target)
             server = await self._connect(target)
         except ConnectorError as error:
             self._note(Refusal(asked[:200], str(error)))

@@ -79,13 +79,27 @@ def page_state(page: Shown, notes: Sequence[str], limit_tokens: int, counter: To
     if whole is not None and not counter.is_over(whole, room):
         more = "\n[The page has more elements than are read.]" if page.is_cut else ""
         return f"{head}\n{whole}{more}"
-    shown = page.in_view | {*range(max(page.in_view, default=0), page.tree.size)}
-    lines = "\n".join(_first(tree_lines(page.tree, page.refs, only=shown), 8 * max(room, 0)))
-    part = cut_to_tokens(lines, max(room, 0), counter)
-    if len(part) < len(lines):
-        part = part[: max(part.rfind("\n"), 0)]
+    part = _part(page, max(room, 0), counter)
     elements = page.tree.size - 1
     return f"{head}\n{part}\n[A part in view of {elements:,} elements: {connector_id}_find or {connector_id}_scroll.]"
+
+
+def _part(page: Shown, room: int, counter: TokenCounter) -> str:
+    """Return what is in view and below it; if that leaves room, also what is above it, the nearest first."""
+
+    def lines(first: int) -> str:
+        shown = page.in_view | {*range(first, page.tree.size)}
+        return "\n".join(_first(tree_lines(page.tree, page.refs, only=shown), 8 * room))
+
+    first = max(page.in_view, default=0)
+    text, step = lines(first), first
+    while step > 1 and not counter.is_over(text, room):
+        step //= 2
+        more = lines(first - step)
+        if not counter.is_over(more, room):
+            first, text = first - step, more
+    part = cut_to_tokens(text, room, counter)
+    return part if len(part) == len(text) else part[: max(part.rfind("\n"), 0)]
 
 
 def _first(lines: Iterator[str], most_characters: int) -> Iterator[str]:

@@ -96,6 +96,7 @@ class Transfers:
         finally:
             record.ended.set()
             with suppress(PlaywrightError):
+                await download.cancel()  # else the deletion waits for one that never ends
                 await download.delete()
 
     def _free_name(self, name: str) -> str:

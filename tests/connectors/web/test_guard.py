@@ -228,6 +228,7 @@ async def test_refusal_says_why_and_is_kept(site: Site, request_line: str, reaso
     assert answer.startswith("HTTP/1.1 403")
     assert reason in answer
     (refusal,) = site.guard.refused
+    assert "/" not in refusal.target or "not" in reason, "a page cannot make one refusal many by its paths"
     assert reason in refusal.reason
     assert site.private.connections == 0
 
