@@ -76,10 +76,11 @@ class EditorConnector(ComponentBase[BaseModel], Component[EditorConnectorConfig]
                 await asyncio.to_thread(self._reopen, saved)
 
     async def on_stop(self) -> None:
-        """Close the folder."""
-        if self._folder is not None:
-            self._folder.close()
-            self._folder = None
+        """Close the folder, once nobody reads in it."""
+        async with self._lock:
+            if self._folder is not None:
+                self._folder.close()
+                self._folder = None
 
     def save_state(self) -> Mapping[str, Any]:
         """Return the open files, their cursors, and what is compared with later."""
@@ -239,9 +240,9 @@ class EditorConnector(ComponentBase[BaseModel], Component[EditorConnectorConfig]
     async def _create(self, path: str, text: str, unchecked: bool = False) -> str:
         path = str(PurePosixPath(path))
         async with self._lock:
+            about = await _checked(path, "", text, unchecked)
             if await asyncio.to_thread(self._open.stat, path) is not None:
                 raise ConnectorError(f"{shown(path)} exists already; open and edit it, or choose another name")
-            about = await _checked(path, "", text, unchecked)
             version = await asyncio.to_thread(self._open.write, path, to_utf8(text))
             self._put_in_hand(OpenFile(path, text, version))
             return f"Created {shown(path)} ({about})."

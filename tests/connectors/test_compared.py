@@ -15,7 +15,7 @@ from memory_context.vault import SECRET_KEY_ENV
 from ..conftest import StartPython
 from ..context.steps import add_step
 from ..support.waiting import soon
-from .test_context import Counter, context_of, texts
+from .counting import Counter, context_of, texts
 
 
 class Comparing(Counter):

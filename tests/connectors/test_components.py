@@ -15,7 +15,7 @@ from memory_context import (
     WebConnector,
 )
 
-from .test_context import Counter
+from .counting import Counter
 
 
 def loaded(context: MemoryContext) -> MemoryContext:

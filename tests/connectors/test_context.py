@@ -3,77 +3,22 @@
 import asyncio
 import base64
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core import Image
-from autogen_core.models import FunctionExecutionResultMessage, LLMMessage, UserMessage
-from autogen_core.tools import FunctionTool
-from PIL import Image as Pictures
+from autogen_core.models import FunctionExecutionResultMessage, UserMessage
 
-from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context import MemoryStore
 from memory_context.connectors import Element, TextObservation
 from memory_context.connectors.filesystem import FileSystemConnector
 from memory_context.connectors.shell import ShellConnector
-from memory_context.policy import ConnectorsPolicy
 from memory_context.testing import ScriptedModel, call
 from memory_context.vault import SECRET_KEY_ENV
 
 from ..context.steps import add_step
-
-
-class Counter:
-    """Counts actions, as text and as a picture."""
-
-    def __init__(self, connector_id: str = "counter", *, has_pictures: bool = False, text: str = "") -> None:
-        self.id = connector_id
-        self.count = 0
-        self.is_open = False
-        self._has_pictures, self._text = has_pictures, text
-
-    async def on_start(self) -> None:
-        self.is_open = True
-
-    async def on_stop(self) -> None:
-        self.is_open = False
-
-    def tools(self) -> Sequence[Any]:
-        async def jump() -> list[TextObservation]:
-            """Jump."""
-            return [TextObservation(self.id, "it jumped")]
-
-        return [FunctionTool(jump, "Jump.", name="jump")]
-
-    async def get_observations(self) -> list[TextObservation]:
-        self.count += 1
-        images = (picture(self.count),) if self._has_pictures else ()
-        return [TextObservation(self.id, f"count is {self.count}{self._text}", images=images)]
-
-    async def render_current_state(self) -> list[Element]:
-        return [f"now {self.count}"]
-
-
-def picture(number: int) -> Image:
-    return Image(Pictures.new("RGB", (8, 8), (number % 256, 0, 0)))
-
-
-def context_of(store: MemoryStore, *connectors: Any, session: str | None = None, **policy: Any) -> MemoryContext:
-    settings = ConnectorsPolicy(**policy)
-    return MemoryContext(
-        "alice", "coder", session, store, policy=ContextPolicy(connectors=settings), connectors=connectors
-    )
-
-
-def texts(messages: Sequence[LLMMessage]) -> list[str]:
-    shown: list[str] = []
-    for message in messages:
-        content = message.content
-        blocks = content if isinstance(content, list) else [content]
-        shown += [getattr(one, "content", None) or getattr(one, "name", None) or str(one) for one in blocks]
-    return shown
+from .counting import Counter, context_of, texts
 
 
 async def test_observations_follow_results_and_state_stands_last(store: MemoryStore) -> None:

@@ -16,7 +16,7 @@ from memory_context.testing import ScriptedModel
 
 from ..conftest import StartPython
 from ..support.waiting import soon
-from .test_context import Counter, context_of, texts
+from .counting import Counter, context_of, texts
 
 
 class Watched(Counter):

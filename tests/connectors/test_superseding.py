@@ -11,7 +11,7 @@ from memory_context.transcript import PartsCompacted, load_transcript, save_tran
 
 from ..context.steps import ALWAYS_PAYS, NEVER_PAYS, add_step
 from ..support.waiting import until
-from .test_context import Counter, texts
+from .counting import Counter, texts
 
 PAGE = "page https://shop.example/cart"
 
