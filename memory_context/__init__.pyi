@@ -2,10 +2,14 @@ from .archive import Archiver, ResumeOutcome, ResumeReport
 from .autogen_memory import PostgresMemory, PostgresMemoryConfig
 from .compaction import Analysis, Analyzer, Compacted, CompactFunction, Compactor, Compactors, Hint, Label, Result
 from .connectors import (
+    AgentContext,
     Connector,
     ConnectorObservation,
+    ConnectorState,
     EditorConnector,
     FileSystemConnector,
+    HistoryThought,
+    HistoryTurn,
     ShellConnector,
     TextObservation,
     WebConnector,
@@ -162,6 +166,7 @@ __version__: str
 __all__ = [
     "Address",
     "AdvisoryClaims",
+    "AgentContext",
     "AgentMemory",
     "AgentNotes",
     "Analysis",
@@ -191,6 +196,7 @@ __all__ = [
     "Connector",
     "ConnectorError",
     "ConnectorObservation",
+    "ConnectorState",
     "ConnectorsPolicy",
     "ConsolidationReport",
     "ContextObservation",
@@ -214,6 +220,8 @@ __all__ = [
     "Forgettable",
     "FoundPassage",
     "Hint",
+    "HistoryThought",
+    "HistoryTurn",
     "Holder",
     "IndexReport",
     "ItemDamagedError",

@@ -1,4 +1,5 @@
 from .action import ActionTool, direct_observations
+from .agent_context import AgentContext, HistoryThought, HistoryTurn
 from .editor import EditorConnector
 from .filesystem import FileSystemConnector
 from .host import ConnectorHost, Look
@@ -8,6 +9,7 @@ from .web import WebConnector
 
 __all__ = [
     "ActionTool",
+    "AgentContext",
     "Connector",
     "ConnectorHost",
     "ConnectorObservation",
@@ -15,6 +17,8 @@ __all__ = [
     "EditorConnector",
     "Element",
     "FileSystemConnector",
+    "HistoryThought",
+    "HistoryTurn",
     "Look",
     "Noticed",
     "ShellConnector",

@@ -137,6 +137,24 @@ class ConnectorHost:
             rendering = self._call(rendered_observations, id_, found[0])
             if noticed := await self._tried(id_, "observations", rendering):
                 answer.noticed = noticed[0]
+        await self._ask_state(connector, answer)
+
+    async def states(self, connectors: Sequence[Connector] | None = None) -> list[ConnectorState]:
+        """Return the present states of connectors, by default of the open ones, without asking what changed."""
+        if connectors is None:
+            connectors = [one for one in self._active_now() if one.id in self._started]
+        answers = [_Answer(one.id) for one in connectors]
+        asked = zip(connectors, answers, strict=True)
+        await asyncio.gather(
+            *(
+                self._within_limit(one.id, lambda one=one, answer=answer: self._ask_state(one, answer))
+                for one, answer in asked
+            )
+        )
+        return self._states(answers)
+
+    async def _ask_state(self, connector: Connector, answer: _Answer) -> None:
+        id_ = connector.id
         if (state := await self._tried(id_, "state", connector.render_current_state)) is not None:
             rendering = self._call(rendered_elements, id_, state[0])
             if elements := await self._tried(id_, "state", rendering):

@@ -91,5 +91,5 @@ class ConnectorState:
     """The present state of what a connector watches; `tokens` counts its texts."""
 
     connector_id: str
-    elements: tuple[Element, ...]
+    elements: tuple[str | Image, ...]
     tokens: int

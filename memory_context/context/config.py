@@ -1,7 +1,5 @@
 """MemoryContext as component data."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Sequence
@@ -71,7 +69,7 @@ class Configured(Protocol):
     resumes: bool
 
     @property
-    def connectors(self) -> Sequence[Connector]: ...
+    def connectors(self) -> Sequence["Connector"]: ...
 
 
 def config_of(
@@ -96,7 +94,7 @@ def config_of(
     )
 
 
-def _components_of(connectors: Sequence[Connector]) -> list[ComponentModel]:
+def _components_of(connectors: Sequence["Connector"]) -> list[ComponentModel]:
     components = [one for one in connectors if isinstance(one, ComponentBase) and isinstance(one, Component)]
     if left_out := [one.id for one in connectors if one not in components]:
         names = ", ".join(map(repr, left_out))
@@ -104,7 +102,7 @@ def _components_of(connectors: Sequence[Connector]) -> list[ComponentModel]:
     return [one.dump_component() for one in components]
 
 
-def _connector(model: ComponentModel) -> Connector:
+def _connector(model: ComponentModel) -> "Connector":
     from ..connectors import Connector
 
     loaded = ComponentLoader.load_component(model, object)

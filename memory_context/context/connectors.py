@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING
 from autogen_core import Image
 from autogen_core.models import FunctionExecutionResultMessage, LLMMessage, UserMessage
 
-from ..connectors import ActionTool, Connector, ConnectorHost, ConnectorObservation, Element, Look
+from ..connectors import (
+    ActionTool,
+    Connector,
+    ConnectorHost,
+    ConnectorObservation,
+    ConnectorState,
+    Element,
+    Look,
+    TextObservation,
+)
 from ..messages import Address, images_of, source_of
 from ..policy import ContextPolicy
 from ..runtime import Unwritten, begin
@@ -146,6 +155,20 @@ class ConnectorLink:
         if self._policy.connectors.shows_images:
             return [*elements]
         return [_described(one) if isinstance(one, Image) else one for one in elements]
+
+    def note(self, observations: Sequence[ConnectorObservation | Image]) -> None:
+        """Have these observations follow the results that are added next."""
+        self._direct += [
+            TextObservation("action", "", images=(one,)) if isinstance(one, Image) else one for one in observations
+        ]
+
+    async def states(self, connectors: Sequence[Connector] | None) -> list[ConnectorState]:
+        """Return present states, with names in place of secrets."""
+        states = await self.host.states(connectors)
+        return [
+            replace(state, elements=tuple(self._hide(one) if isinstance(one, str) else one for one in state.elements))
+            for state in states
+        ]
 
     def borrow(self, owner: ConnectorLink) -> None:
         """Leave the stop of shared connectors to their owner."""

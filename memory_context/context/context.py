@@ -23,11 +23,12 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import ChatCompletionClient, FunctionExecutionResultMessage, LLMMessage
 from typing_extensions import Self
 
-from .. import archive, compaction, expansion, learning, light_model, memory, offload, store, transcript
+from .. import archive, compaction, learning, light_model, memory, offload, store, transcript
 from ..errors import MemoryContextError
 from ..identifiers import SessionKey, Sharing, checked_identifier, subagent_session
 from ..policy import ContextPolicy
-from ..tokens import TokenCounter, count_off_loop, default_token_counter
+from ..tokens import TokenCounter, default_token_counter
+from .agent_context import AgentContextApi
 from .config import MemoryContextConfig, arguments_of, config_of
 from .memory_api import MemoryApi
 from .observation import ObservationApi
@@ -44,7 +45,9 @@ _logger = logging.getLogger("memory_context")
 _CLOSE_SECONDS, _LEAVE_SECONDS, _LOAD_SECONDS = 8.0, 2.5, 8.5  # under 10 s with the store's stop
 
 
-class MemoryContext(MemoryApi, ObservationApi, SessionApi, ChatCompletionContext, Component[MemoryContextConfig]):
+class MemoryContext(
+    MemoryApi, ObservationApi, SessionApi, AgentContextApi, ChatCompletionContext, Component[MemoryContextConfig]
+):
     """A chat context that moves large content to Postgres and leaves a placeholder; nothing is lost.
 
     The constructor does no I/O. `add_message` and `get_messages` never raise because of the store or the light model.
@@ -136,8 +139,11 @@ class MemoryContext(MemoryApi, ObservationApi, SessionApi, ChatCompletionContext
         Raises:
             StoreUnavailableError: Only with `archive.require_history`: the history cannot be read.
         """
+        await self._add(message)
+
+    async def _add(self, message: LLMMessage, added_at: datetime | None = None) -> None:
         await self._session.require_history()
-        entry = self._append(message)
+        entry = self._append(message, added_at)
         look = None
         with self._guard.step("what connectors observe"):
             look = await self._connectors.look(message)
@@ -236,17 +242,6 @@ class MemoryContext(MemoryApi, ObservationApi, SessionApi, ChatCompletionContext
         self._parts.expander.cancel()
         self._parts.coordinator.abort()
         self._parts.transcript.decide(transcript.ViewCleared(self._parts.transcript.end))
-        self._session.archiver.schedule_flush()
-
-    async def show_memories(self, text: str, keys: Sequence[str], owner: str = "") -> None:
-        """Show memories after the newest message, in place of the owner's earlier ones; "" shows none.
-
-        An unchanged text stays in place, for the prompt cache.
-        """
-        await self._session.ensure_loaded()
-        (tokens,) = await count_off_loop(self.token_counter, [text])
-        for decision in expansion.memory_decisions(self._parts.transcript, text, tokens, keys, owner):
-            self._parts.transcript.decide(decision)
         self._session.archiver.schedule_flush()
 
     def _attach(self, session: ResumedSession, agent_memory: memory.AgentMemory) -> None:

@@ -11,7 +11,7 @@ from .. import archive, compaction, expansion, memory, observation, offload, sto
 from ..memory import MemoryType
 from ..policy import ContextPolicy
 from ..store import CallerOrigin, MemoryCriteria
-from ..tokens import TokenCounter
+from ..tokens import TokenCounter, count_off_loop
 
 if TYPE_CHECKING:
     from autogen_core.tools import BaseTool, ToolSchema, Workbench
@@ -51,6 +51,7 @@ class MemoryApi:
 
     _parts: Parts
     _connectors: ConnectorLink
+    _session: archive.Session
 
     @cached_property
     def _prompt_head(self) -> PromptHead:
@@ -135,6 +136,17 @@ class MemoryApi:
     async def long_term_notes(self) -> str:
         """Return this agent's long-term notes about the user, Markdown; "" if there are none."""
         return await self.agent_memory.notes.read()
+
+    async def show_memories(self, text: str, keys: Sequence[str], owner: str = "") -> None:
+        """Show memories after the newest message, in place of the owner's earlier ones; "" shows none.
+
+        An unchanged text stays in place, for the prompt cache.
+        """
+        await self._session.ensure_loaded()
+        (tokens,) = await count_off_loop(self.token_counter, [text])
+        for decision in expansion.memory_decisions(self.transcript, text, tokens, keys, owner):
+            self._parts.transcript.decide(decision)
+        self._session.archiver.schedule_flush()
 
     def tools(self, *, also: Collection[MoreTool] = (), confirm: Confirm | None = None) -> list[BaseTool[Any, Any]]:
         """Return tools for the agent's model: for the memory, and those of the connectors.

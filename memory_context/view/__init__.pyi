@@ -4,7 +4,7 @@ from .history import folded_text, history_text
 from .masking import Masker
 from .pages import HistoryPage, PageRequest, part_address, read_history, read_part
 from .planning import ViewPlanner
-from .render import Renderer, current_task, render
+from .render import Renderer, current_task, render, text_in_view
 from .sections import SECTIONS, Place, Price, Section, Slot
 from .view import PartState, Segment, View, ViewMessage
 
@@ -36,4 +36,5 @@ __all__ = [
     "report",
     "session_tag",
     "stable_tokens",
+    "text_in_view",
 ]

@@ -1,0 +1,200 @@
+"""What an agent thought, did and perceived, for applications that build its prompt themselves."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, cast
+
+from autogen_core import FunctionCall, Image
+from autogen_core.models import (
+    AssistantMessage,
+    FunctionExecutionResult,
+    FunctionExecutionResultMessage,
+    LLMMessage,
+)
+from pydantic import BaseModel
+
+from .. import view
+from ..messages import Address, calls_of, texts_of
+from ..policy import ContextPolicy
+
+if TYPE_CHECKING:
+    from ..connectors import (
+        AgentContext,
+        Connector,
+        ConnectorObservation,
+        Element,
+        HistoryThought,
+        HistoryTurn,
+    )
+    from ..transcript import Entry, Transcript
+    from .connectors import ConnectorLink
+    from .parts import Parts
+
+__all__ = ["AgentContextApi"]
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NO_ACTION = "null"
+
+
+class AgentContextApi:
+    """The methods of a context about what its agent thought, did and perceived."""
+
+    agent_id: str
+    policy: ContextPolicy
+
+    _parts: Parts
+    _connectors: ConnectorLink
+
+    async def _add(self, message: LLMMessage, added_at: datetime | None = None) -> None:
+        raise NotImplementedError
+
+    async def build_context(self, connectors: Sequence[Connector] | None = None) -> AgentContext:
+        """Return what the agent thought and did since the last clear, and the present states of connectors.
+
+        An ordinary run of an AutoGen agent fills it; so do `record_thought` and `record_turn`.
+
+        Args:
+            connectors: Those whose states are rendered; None for the open ones of this context.
+        """
+        from ..connectors import AgentContext
+
+        states = await self._connectors.states(connectors)
+        now = datetime.now(timezone.utc)
+        history = [*_history(self._parts.transcript, self.policy)]
+        is_one_day = {at.date() for at, _, _ in history} <= {now.date()}
+        time_format = "%H:%M:%S" if is_one_day else "%Y-%m-%d %H:%M:%S"
+        return AgentContext(
+            tuple(_record(at.strftime(time_format), said, observed) for at, said, observed in history),
+            now.strftime(time_format),
+            tuple(states),
+        )
+
+    async def record_thought(self, content: str, timestamp: datetime | None = None) -> None:
+        """Add words of the agent. `timestamp` None is now, one without a zone is local time."""
+        await self._add(AssistantMessage(content=content, source=self.agent_id), _in_utc(timestamp))
+
+    async def record_turn(
+        self,
+        action: object,
+        observations: Sequence[ConnectorObservation | str | Image],
+        timestamp: datetime | None = None,
+    ) -> None:
+        """Add an action with its observations, as if the agent had called a tool; then connectors are asked as always.
+
+        Args:
+            action: A `FunctionCall`, or JSON-able: a mapping, model or dataclass. One with `name` and `arguments` is
+                that call; any other one is the arguments of a call named `action`.
+            observations: Texts are the result; others follow it.
+            timestamp: As of `record_thought`.
+
+        Raises:
+            ValueError: The action is not JSON.
+        """
+        call, at = _call_of(action), _in_utc(timestamp)
+        text = "\n".join(one for one in observations if isinstance(one, str))
+        result = FunctionExecutionResult(
+            content=text or "Done; what was observed follows.", name=call.name, call_id=call.id, is_error=False
+        )
+        await self._add(AssistantMessage(content=[call], source=self.agent_id), at)
+        self._connectors.note([one for one in observations if not isinstance(one, str)])
+        await self._add(FunctionExecutionResultMessage(content=[result]), at)
+
+
+_Told = tuple[datetime, "str | FunctionCall | None", "list[Element]"]
+"""Time, words or a call (None: no action), observations."""
+
+
+def _record(
+    timestamp: str, said: str | FunctionCall | None, observed: Sequence[Element]
+) -> HistoryThought | HistoryTurn:
+    from ..connectors import HistoryThought, HistoryTurn
+
+    if isinstance(said, str):
+        return HistoryThought(timestamp, said)
+    return HistoryTurn(timestamp, _NO_ACTION if said is None else _json_of(said), tuple(observed))
+
+
+def _json_of(call: FunctionCall) -> str:
+    try:
+        arguments: object = json.loads(call.arguments or "{}")
+    except ValueError:  # of a model
+        arguments = call.arguments
+    return json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
+
+
+def _history(transcript: Transcript, policy: ContextPolicy) -> list[_Told]:
+    told: list[_Told] = []
+    observed: list[Element] | None = None  # of the newest turn, since the agent's last words
+    for entry in transcript.entries():
+        if entry.position in transcript.state.redelivered:
+            continue
+        if isinstance(entry.message, AssistantMessage):
+            told += (said := [*_said(transcript, policy, entry)])
+            observed = said[-1][2] if calls_of(entry.message) else None
+        elif entry.carries_result:
+            if observed is None:
+                observed = []
+                told.append((entry.added_at, None, observed))
+            observed += _elements(transcript, policy, entry)
+    return told
+
+
+def _said(transcript: Transcript, policy: ContextPolicy, entry: Entry) -> Iterator[_Told]:
+    for address, _ in texts_of(entry.message):
+        if address.kind != "arguments" and (text := _text(transcript, policy, entry, address)):
+            yield entry.added_at, text, []
+    answers = transcript.pairing.answers.get(entry.position, [])
+    for call, answer in zip(calls_of(entry.message), answers, strict=True):
+        result = None if answer is None else (transcript[answer[0]], Address("result", answer[1]))
+        yield entry.added_at, call, [] if result is None else [_text(transcript, policy, *result)]
+
+
+def _elements(transcript: Transcript, policy: ContextPolicy, entry: Entry) -> Iterator[Element]:
+    content = entry.message.content
+    for index, block in enumerate([content] if isinstance(content, str) else content):
+        if isinstance(block, Image):
+            yield block
+        elif isinstance(block, str):
+            yield _text(transcript, policy, entry, Address("text", index))
+
+
+def _text(transcript: Transcript, policy: ContextPolicy, entry: Entry, address: Address) -> str:
+    """Return a text as views show it; of one that left memory, what refers to it."""
+    part = next((one for one in entry.measured if one.address == address), None)
+    shown = None if part is None else view.text_in_view(transcript, policy, entry, part)[1]
+    text = entry.text(address) if shown is None else shown
+    if text is not None:
+        return text
+    return part.stored.compacted if part is not None and part.stored is not None else ""
+
+
+def _call_of(action: object) -> FunctionCall:
+    if isinstance(action, FunctionCall):
+        return action
+    data: object = action
+    if isinstance(action, BaseModel):
+        data = action.model_dump(mode="json")
+    elif is_dataclass(action) and not isinstance(action, type):
+        data = asdict(action)
+    name, arguments = _named(cast("Mapping[str, Any]", data) if isinstance(data, Mapping) else {"action": data})
+    try:
+        return FunctionCall(id=f"turn_{uuid.uuid4().hex[:12]}", name=name, arguments=json.dumps(arguments))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"action {action!r} is not JSON ({error}): give a mapping, a model or a dataclass") from error
+
+
+def _named(data: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    name, arguments = data.get("name"), data.get("arguments")
+    if isinstance(name, str) and _NAME.fullmatch(name) and isinstance(arguments, Mapping) and len(data) == 2:
+        return name, cast("Mapping[str, Any]", arguments)
+    return "action", data
+
+
+def _in_utc(timestamp: datetime | None) -> datetime | None:
+    return None if timestamp is None else timestamp.astimezone(timezone.utc)

@@ -1,0 +1,145 @@
+"""`build_context`: what an agent thought, did and perceived, filled by an ordinary run or by hand."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from autogen_agentchat.agents import AssistantAgent
+from autogen_core import FunctionCall, Image
+from autogen_core.models import AssistantMessage, UserMessage
+
+from memory_context import ContextPolicy, HistoryThought, HistoryTurn, MemoryContext, MemoryStore, TextObservation
+from memory_context.testing import ScriptedModel, call, tool_calls
+
+from .test_context import Counter, context_of, picture
+
+# at midnight it may be yesterday's: tests look at the time of the day
+NOON = datetime.now(timezone.utc).replace(hour=12, minute=0, second=0, microsecond=0)
+
+
+async def test_ordinary_run_fills_the_history(store: MemoryStore) -> None:
+    async with context_of(store, Counter()) as context:
+        model = ScriptedModel(call("jump"), "I jumped.")
+        agent = AssistantAgent(
+            "coder", model_client=model, model_context=context, workbench=context.workbench(), max_tool_iterations=3
+        )
+        await agent.run(task="Jump.")
+        built = await context.build_context()
+    first, turn, said = built.history
+    assert first == HistoryTurn(first.timestamp, "null", ("count is 1",))
+    assert isinstance(turn, HistoryTurn)
+    assert json.loads(turn.action) == {"name": "jump", "arguments": {}}
+    assert turn.observations == ("Done; what was observed follows.", "it jumped", "count is 2")
+    assert said == HistoryThought(said.timestamp, "I jumped.")
+    assert [(one.connector_id, one.elements) for one in built.current_connector_states] == [("counter", ("now 2",))]
+
+
+async def test_thought_comes_before_its_call_and_parallel_calls_are_turns_of_their_own(store: MemoryStore) -> None:
+    async with context_of(store) as context:
+        asked = tool_calls(call("look", at=1), call("look", at=2), thought="I look at both.")
+        await context.add_message(UserMessage(content="Look.", source="user"))
+        await context.add_message(AssistantMessage(content=asked.content, thought=asked.thought, source="coder"))
+        thought, one, two = (await context.build_context()).history
+    assert thought == HistoryThought(thought.timestamp, "I look at both.")
+    actions = [json.loads(turn.action) for turn in (one, two) if isinstance(turn, HistoryTurn)]
+    assert actions == [{"name": "look", "arguments": {"at": 1}}, {"name": "look", "arguments": {"at": 2}}]
+
+
+@dataclass
+class Click:
+    ref: str
+
+
+@pytest.mark.parametrize(
+    ("action", "shown"),
+    [
+        ({"name": "click", "arguments": {"ref": "e1"}}, {"name": "click", "arguments": {"ref": "e1"}}),
+        (FunctionCall(id="1", name="click", arguments="{}"), {"name": "click", "arguments": {}}),
+        (Click("e1"), {"name": "action", "arguments": {"ref": "e1"}}),
+        (ContextPolicy().cache, {"name": "action", "arguments": ContextPolicy().cache.model_dump(mode="json")}),
+        ("click e1", {"name": "action", "arguments": {"action": "click e1"}}),
+        (
+            {"name": "not a name", "arguments": {}},
+            {"name": "action", "arguments": {"name": "not a name", "arguments": {}}},
+        ),
+    ],
+)
+async def test_recorded_turn_holds_action_and_observations(store: MemoryStore, action: Any, shown: Any) -> None:
+    image = picture(1)
+    seen = ["The page changed.", TextObservation("web", "a dialog"), image]
+    async with context_of(store) as context:
+        await context.record_thought("I click.", NOON)
+        await context.record_turn(action, seen, NOON)
+        thought, turn = (await context.build_context()).history
+        view = await context.get_messages()
+    assert (thought.timestamp[-8:], thought) == ("12:00:00", HistoryThought(thought.timestamp, "I click."))
+    assert isinstance(turn, HistoryTurn)
+    assert json.loads(turn.action) == shown
+    assert turn.timestamp == thought.timestamp
+    assert turn.observations[:2] == ("The page changed.", "a dialog")
+    assert len(view) == 5
+
+
+async def test_images_of_observations_are_elements(store: MemoryStore) -> None:
+    async with context_of(store, shows_images=True) as context:
+        await context.record_turn({"name": "look", "arguments": {}}, [picture(1)])
+        (turn,) = (await context.build_context()).history
+    assert isinstance(turn, HistoryTurn)
+    assert isinstance(turn.observations[-1], Image)
+
+
+async def test_times_have_dates_once_a_session_spans_days(store: MemoryStore) -> None:
+    async with context_of(store) as context:
+        await context.record_thought("Before.", NOON - timedelta(days=1))
+        await context.record_thought("Now.", NOON)
+        built = await context.build_context()
+    days = [NOON - timedelta(days=1), NOON]
+    assert [one.timestamp for one in built.history] == [f"{day:%Y-%m-%d} 12:00:00" for day in days]
+    assert built.current_timestamp.startswith(f"{datetime.now(timezone.utc):%Y-%m-%d} ")
+
+
+async def test_time_without_a_zone_is_local(store: MemoryStore) -> None:
+    async with context_of(store) as context:
+        await context.record_thought("Now.", NOON.astimezone().replace(tzinfo=None))
+        (thought,) = (await context.build_context()).history
+    assert thought.timestamp.endswith("12:00:00")
+
+
+async def test_states_of_named_connectors_are_rendered(store: MemoryStore) -> None:
+    other = Counter("other")
+    async with context_of(store, Counter()) as context:
+        await context.add_message(UserMessage(content="Go.", source="user"))
+        built = await context.build_context([other])
+    assert [one.connector_id for one in built.current_connector_states] == ["other"]
+    assert other.count == 0
+
+
+async def test_action_that_is_no_json_is_refused_and_nothing_is_added(store: MemoryStore) -> None:
+    async with context_of(store) as context:
+        with pytest.raises(ValueError, match="is not JSON"):
+            await context.record_turn({"at": object()}, [])
+        assert (await context.build_context()).history == ()
+
+
+async def test_large_results_are_references_once_views_show_them_so(store: MemoryStore) -> None:
+    async with context_of(store) as context:
+        for number in range(3):
+            await context.record_turn({"name": "look", "arguments": {}}, [f"{number}" + " apples" * 3000])
+            await context.get_messages()
+        await context.record_thought("Done.")
+        first, *_ = (await context.build_context()).history
+    assert isinstance(first, HistoryTurn)
+    assert "[MemoryRef: look_" in str(first.observations[0])
+    assert len(str(first.observations[0])) < 1000
+
+
+async def test_resumed_session_has_its_history(store: MemoryStore) -> None:
+    async with context_of(store, session="s") as context:
+        await context.record_thought("I think.", NOON)
+        built = await context.build_context()
+    later: MemoryContext = context_of(store, session="s")
+    await later.resume()
+    assert (await later.build_context()).history == built.history
+    await later.close()
