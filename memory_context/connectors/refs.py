@@ -36,6 +36,8 @@ class RefTable:
     def update(self, tree: Node, page_id: object) -> Mapping[int, str]:
         """Take the page as it is now; elements that are the same keep their references."""
         is_same_page = self._tree is not None and page_id == self._page_id
+        if is_same_page and self._tree is not None and self._tree.fingerprint == tree.fingerprint:
+            return self.refs
         old_of = match_trees(self._tree, tree).old_of if is_same_page and self._tree is not None else {}
         refs: dict[int, str] = {}
         for place, node in enumerate(in_order(tree)):

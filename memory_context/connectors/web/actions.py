@@ -12,6 +12,7 @@ from autogen_core.tools import BaseTool, FunctionTool
 
 from ...errors import ConnectorError
 from ..protocols import TextObservation
+from .capture import PlaywrightError, first_line
 from .picture import image_of
 from .report import found_lines, shown_url
 from .screen import Screen
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["WebActions"]
 
 _LOAD_SECONDS = 20.0
-_ACT_SECONDS = 2.0
+_ACT_SECONDS = 10.0
 _MOST_WAIT_SECONDS = 30.0
+_MOST_SECONDS = 60.0
 _DOWNLOAD_SECONDS = 10.0
 _WAIT_STEP_SECONDS = 0.25
+_REFUSED = 403  # the guard's answer
 _PAGE_PIXELS = 600
 _THIS_MACHINE = re.compile(r"(localhost|127\.[0-9.]+|\[::1\])(:|/|$)")
 
@@ -84,10 +87,7 @@ class WebActions:
     async def _goto(self, url: str) -> str:
         address = _checked(url)
         await self._ready()
-        tab = await self._screen.tab()
-        if tab.is_crashed and self._screen.tabs is not None:
-            await tab.page.close()
-            tab = await self._screen.tabs.new()
+        tab = await self._screen.live_tab()
         self._refusals()
         try:
             answer = await self._screen.act(
@@ -97,6 +97,8 @@ class WebActions:
             if "ERR_ABORTED" in str(error) or "Download is starting" in str(error):
                 return "That is a file; it is being downloaded."
             raise ConnectorError("; ".join(self._refusals()) or f"{shown_url(address)}: {error}") from error
+        if answer is not None and answer.status == _REFUSED and (refused := self._refusals()):
+            raise ConnectorError("; ".join(refused))
         status = f" (status {answer.status})" if answer is not None and not answer.ok else ""
         return self._done(tab, f"Opened {shown_url(tab.page.url)}{status}.")
 
@@ -155,7 +157,7 @@ class WebActions:
     async def _switch_tab(self, tab: int) -> str:
         found = await self._tab(tab)
         if self._screen.tabs is not None:
-            self._screen.tabs.active = found
+            self._screen.tabs.show(found)
         await found.page.bring_to_front()
         return f"Tab {tab} is shown."
 
@@ -251,7 +253,12 @@ def _one_by_one(lock: asyncio.Lock, work: Callable[..., Awaitable[Any]]) -> Call
     @wraps(work)
     async def locked(*args: Any, **kwargs: Any) -> Any:
         async with lock:
-            return await work(*args, **kwargs)
+            try:
+                return await asyncio.wait_for(work(*args, **kwargs), _MOST_SECONDS)
+            except asyncio.TimeoutError as error:
+                raise ConnectorError(f"the browser did not answer within {_MOST_SECONDS:g} s") from error
+            except PlaywrightError as error:
+                raise ConnectorError(first_line(error)) from error
 
     return locked
 

@@ -129,8 +129,9 @@ class BrowserProcess:
         processes: list[dict[str, Any]] = told["processInfo"]
         process_id = next(int(one["id"]) for one in processes if one["type"] == "browser")
         await session.detach()
-        if os.getpgid(process_id) != os.getpgid(0):
-            await self._watchdog.start(os.getpgid(process_id))
+        group = os.getpgid(process_id)
+        if group != os.getpgid(0):
+            await self._watchdog.start(group)
 
 
 def _start_failed(text: str) -> str:

@@ -26,7 +26,7 @@ with needs("browser", "the web connector"):
 if TYPE_CHECKING:
     from playwright.async_api import ElementHandle, Frame
 
-__all__ = ["ENGINE", "Capture", "capture", "engine_script", "first_line", "until_quiet"]
+__all__ = ["ENGINE", "Capture", "answers", "capture", "engine_script", "first_line", "until_quiet"]
 
 ENGINE = "memory_context"
 
@@ -34,9 +34,12 @@ _MOST_ELEMENTS = 25_000
 _MOST_FRAMES = 20
 _MOST_FRAME_ELEMENTS = 5000
 _DEPTH, _FRAME_DEPTH, _FRAME_LEVELS = 100, 30, 3  # trees are recursed over
-_ANSWER_SECONDS = 4.0
+_ANSWER_SECONDS = 3.0
 _FRAME_SECONDS = 1.0
+_PICTURE_SECONDS = 2.0
 _QUIET_SECONDS = 0.05
+_STILL_LOADING_SECONDS = 1.0  # some pages never end loading
+_RESTLESS_SECONDS = 0.8  # some pages never stop changing
 _LOOK_AGAIN_SECONDS = 0.025
 
 _Row = tuple[str, str, str, list[str], str, int, int, int, int]
@@ -103,15 +106,28 @@ def engine_script() -> str:
     return files("memory_context.connectors.web").joinpath("page.js").read_text(encoding="utf-8").rstrip().rstrip(";")
 
 
+async def answers(tab: Tab) -> bool:
+    """Return whether scripts of a page leave time for anything else."""
+    try:
+        await _asked(tab.page.main_frame, "probe")
+    except PlaywrightError:
+        return False
+    return True
+
+
 async def until_quiet(tab: Tab, most_seconds: float, acted_at: float) -> dict[str, Any]:
     """Wait until a page is loaded and has not changed for a moment, bounded; return what is known of it then."""
-    ends_at = time.monotonic() + most_seconds
+    began_at = loaded_at = time.monotonic()
     while True:
         told = await _asked(tab.page.main_frame, "probe")
         now = time.monotonic()
-        is_quiet = told["isLoaded"] and not tab.is_loading and told["quietFor"] >= 1000 * _QUIET_SECONDS
-        if tab.dialog is not None or now > ends_at or (is_quiet and now - acted_at >= _QUIET_SECONDS):
+        is_over = tab.dialog is not None or now - began_at > most_seconds or now - loaded_at > _RESTLESS_SECONDS
+        quiet_seconds = _QUIET_SECONDS if told["isLoaded"] else _STILL_LOADING_SECONDS
+        is_quiet = not tab.is_loading and told["quietFor"] >= 1000 * quiet_seconds
+        if is_over or (is_quiet and now - acted_at >= _QUIET_SECONDS):
             return told
+        if tab.is_loading or not told["isLoaded"]:
+            loaded_at = now
         await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
 
@@ -132,8 +148,10 @@ async def capture(tab: Tab, *, has_picture: bool, quiet_seconds: float, acted_at
                 return seen
             if time.monotonic() > ends_at:
                 raise ConnectorError("the page keeps loading other pages")
-    except (PlaywrightError, asyncio.TimeoutError) as error:
-        raise ConnectorError(f"the page does not answer: {first_line(error)}") from error
+    except (PlaywrightTimeout, asyncio.TimeoutError) as error:
+        raise ConnectorError("the page does not answer: a script runs on, or it loads again and again") from error
+    except PlaywrightError as error:
+        raise ConnectorError(f"the page cannot be read: {first_line(error)}") from error
 
 
 def first_line(error: BaseException) -> str:
@@ -143,7 +161,7 @@ def first_line(error: BaseException) -> str:
 
 async def _picture(tab: Tab) -> bytes:
     try:
-        return await tab.page.screenshot(caret="initial", scale="css", timeout=1000 * _ANSWER_SECONDS)
+        return await tab.page.screenshot(caret="initial", scale="css", timeout=1000 * _PICTURE_SECONDS)
     except PlaywrightTimeout:
         return b""  # a page may have nothing to paint
 

@@ -147,7 +147,7 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
             observations = [] if page is None else await self._page_observations(page)
             events = [*self._screen.news, *(f"Refused {one}" for one in self._refusals())]
             self._screen.news.clear()
-            self._is_fresh = page is not None
+            self._is_fresh = True
             return [*(TextObservation(self.id, f"[{self.id}] {one}", "event") for one in events), *observations]
 
     async def _look(self) -> Shown | None:
@@ -157,7 +157,7 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
             return await self._screen.look(has_picture=self._config.has_pictures)
         except ConnectorError as error:
             self._trouble = str(error)
-            if self._trouble != before and not any(self._trouble.startswith(one) for one in self._screen.news):
+            if self._trouble != before and not self._screen.news:  # else the event was told
                 self._tell(self._trouble)
             return None
 

@@ -279,11 +279,13 @@
       if (NAMED_BY_CONTENT.has(role)) {
         name ||= oneLine(said(inner)).trim() || attribute(element, "title");
         children = actedOn(inner);
+        left.elements += inner.length - children.length;
         if (role === "heading" && children.length === 1 && children[0].name === name) return children[0];
       } else if (FIELDS.has(role) && element.isContentEditable) {
         children = [];
       } else if (!name && inner.length === 1 && inner[0].role === "text") {
         [name, children] = [inner[0].name, []];
+        left.elements += 1;
       }
       return made(role, name.trim(), element, { value: valueOf(element, role), states: statesOf(element), key: keyOf(element, role), children });
     }

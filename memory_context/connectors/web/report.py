@@ -12,7 +12,7 @@ from .screen import Shown
 
 __all__ = ["found_lines", "page_head", "page_state", "shown_url", "tree_change"]
 
-_URL_CHARACTERS = 300
+_URL_CHARACTERS = 200
 _TITLE_CHARACTERS = 200
 _MOST_CHARACTERS = 60_000
 _MOST_HITS = 50

@@ -13,7 +13,7 @@ from ..refs import RefTable, in_order
 from ..tree import Node
 from ..tree_diff import tree_lines
 from .browser import BrowserProcess
-from .capture import Capture, PlaywrightError, capture, first_line, until_quiet
+from .capture import Capture, PlaywrightError, PlaywrightTimeout, answers, capture, first_line, until_quiet
 from .guard import NavigationGuard
 from .tabs import Tab, Tabs
 from .transfers import Transfers
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Screen", "Shown"]
 
-_QUIET_SECONDS = 2.5
+_QUIET_SECONDS = 1.5
 _SETTLE_SECONDS = 8.0
 _REACH_SECONDS = 3.0
-_ACT_SECONDS = 2.0
 _MOST_NEWS = 50
 
 _T = TypeVar("_T")
@@ -104,20 +103,19 @@ class Screen:
         context = await self._browser.open(guard)
         self.tabs = Tabs(context, self.tell, self._transfers.begin)
         tabs = [await self.tabs.new() for _ in self._urls or ["about:blank"]]
-        self.tabs.active = tabs[0]
+        self.tabs.show(tabs[0])
         await asyncio.gather(*(self._visit(tab, url) for tab, url in zip(tabs, self._urls, strict=False)))
         self.news.clear()
 
     async def close(self) -> None:
         """End the browser; its pages are opened again with the next start."""
-        if self.tabs is not None:
-            self._urls = self.urls()
+        self._urls = self.urls()
         self.tabs = None
         await self._browser.close()
 
     def urls(self) -> list[str]:
         """Return the addresses of the tabs, that of the active one first."""
-        if self.tabs is None:
+        if self.tabs is None or not self.is_open:
             return self._urls
         tabs = sorted(self.tabs.open.values(), key=lambda tab: tab is not self._active)
         return [tab.page.url for tab in tabs if tab.page.url.startswith(("http:", "https:"))]
@@ -139,6 +137,14 @@ class Screen:
             raise ConnectorError("the browser is not open; the session has not begun, or has ended")
         return self.tabs.active or await self.tabs.new()
 
+    async def live_tab(self) -> Tab:
+        """Return the active tab; in the place of one whose page crashed or does not answer, a new one."""
+        tab = await self.tab()
+        if tab.dialog is None and self.tabs is not None and (tab.is_crashed or not await answers(tab)):
+            self.tabs.drop(tab)
+            return await self.tabs.new()
+        return tab
+
     async def ready_tab(self) -> Tab:
         """Return the active tab if it can be acted on.
 
@@ -154,12 +160,15 @@ class Screen:
 
     async def look(self, *, has_picture: bool = False, quiet_seconds: float = _QUIET_SECONDS) -> Shown:
         """Return the page as it is now; what was shown stays as it is if this fails."""
-        tab = await self.ready_tab()
-        seen = await self._unless_dialog(
-            tab, capture(tab, has_picture=has_picture, quiet_seconds=quiet_seconds, acted_at=self._acted_at)
-        )
-        if seen is None:
-            raise ConnectorError(tab.dialog_text())
+        while True:
+            tab = await self.ready_tab()
+            work = capture(tab, has_picture=has_picture, quiet_seconds=quiet_seconds, acted_at=self._acted_at)
+            seen = await self._unless_dialog(tab, work)
+            if seen is None:
+                raise ConnectorError(f"{tab.dialog_text()}. Answer it first")
+            if tab is await self.tab():  # else a new tab is shown meanwhile
+                break
+        self._urls = self.urls()
         page_id = self._page_id(tab, seen)
         tree = replace(seen.tree, key=page_id)
         refs = await asyncio.to_thread(self.table.update, tree, page_id)
@@ -271,4 +280,6 @@ def _address(url: str) -> str:
 def _reason(error: PlaywrightError) -> str:
     text: Any = str(error)
     covers = next((line.strip(" -") for line in text.splitlines() if "intercepts pointer events" in line), "")
+    if isinstance(error, PlaywrightTimeout) and not covers:
+        return "the page did not answer in time; look at it before you try again"
     return covers[:300] or first_line(error)[:500]

@@ -5,10 +5,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ...errors import ConnectorError
 from ...runtime import begin
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Dialog, Download, Page, Request
+    from playwright.async_api import BrowserContext, Dialog, Download, Page, Request, Response
 
 __all__ = ["Tab", "Tabs"]
 
@@ -37,6 +38,7 @@ class Tab:
         page.on("dialog", self._on_dialog)
         page.on("crash", self._on_crash)
         page.on("request", self._on_request)
+        page.on("response", self._on_response)
         page.on("requestfinished", self._on_answer)
         page.on("requestfailed", self._on_answer)
 
@@ -76,6 +78,10 @@ class Tab:
         if request.resource_type in _AWAITED:
             self._requests[request] = time.monotonic()
 
+    def _on_response(self, response: "Response") -> None:
+        if response.request.is_navigation_request():
+            self._on_answer(response.request)  # the document itself tells when it is loaded
+
     def _on_answer(self, request: "Request") -> None:
         self._requests.pop(request, None)
 
@@ -92,15 +98,30 @@ class Tabs:
         self, context: "BrowserContext", tell: Callable[[str], None], on_download: "Callable[[Download], None]"
     ) -> None:
         self.open: dict[int, Tab] = {}
-        self.active: Tab | None = None
         self._context = context
         self._made = 0
         self._tell = tell
         self._on_download = on_download
+        self._order: list[Tab] = []
         context.on("page", self._on_page)
 
+    @property
+    def active(self) -> Tab | None:
+        """The shown tab; when it is closed, the one that was shown before it."""
+        return self._order[-1] if self._order else None
+
+    def show(self, tab: Tab) -> None:
+        """Make a tab the shown one."""
+        self._order = [*(one for one in self._order if one is not tab), tab]
+
     async def new(self) -> Tab:
-        """Open an empty tab and show it."""
+        """Open an empty tab and show it.
+
+        Raises:
+            ConnectorError: Too many are open.
+        """
+        if len(self.open) >= _MOST_TABS:
+            raise ConnectorError(f"{_MOST_TABS} tabs are open; close some first")
         page = await self._context.new_page()
         return next(tab for tab in self.open.values() if tab.page == page)
 
@@ -114,12 +135,16 @@ class Tabs:
         self.open[tab.number] = tab
         page.on("close", lambda _: self._on_close(tab))
         page.on("download", self._on_download)
-        self.active = tab
+        self.show(tab)
         if self._made > 1:
             self._tell(f"Tab {tab.number} opened; it is shown now")
 
+    def drop(self, tab: Tab) -> None:
+        """Close a tab without waiting for its page, which may not answer."""
+        begin(tab.page.close())
+        self._on_close(tab)
+
     def _on_close(self, tab: Tab) -> None:
-        self.open.pop(tab.number, None)
-        if self.active is tab:
-            self.active = next(reversed(self.open.values()), None)
-        self._tell(f"Tab {tab.number} closed")
+        if self.open.pop(tab.number, None) is not None:
+            self._order.remove(tab)
+            self._tell(f"Tab {tab.number} closed")

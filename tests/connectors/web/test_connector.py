@@ -1,31 +1,21 @@
 """The web connector with a real Chromium: what it shows of pages, and what its tools do to them."""
 
+import json
 import os
 import re
 import shutil
 from collections.abc import AsyncIterator
-from typing import Any
-from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
-from autogen_core import CancellationToken
 
 from memory_context import ConnectorError, WebConnector
-from memory_context.connectors.protocols import TextObservation
+from memory_context.tokens import default_token_counter
 
-from ...support.browser import chromium_options
+from ...support.sites import served_sites
+from ...support.web import new_connector, page, ref_in, run, state, told, use
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-def page(body: str, title: str = "Page") -> str:
-    """Return the address of a page that is its own content."""
-    return f"data:text/html;charset=utf-8,{quote(f'<!doctype html><title>{title}</title>{body}')}"
-
-
-def new_connector(**arguments: Any) -> WebConnector:
-    return WebConnector(browser=chromium_options()["executable_path"], allow_private=True, **arguments)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -34,32 +24,6 @@ async def web() -> AsyncIterator[WebConnector]:
     await connector.on_start()
     yield connector
     await connector.on_stop()
-
-
-async def use(web: WebConnector, name: str, **arguments: Any) -> Any:
-    tool = next(one for one in web.tools() if one.name == f"web_{name}")
-    return await tool.run_json(arguments, CancellationToken())
-
-
-async def told(web: WebConnector) -> list[TextObservation]:
-    return await web.get_observations()
-
-
-async def state(web: WebConnector) -> str:
-    (text,) = await web.render_current_state()
-    return text
-
-
-async def run(web: WebConnector, script: str) -> Any:
-    """Run a script as one of the page itself."""
-    return await (await web._screen.tab()).page.evaluate(script)
-
-
-def ref_in(text: str, element: str) -> str:
-    """Return the reference of an element, such as `button "Pay"`, in a state or an observation."""
-    _, found, rest = text.partition(f"{element} [")
-    assert found, f"{element} is not in:\n{text}"
-    return rest.partition("]")[0]
 
 
 async def test_first_observation_names_the_page_and_has_its_picture(web: WebConnector) -> None:
@@ -84,6 +48,7 @@ async def test_update_has_address_title_and_what_changed(web: WebConnector) -> N
     assert head.startswith("Screen update. Current URL: data:text/html;")
     assert lines == ["Title: Two", 'in document "Row 0":', '  + - text "Done"']
     assert update.subject == "page"
+    assert len(update.images) == 1
 
 
 async def test_blinking_cursor_is_no_change_and_a_colour_is(web: WebConnector) -> None:
@@ -155,3 +120,48 @@ async def test_component_names_browser_and_hosts_and_opens_nothing() -> None:
     assert again.dump_component().config["allowed_hosts"] == ["example.org"]
     assert not again._screen.is_open
     assert os.path.basename(again.dump_component().config["browser"]).startswith("chromium")
+
+
+async def test_loaded_session_sees_what_changed_meanwhile_and_keeps_its_references(web: WebConnector) -> None:
+    """The address is opened again; references of before lead to the same elements, and none is given twice."""
+    async with served_sites() as sites:
+        await use(web, "goto", url=f"{sites.url}/app/")
+        await told(web)
+        before = await state(web)
+        saved = json.loads(json.dumps(web.save_state()))
+        later = new_connector()
+        later.load_state(saved)
+        await later.on_start()
+        try:
+            assert [one.text for one in await told(later)] == []
+            after = await state(later)
+            assert ref_in(after, 'button "Add task"') == ref_in(before, 'button "Add task"')
+            await use(later, "type", ref=ref_in(after, 'textbox "New task"'), text="Sing")
+            await use(later, "click", ref=ref_in(after, 'button "Add task"'))
+            (update,) = await told(later)
+            assert '+ - text "Sing"' in update.text
+            assert update.text.startswith(f"Screen update. Current URL: {sites.url}/app/")
+            new = {one.strip("[]") for one in update.text.split() if one.startswith("[e")}
+            assert not new & {one.strip("[]") for one in before.split() if one.startswith("[e")} or "~" in update.text
+        finally:
+            await later.on_stop()
+
+
+async def test_state_shows_what_is_in_view_within_its_limit(web: WebConnector) -> None:
+    rows = "".join(f"<p style='height:200px'><button>Row {number}</button></p>" for number in range(300))
+    await use(web, "goto", url=page(rows))
+    limit, web.state_limit_tokens = web.state_limit_tokens, 300
+    try:
+        text = await state(web)
+        assert 'button "Row 2"' in text
+        assert 'button "Row 9"' not in text
+        assert "web_find or web_scroll" in text
+        assert default_token_counter().count(text) <= 300
+        found = await use(web, "find", text="row 29\\d", is_regex=True)
+        assert found.count("button") == 10
+        await use(web, "scroll", ref=ref_in(found, 'button "Row 299"'))
+        assert 'button "Row 299"' in await state(web)
+        with pytest.raises(ConnectorError, match="no element of 300 lines has 'Rowing'"):
+            await use(web, "find", text="Rowing")
+    finally:
+        web.state_limit_tokens = limit

@@ -1,0 +1,139 @@
+"""Agents with a browser: one orders in a shop by what it is shown, and no Chromium outlives its program."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from autogen_agentchat.agents import AssistantAgent
+from autogen_core.models import LLMMessage
+
+from memory_context import MemoryContext, MemoryStore
+from memory_context.testing import ScriptedModel, call
+from memory_context.testing.models import Decision
+
+from ...support.browser import chromium_options
+from ...support.sites import served_sites
+from ...support.waiting import until
+from ...support.web import new_connector, ref_in, state, told, use
+
+
+def on(element: str, tool: str, **arguments: Any) -> Callable[[Sequence[LLMMessage]], Decision]:
+    """Decide by the newest state in the view."""
+    return lambda view: call(f"web_{tool}", ref=ref_in(str(view[-1].content), element), **arguments)
+
+
+async def test_agent_orders_in_a_shop_by_tools_and_states_alone(store: MemoryStore) -> None:
+    model = ScriptedModel(
+        on('textbox "Search products"', "type", text="chair", submit=True),
+        on('link "Green Chair"', "click"),
+        on('combobox "Size"', "select", options=["Large"]),
+        on('spinbutton "Quantity"', "type", text="2"),
+        on('button "Add to cart"', "click"),
+        on('link "Cart (1)"', "click"),
+        on('link "Check out"', "click"),
+        on('textbox "Name"', "type", text="Ada"),
+        on('textbox "Street"', "type", text="Hill 1"),
+        on('textbox "City"', "type", text="Graz"),
+        on('combobox "Country"', "select", options=["Austria"]),
+        on('radio "Express, next day"', "click"),
+        on('checkbox "I accept the terms"', "click"),
+        on('button "Place order"', "click"),
+        "Ordered.",
+    )
+    async with served_sites() as sites:
+        web = new_connector(f"{sites.url}/shop/")
+        async with MemoryContext("alice", "buyer", memory_store=store, connectors=[web]) as context:
+            agent = AssistantAgent(
+                "buyer",
+                model_client=model,
+                model_context=context,
+                workbench=context.workbench(),
+                max_tool_iterations=20,
+            )
+            result = await agent.run(task="Order two large green chairs.")
+            seen = [str(one.content) for one in await context.get_messages()]
+        (order,) = sites.orders
+    assert order["name"] == "Ada"
+    assert order["delivery"] == "express"
+    assert order["items"] == '[{"name":"Green Chair","quantity":"2"}]'
+    assert "Ordered." in str(result.messages[-1])
+    assert any("Your order has the number 1." in one for one in seen)
+    assert max(model.count_tokens(view) for view in model.views) < 8000
+
+
+async def test_browser_that_ends_is_started_again_at_its_page() -> None:
+    async with served_sites() as sites:
+        web = new_connector()
+        await web.on_start()
+        try:
+            await use(web, "goto", url=f"{sites.url}/still/")
+            await told(web)
+            browser = web._screen._browser
+            for process in _below(os.getpid()):
+                if "--type=" not in _command(process) and "--remote-debugging-pipe" in _command(process):
+                    os.kill(process, signal.SIGKILL)
+            await until(lambda: not browser.is_open)
+            assert any("was started again" in one.text for one in await told(web))
+            assert f"URL: {sites.url}/still/" in await state(web)
+        finally:
+            await web.on_stop()
+
+
+def test_chromium_does_not_outlive_its_killed_program(tmp_path: Path) -> None:
+    program = textwrap.dedent("""
+        import asyncio, sys
+        from memory_context import WebConnector
+        async def main():
+            web = WebConnector(browser=sys.argv[1])
+            await web.on_start()
+            print("ready", flush=True)
+            await asyncio.sleep(1000)
+        asyncio.run(main())
+    """)
+    chromium = str(chromium_options()["executable_path"])
+    process = subprocess.Popen([sys.executable, "-c", program, chromium], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    started = _below(process.pid)
+    assert any("--remote-debugging-pipe" in _command(one) for one in started)
+    drivers = [one for one in started if "run-driver" in _command(one)]
+    assert drivers
+    for one in (*drivers, process.pid):
+        os.kill(one, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    asyncio.run(until(lambda: not any(map(_is_alive, started))))
+
+
+def _below(process_id: int) -> list[int]:
+    """Return the processes that a process started, and those that they did."""
+    parents: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, IndexError):
+            continue
+    found = [process_id]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found[1:]
+
+
+def _command(process_id: int) -> str:
+    try:
+        return Path(f"/proc/{process_id}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def _is_alive(process_id: int) -> bool:
+    try:
+        return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -1,0 +1,52 @@
+"""A web connector in tests: a real Chromium, pages that are their own address, and its tools by name."""
+
+from typing import Any
+from urllib.parse import quote
+
+from autogen_core import CancellationToken
+
+from memory_context import WebConnector
+from memory_context.connectors.protocols import TextObservation
+
+from .browser import chromium_options
+
+__all__ = ["new_connector", "page", "ref_in", "run", "state", "told", "use"]
+
+
+def page(body: str, title: str = "Page") -> str:
+    """Return the address of a page that is its own content."""
+    return f"data:text/html;charset=utf-8,{quote(f'<!doctype html><title>{title}</title>{body}')}"
+
+
+def new_connector(*arguments: Any, **options: Any) -> WebConnector:
+    """Return a connector with the Chromium of this machine, whose servers it may open."""
+    return WebConnector(*arguments, browser=chromium_options()["executable_path"], allow_private=True, **options)
+
+
+async def use(web: WebConnector, name: str, **arguments: Any) -> Any:
+    """Return the result of a tool."""
+    tool = next(one for one in web.tools() if one.name == f"web_{name}")
+    return await tool.run_json(arguments, CancellationToken())
+
+
+async def told(web: WebConnector) -> list[TextObservation]:
+    """Return new observations."""
+    return await web.get_observations()
+
+
+async def state(web: WebConnector) -> str:
+    """Return the present state."""
+    (text,) = await web.render_current_state()
+    return text
+
+
+async def run(web: WebConnector, script: str) -> Any:
+    """Run a script as one of the page itself."""
+    return await (await web._screen.tab()).page.evaluate(script)
+
+
+def ref_in(text: str, element: str) -> str:
+    """Return the reference of an element, such as `button "Pay"`, in a state or an observation."""
+    _, found, rest = text.partition(f"{element} [")
+    assert found, f"{element} is not in:\n{text}"
+    return rest.partition("]")[0]
