@@ -46,7 +46,9 @@ async def run(web: WebConnector, script: str) -> Any:
 
 
 def ref_in(text: str, element: str) -> str:
-    """Return the reference of an element, such as `button "Pay"`, in a state or an observation."""
-    _, found, rest = text.partition(f"{element} [")
-    assert found, f"{element} is not in:\n{text}"
-    return rest.partition("]")[0]
+    """Return the reference of an element, such as `button "Pay"`, in what was shown; rows leave roles out."""
+    for known in (element, element[element.find('"') :]):
+        _, found, rest = text.partition(f"{known} [")
+        if found:
+            return rest.partition("]")[0]
+    raise AssertionError(f"{element} is not in:\n{text}")
