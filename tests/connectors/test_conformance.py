@@ -8,6 +8,8 @@ import pytest
 from memory_context import Connector, EditorConnector, FileSystemConnector, ShellConnector
 from memory_context.testing import CONNECTOR_CHECKS
 
+from ..support.web import new_connector
+
 
 @pytest.mark.parametrize("check", CONNECTOR_CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("connector", [EditorConnector, FileSystemConnector, ShellConnector])
@@ -15,3 +17,8 @@ async def test_connector_passes(
     check: Callable[[Connector], Awaitable[None]], connector: Callable[[str], Connector], tmp_path: Path
 ) -> None:
     await check(connector(str(tmp_path)))
+
+
+@pytest.mark.parametrize("check", CONNECTOR_CHECKS, ids=lambda check: check.__name__)
+async def test_web_connector_passes(check: Callable[[Connector], Awaitable[None]]) -> None:
+    await check(new_connector())

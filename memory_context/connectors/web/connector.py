@@ -24,6 +24,7 @@ from .transfers import Transfers
 
 __all__ = ["WebConnector", "WebConnectorConfig"]
 
+_SUBJECT_CHARACTERS = 120
 _MOST_REFUSALS = 5  # told of one step; a page can ask for any number
 
 
@@ -181,7 +182,8 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
             lines += [change] if change else []
         images = (image_of(page.picture),) if page.picture else ()
         self._seen, self._seen_picture = replace(page, picture=b""), picture or self._seen_picture
-        return [TextObservation(self.id, "\n".join(lines), "screen", "page", images)]
+        subject = f"page {page.url.partition('#')[0][:_SUBJECT_CHARACTERS]}"
+        return [TextObservation(self.id, "\n".join(lines), "screen", subject, images)]
 
     async def render_current_state(self) -> list[str]:
         """Return address, title, tabs, open dialog, downloads, and the tree with references."""

@@ -47,7 +47,7 @@ async def test_update_has_address_title_and_what_changed(web: WebConnector) -> N
     head, *lines = update.text.splitlines()
     assert head.startswith("Screen update. Current URL: data:text/html;")
     assert lines == ["Title: Two", 'in document "Row 0":', '  + - text "Done"']
-    assert update.subject == "page"
+    assert update.subject.startswith("page data:text/html;")
     assert len(update.images) == 1
 
 
