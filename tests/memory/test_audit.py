@@ -88,7 +88,7 @@ async def test_the_trail_of_a_session_says_what_happened_when_why_and_by_whom(
         "Done.",
     )
     agent = AssistantAgent("coder", client, tools=context.tools(), model_context=context, max_tool_iterations=10)
-    await agent.run(task=f"What does the survey say on finding 7? Mind {plan}.")
+    await agent.run(task=f"Look at it again. Mind {plan}.")
     await context.retrieve(key, "first_n", n=3)
     await context.search("owls")
     await context.clear()
