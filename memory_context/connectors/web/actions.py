@@ -100,7 +100,10 @@ class WebActions:
         if answer is not None and answer.status == _REFUSED and (refused := self._refusals()):
             raise ConnectorError("; ".join(refused))
         status = f" (status {answer.status})" if answer is not None and not answer.ok else ""
-        return self._done(tab, f"Opened {shown_url(tab.page.url)}{status}.")
+        opened = f"Opened {shown_url(tab.page.url)}{status}."
+        return self._done(
+            tab, opened if tab.dialog is None else "The page that was open, or the new one, asks something."
+        )
 
     async def _click(self, ref: str, double: bool = False) -> str:
         return await self._on(ref, lambda one: _press_mouse(one, double=double), "Clicked", is_pressed=True)

@@ -123,10 +123,11 @@ async def until_quiet(tab: Tab, most_seconds: float, acted_at: float) -> dict[st
         now = time.monotonic()
         is_over = tab.dialog is not None or now - began_at > most_seconds or now - loaded_at > _RESTLESS_SECONDS
         quiet_seconds = _QUIET_SECONDS if told["isLoaded"] else _STILL_LOADING_SECONDS
-        is_quiet = not tab.is_loading and told["quietFor"] >= 1000 * quiet_seconds
+        is_loading = tab.is_loading(min(told["quietFor"] / 1000, now - acted_at))
+        is_quiet = not is_loading and told["quietFor"] >= 1000 * quiet_seconds
         if is_over or (is_quiet and now - acted_at >= _QUIET_SECONDS):
             return told
-        if tab.is_loading or not told["isLoaded"]:
+        if is_loading or not told["isLoaded"]:
             loaded_at = now
         await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
@@ -143,8 +144,7 @@ async def capture(tab: Tab, *, has_picture: bool, quiet_seconds: float, acted_at
             before = await until_quiet(tab, quiet_seconds, acted_at)
             picture = await _picture(tab) if has_picture else b""
             seen = replace(await _tree(tab.page.main_frame), picture=picture)
-            is_one = (seen.document, seen.url) == (before["token"], before["url"])
-            if is_one or not has_picture:
+            if seen.document == before["token"] or not has_picture:
                 return seen
             if time.monotonic() > ends_at:
                 raise ConnectorError("the page keeps loading other pages")

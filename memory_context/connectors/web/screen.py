@@ -28,6 +28,7 @@ __all__ = ["Screen", "Shown"]
 _QUIET_SECONDS = 1.5
 _SETTLE_SECONDS = 8.0
 _REACH_SECONDS = 3.0
+_NEXT_DIALOG_SECONDS = 0.2
 _MOST_NEWS = 50
 
 _T = TypeVar("_T")
@@ -138,9 +139,13 @@ class Screen:
         return self.tabs.active or await self.tabs.new()
 
     async def live_tab(self) -> Tab:
-        """Return the active tab; in the place of one whose page crashed or does not answer, a new one."""
+        """Return the active tab without a dialog; a new one for one that crashed, hangs, or opens dialogs for ever."""
         tab = await self.tab()
-        if tab.dialog is None and self.tabs is not None and (tab.is_crashed or not await answers(tab)):
+        if tab.dialog is not None:
+            await tab.answer(accept=False, text="")
+            await asyncio.sleep(_NEXT_DIALOG_SECONDS)
+        is_stuck = tab.dialog is not None or tab.is_crashed or not await answers(tab)
+        if is_stuck and self.tabs is not None:
             self.tabs.drop(tab)
             return await self.tabs.new()
         return tab

@@ -42,12 +42,16 @@ class Tab:
         page.on("requestfinished", self._on_answer)
         page.on("requestfailed", self._on_answer)
 
-    @property
-    def is_loading(self) -> bool:
-        """Whether requests are under way that are likely to change the page soon."""
+    def is_loading(self, idle_seconds: float) -> bool:
+        """Return whether requests are under way that are likely to change the page soon.
+
+        Args:
+            idle_seconds: Time without an action and a change; some pages ask their server again and again.
+        """
         now = time.monotonic()
+        most_seconds = _LONG_SECONDS if idle_seconds < _LONG_SECONDS else 0.0
         return any(
-            now - began < (_LONG_NAVIGATION_SECONDS if request.is_navigation_request() else _LONG_SECONDS)
+            now - began < (_LONG_NAVIGATION_SECONDS if request.is_navigation_request() else most_seconds)
             for request, began in self._requests.items()
         )
 
