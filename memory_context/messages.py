@@ -1,5 +1,6 @@
 """Parts of AutoGen's messages: results, texts, thoughts, arguments, images."""
 
+import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,12 +26,15 @@ __all__ = [
     "calls_of",
     "copy_message",
     "heading_of",
+    "image_at",
+    "image_from_bytes",
     "images_of",
     "interrupted_result",
     "long_strings",
     "message_from_json",
     "message_to_json",
     "overhead_texts",
+    "png_bytes",
     "replace_strings",
     "results_of",
     "source_of",
@@ -88,6 +92,12 @@ def text_at(message: LLMMessage, address: Address) -> str:
     return block.arguments if isinstance(block, FunctionCall) else cast(str, block)
 
 
+def image_at(message: LLMMessage, address: Address) -> Image | None:
+    """Return an image; None if there is a text in its place."""
+    block = message.content[address.index]
+    return block if isinstance(block, Image) else None
+
+
 def overhead_texts(message: LLMMessage) -> dict[Address, tuple[str, ...]]:
     """Return names and ids beside each part."""
     if isinstance(message, FunctionExecutionResultMessage):
@@ -107,8 +117,8 @@ def heading_of(message: LLMMessage, address: Address) -> str:
     return "thought" if address.kind == "thought" else "answered" if isinstance(message, AssistantMessage) else "said"
 
 
-def with_texts(message: LLMMessage, texts: Mapping[Address, str]) -> LLMMessage:
-    """Return a deep copy with other texts."""
+def with_texts(message: LLMMessage, texts: Mapping[Address, str | Image]) -> LLMMessage:
+    """Return a deep copy with other texts; a text may stand for an image, and an image return to its place."""
     if not texts:
         return copy_message(message)
     if isinstance(message, FunctionExecutionResultMessage):
@@ -139,10 +149,11 @@ def copy_message(message: LLMMessage) -> LLMMessage:
     return _fast_copy(message, content=blocks)
 
 
-def _copy_block(block: str | Image | FunctionCall, index: int, texts: Mapping[Address, str]) -> Any:
+def _copy_block(block: str | Image | FunctionCall, index: int, texts: Mapping[Address, str | Image]) -> Any:
     if isinstance(block, FunctionCall):
-        return FunctionCall(block.id, texts.get(Address("arguments", index), block.arguments), block.name)
-    return texts.get(Address("text" if isinstance(block, str) else "image", index), block)
+        return FunctionCall(block.id, cast(str, texts.get(Address("arguments", index), block.arguments)), block.name)
+    image = texts.get(Address("image", index))
+    return texts.get(Address("text", index), block) if image is None else image
 
 
 _new, _set = object.__new__, object.__setattr__  # pydantic models refuse setting their internals
@@ -184,6 +195,16 @@ def images_of(message: LLMMessage) -> list[Address]:
     if not isinstance(message, UserMessage) or isinstance(message.content, str):
         return []
     return [Address("image", i) for i, block in enumerate(message.content) if isinstance(block, Image)]
+
+
+def png_bytes(image: Image) -> bytes:
+    """Return an image as the PNG that clients of models send; takes some 0.1 s a megapixel."""
+    return base64.b64decode(image.to_base64())
+
+
+def image_from_bytes(data: bytes) -> Image:
+    """Reverse `png_bytes`."""
+    return Image.from_base64(base64.b64encode(data).decode())
 
 
 def interrupted_result(call: FunctionCall) -> FunctionExecutionResult:

@@ -166,15 +166,15 @@ class ConnectorsPolicy(BaseModel):
 
     Attributes:
         timeout_seconds: The longest wait for all of them after an action.
-        images_in_view: The newest images that stay in the view.
-        shows_images: Only for models with vision; else an image is named, not shown.
+        images_in_view: The newest images of observations that stay in the view; others are references.
+        shows_images: Show images of observations; `auto` does unless the agent's model is known to have no vision.
         state_limit_tokens: The most for the texts of the present states of all together.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     timeout_seconds: float = Field(default=10.0, gt=0)
-    shows_images: bool = False
+    shows_images: bool | Literal["auto"] = "auto"
     images_in_view: int = Field(default=2, ge=0)
     state_limit_tokens: int = Field(default=2000, ge=100)
 

@@ -364,15 +364,21 @@ END
 $$;
 
 CREATE FUNCTION memory_context.store_content(of_user text, its_sha256 bytea, its_content text, its_content_raw bytea, its_bytes bigint) RETURNS void
+    LANGUAGE sql
+    AS $$
+    SELECT memory_context.store_content(of_user, its_sha256, its_content, its_content_raw, its_bytes, NULL)
+$$;
+
+CREATE FUNCTION memory_context.store_content(of_user text, its_sha256 bytea, its_content text, its_content_raw bytea, its_bytes bigint, its_type text) RETURNS void
     LANGUAGE plpgsql
     AS $$
 BEGIN
     LOOP
         INSERT INTO memory_context.agent_memory_contents (
-            user_id, content, content_raw, content_bytes, content_sha256, beginning_sha256
+            user_id, content, content_raw, content_bytes, content_type, content_sha256, beginning_sha256
         )
         VALUES (
-            of_user, its_content, its_content_raw, its_bytes, its_sha256,
+            of_user, its_content, its_content_raw, its_bytes, its_type, its_sha256,
             memory_context.beginning_sha256(its_content, its_content_raw)
         )
         ON CONFLICT ON CONSTRAINT agent_memory_contents_sha256_unique DO NOTHING;
@@ -582,6 +588,7 @@ CREATE TABLE memory_context.agent_memory_contents (
     content_bytes bigint NOT NULL,
     content_sha256 bytea NOT NULL,
     beginning_sha256 bytea NOT NULL,
+    content_type text COLLATE pg_catalog."C",
     CONSTRAINT agent_memory_contents_one_form CHECK ((num_nonnulls(content, content_raw) = 1)),
     CONSTRAINT agent_memory_contents_sha256_length CHECK ((octet_length(content_sha256) = 32)),
     CONSTRAINT agent_memory_contents_size CHECK ((content_bytes >= 0)),
@@ -593,6 +600,7 @@ COMMENT ON COLUMN memory_context.agent_memory_contents.content_raw IS 'any other
 COMMENT ON COLUMN memory_context.agent_memory_contents.content_bytes IS 'bytes of the UTF-8 form';
 COMMENT ON COLUMN memory_context.agent_memory_contents.content_sha256 IS 'of the UTF-8 form';
 COMMENT ON COLUMN memory_context.agent_memory_contents.beginning_sha256 IS 'of what searches show before it is indexed';
+COMMENT ON COLUMN memory_context.agent_memory_contents.content_type IS 'the MIME type of bytes that are no text, such as image/png; NULL for text';
 
 ALTER TABLE memory_context.agent_memory_contents ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME memory_context.agent_memory_contents_id_seq
@@ -880,6 +888,9 @@ ALTER TABLE ONLY memory_context.agent_memories
 ALTER TABLE ONLY memory_context.agent_memory_chunks
     ADD CONSTRAINT agent_memory_chunks_pkey PRIMARY KEY (user_id, content_id, chunk_number);
 
+ALTER TABLE memory_context.agent_memory_contents
+    ADD CONSTRAINT agent_memory_contents_content_type CHECK (((content_type IS NULL) OR ((content_raw IS NOT NULL) AND (octet_length(content_type) <= 255)))) NOT VALID;
+
 ALTER TABLE ONLY memory_context.agent_memory_contents
     ADD CONSTRAINT agent_memory_contents_pkey PRIMARY KEY (user_id, id);
 
@@ -1099,6 +1110,8 @@ REVOKE ALL ON FUNCTION memory_context.sign_export(of_user text, file_sha256 byte
 GRANT ALL ON FUNCTION memory_context.sign_export(of_user text, file_sha256 bytea) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.store_content(of_user text, its_sha256 bytea, its_content text, its_content_raw bytea, its_bytes bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.store_content(of_user text, its_sha256 bytea, its_content text, its_content_raw bytea, its_bytes bigint) TO memory_context_app;
+REVOKE ALL ON FUNCTION memory_context.store_content(of_user text, its_sha256 bytea, its_content text, its_content_raw bytea, its_bytes bigint, its_type text) FROM PUBLIC;
+GRANT ALL ON FUNCTION memory_context.store_content(of_user text, its_sha256 bytea, its_content text, its_content_raw bytea, its_bytes bigint, its_type text) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.store_counts(OUT users bigint, OUT items bigint, OUT forgotten bigint, OUT passages bigint, OUT embeddings jsonb, OUT sessions bigint, OUT batches bigint, OUT jobs jsonb) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.store_counts(OUT users bigint, OUT items bigint, OUT forgotten bigint, OUT passages bigint, OUT embeddings jsonb, OUT sessions bigint, OUT batches bigint, OUT jobs jsonb) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.store_memories(of_user text, items jsonb, OUT stored_key text, OUT is_new boolean) FROM PUBLIC;
@@ -1142,4 +1155,5 @@ INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES
     (5, '0005_pre_conversation_jobs', 'a53552680d1e9b4d1ce3d25884fecb64c777ce728f5cf96e137f75022bd4c33e'),
     (6, '0006_pre_long_term_notes', '558851b8fb24e85371f8ee518d5c34cfa23df3022383fbf7394049f4660594ca'),
     (7, '0007_pre_consolidations', '3c6e5611d3a03335ba995f30a5810b9db622bf03386d6080d68b69cba74165fd'),
-    (8, '0008_pre_store_memories', '86ec89810bc54c749749c241fba715a413f5bd8b86b4af55b46d8a0813169a43');
+    (8, '0008_pre_store_memories', '86ec89810bc54c749749c241fba715a413f5bd8b86b4af55b46d8a0813169a43'),
+    (9, '0009_pre_images', '38a6f9cb5753f608ec2768025cbe23b1ea2d8b616fe4546fab713cc854b21578');

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime, timezone
 from typing import Any, Literal
 
+from autogen_core import Image
 from autogen_core.models import LLMMessage, UserMessage
 from pydantic import TypeAdapter
 
@@ -197,7 +198,10 @@ def redacted_session(session: ResumedSession, traces: Traces) -> ResumedSession 
     before, cursor = session.transcript, session.cursor
     saved = save_transcript(before, with_cleared=True)
     held = _held_texts(before, traces.keys)
-    redacted, texts = traces.redacted(saved), {place: traces.cut(text) for place, text in held.items()}
+    redacted, texts = (
+        traces.redacted(saved),
+        {place: traces.cut(one) if isinstance(one, str) else one for place, one in held.items()},
+    )
     if redacted == saved and texts == held:
         return None
     transcript = load_transcript(redacted)
@@ -213,13 +217,14 @@ def redacted_session(session: ResumedSession, traces: Traces) -> ResumedSession 
     )
 
 
-def _held_texts(transcript: Transcript, forgotten: Collection[str]) -> dict[PartId, str]:
-    """Return stored texts that are still in memory, without forgotten ones."""
+def _held_texts(transcript: Transcript, forgotten: Collection[str]) -> dict[PartId, str | Image]:
+    """Return stored texts and images that are still in memory, without forgotten ones."""
     return {
-        (entry.position, part.address): text
+        (entry.position, part.address): held
         for entry in transcript.entries(start=transcript.first)
         for part in entry.measured
-        if part.stored and part.address.kind != "arguments" and (text := entry.text(part.address)) is not None
+        if part.stored and part.address.kind != "arguments"
+        if (held := entry.image(part.address) or entry.text(part.address)) is not None
         if not any(ref.key in forgotten for ref in part.stored.refs)
     }
 

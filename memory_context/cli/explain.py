@@ -130,8 +130,15 @@ def _segments(view: "View") -> "list[tuple[Segment, str]]":
 
     segments: list[tuple[Segment, str]] = []
     for message in view.messages:
-        texts = iter([text for _, text in texts_of(message.message)])
-        segments += [(one, "(an image)" if one.kind == "image" else next(texts, "")) for one in message.segments]
+        images = {one.index: "(an image)" for one in message.segments if one.kind == "image"}
+        texts: list[str] = []
+        for address, text in texts_of(message.message):
+            if address.kind == "text" and address.index in images:
+                images[address.index] = text  # it stands for the image
+            else:
+                texts.append(text)
+        said = iter(texts)
+        segments += [(one, images[one.index] if one.kind == "image" else next(said, "")) for one in message.segments]
     return segments
 
 

@@ -25,26 +25,24 @@ from ..connectors import (
     ConnectorHost,
     ConnectorObservation,
     ConnectorState,
-    Element,
     Look,
     TextObservation,
 )
-from ..messages import Address, images_of, source_of
 from ..policy import ContextPolicy
 from ..runtime import Unwritten, begin
 from ..tokens import TokenCounter
-from ..transcript import ConnectorCompared, ConnectorStateShown, Entry, PartShortened, Transcript
+from ..transcript import ConnectorCompared, ConnectorStateShown, Entry, Transcript
 from .compared import ComparedStates
+from .images import ImageView
 from .subjects import append_noticed
 
 if TYPE_CHECKING:
+    from ..memory import AgentMemory, MemoryItem
     from .context import MemoryContext
 
 __all__ = ["ConnectorLink", "connected"]
 
 _logger = logging.getLogger("memory_context")
-
-_OLDER_IMAGE = "[An older image of {}; it is not shown any more.]"
 
 
 class ConnectorLink:
@@ -78,7 +76,7 @@ class ConnectorLink:
         buffers: Unwritten,
     ) -> None:
         self.host = ConnectorHost(connectors, policy.connectors, counter, active)
-        self._policy = policy
+        self.images = ImageView(policy, counter, transcript)
         self._counter = counter
         self._append, self._supersede, self._transcript, self._hide = append, supersede, transcript, hide
         self._load, self._flush = load, flush
@@ -88,8 +86,6 @@ class ConnectorLink:
         self._compared = ComparedStates()
         self._looking = 0
         self._is_restored = self._is_dropped = False
-        self._images: list[int] = []
-        self._searched: tuple[Transcript, int] | None = None  # for images, up to this position
 
     def tools(self) -> list[ActionTool]:
         """Return the connectors' tools."""
@@ -111,8 +107,7 @@ class ConnectorLink:
 
     def _append_all(self, look: Look) -> Look:
         for noticed in look.noticed:
-            shown = replace(noticed, elements=tuple(self._shown(noticed.elements)))
-            older = append_noticed(shown, self._transcript(), self._append, self._hide)
+            older = append_noticed(noticed, self._transcript(), self._append, self._hide)
             if older is not None:
                 self._supersede(older)
         return look
@@ -123,38 +118,25 @@ class ConnectorLink:
 
     def show(self, look: Look | None) -> None:
         """Record the states, and show only the newest images; called when all is measured and stored."""
+        self.images.leave_out_older()
         if look is None:
             return
-        self._leave_out_images()
         states = {one.connector_id: one for one in look.states}
         transcript = self._transcript()
         before = {one.connector_id: one for one in transcript.state.newest_of(ConnectorStateShown)}
         for connector_id in self.host.connectors:
             state, was = states.get(connector_id), before.get(connector_id)
-            shown_now = self._shown(state.elements) if state is not None else []
+            shown_now = self.images.shown(state.elements) if state is not None else []
             elements = [self._hide(one) if isinstance(one, str) else one for one in shown_now]
             shown = ConnectorStateShown.of(connector_id, elements, self._counter)
             if shown != (was or ConnectorStateShown(connector_id)):
                 transcript.decide(shown)
 
-    def _leave_out_images(self) -> None:
-        transcript, most = self._transcript(), self._policy.connectors.images_in_view
-        if self._searched is None or self._searched[0] is not transcript:
-            self._images, self._searched = [], (transcript, transcript.state.start)
-        new = transcript.entries(start=self._searched[1])
-        self._searched = transcript, transcript.end
-        self._images += [entry.position for entry in new if _images_of(entry)]
-        shown = [(position, address) for position in self._images for address in _images_of(transcript[position])]
-        for position, address in shown[: max(len(shown) - most, 0)]:
-            if (position, address) not in transcript.state.shortened:
-                text = _OLDER_IMAGE.format(source_of(transcript[position].message))
-                transcript.decide(PartShortened(position, address, text, self._counter.count(text)))
-        del self._images[: max(len(self._images) - most, 0)]
-
-    def _shown(self, elements: Sequence[Element]) -> list[Element]:
-        if self._policy.connectors.shows_images:
-            return [*elements]
-        return [_described(one) if isinstance(one, Image) else one for one in elements]
+    async def open_image(self, item: MemoryItem, memory: AgentMemory) -> bool:
+        """Show a stored image after the results that are added next; False if the model is shown none."""
+        observation = await self.images.open(item, memory)
+        self._direct += [] if observation is None else [observation]
+        return observation is not None
 
     def note(self, observations: Sequence[ConnectorObservation | Image]) -> None:
         """Have these observations follow the results that are added next."""
@@ -223,16 +205,6 @@ class ConnectorLink:
         home, self._is_dropped = self._home, True
         if home is not None and not home.is_closed():
             home.call_soon_threadsafe(lambda: begin(self.close()))
-
-
-def _images_of(entry: Entry) -> list[Address]:
-    """Return the images of an observation."""
-    return images_of(entry.message) if entry.carries_result else []
-
-
-def _described(image: Image) -> str:
-    width, height = image.image.size
-    return f"[Image of {width} x {height}; this model is shown no images.]"
 
 
 def connected(

@@ -14,10 +14,11 @@ from ..store import CallerOrigin, MemoryCriteria
 from ..tokens import TokenCounter, count_off_loop
 
 if TYPE_CHECKING:
+    from autogen_core.models import ChatCompletionClient
     from autogen_core.tools import BaseTool, ToolSchema, Workbench
 
     from ..connectors import Connector
-    from ..memory import AgentMemory, SearchHit
+    from ..memory import AgentMemory, MemoryItem, SearchHit
     from ..observation import SessionObservations
     from ..tools import AnyTool, Confirm, MemoryWorkbench, MoreTool, PromptHead
     from ..transcript import Transcript
@@ -107,7 +108,7 @@ class MemoryApi:
         return ref.key
 
     async def retrieve(self, memory_key: str, transform: str = "full", **params: Any) -> str:
-        """Return the content behind a key byte for byte, or cut by a transform.
+        """Return the content behind a key byte for byte, or cut by a transform; of an image, its description.
 
         Args:
             transform: full, excerpt, summary, first_n, last_n or filtered; `params` such as `pattern="error"`.
@@ -118,8 +119,14 @@ class MemoryApi:
         """
         from ..tools import retrieve_item
 
-        text, _ = await retrieve_item(self, memory_key, transforms.MemoryTransform.of(transform, **params))
-        return text
+        return (await retrieve_item(self, memory_key, transforms.MemoryTransform.of(transform, **params))).text
+
+    async def open_image(self, item: MemoryItem) -> bool:
+        """Show a stored image in the next view, after the results that are added next; False if the model takes none.
+
+        `agent_memory.retrieve(key)` returns the item of an image with its bytes, `data`.
+        """
+        return await self._connectors.open_image(item, self.agent_memory)
 
     async def search(self, query: str, limit: int = 5, criteria: MemoryCriteria | None = None) -> list[SearchHit]:
         """Return this user's matching items, each with its best passage; best first."""
@@ -233,10 +240,21 @@ class MemoryApi:
         if "read_history" in names:
             self._parts.observers.has_recall_tool = True
 
-    def note_agent(self, *, system_message: str | None = None, tools: Sequence[AnyTool | ToolSchema] = ()) -> None:
-        """Count the agent's system message and own tools in each bill; None or empty keeps earlier counts."""
+    def note_agent(
+        self,
+        *,
+        system_message: str | None = None,
+        tools: Sequence[AnyTool | ToolSchema] = (),
+        model_client: ChatCompletionClient | None = None,
+    ) -> None:
+        """Count the agent's system message and own tools in each bill; None or empty keeps earlier counts.
+
+        The client of its model tells whether images are shown, by `model_info["vision"]`.
+        """
         from ..tools import schemas_of
 
+        if model_client is not None:
+            self._connectors.images.note_model(model_client)
         self._prompt_head.name(system_message, schemas_of(tools))
 
     def _be_template(self, session_id: str | None) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 from .. import observation, view
 
 if TYPE_CHECKING:
+    from autogen_core.models import ChatCompletionClient
+
     from ..light_model import LightModelGuards
     from ..observation import (
         BufferingCoordinator,
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     )
     from ..policy import ContextPolicy, RecallConfig
     from ..transcript import ObservationChunk
+    from .connectors import ConnectorLink
     from .context import MemoryContext
     from .parts import Parts
 
@@ -33,6 +36,7 @@ class ObservationApi:
     policy: ContextPolicy
     _parts: Parts
     _light_models: LightModelGuards
+    _connectors: ConnectorLink
     _store_pending: Callable[[], Awaitable[bool]]
 
     @cached_property
@@ -56,8 +60,13 @@ class ObservationApi:
         await self._store_pending()
         return await self._parts.coordinator.observe_now()
 
-    def model_changed(self) -> None:
-        """Note that another model reads the next view: nothing is cached, so finished observations replace messages."""
+    def model_changed(self, model_client: ChatCompletionClient | None = None) -> None:
+        """Note that another model reads the next view: nothing is cached, so finished observations replace messages.
+
+        Its client tells whether images are shown, by `model_info["vision"]`.
+        """
+        if model_client is not None:
+            self._connectors.images.note_model(model_client)
         self._parts.coordinator.model_changed()
 
 

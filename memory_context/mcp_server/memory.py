@@ -52,6 +52,10 @@ class MemoryHost:
         self.agent_memory = agent_memory
         self.transcript = Transcript()
 
+    async def open_image(self, item: MemoryItem) -> bool:
+        """The server returns it as a content of its own."""
+        return True
+
 
 class ServedMemory:
     """The memory of one user. Methods open the store if necessary, and raise StoreError if it is unavailable.
@@ -208,6 +212,10 @@ async def read_resource(served: ServedMemory, uri: AnyUrl) -> types.ReadResource
     if item.type == SECRET_TYPE:
         raise SecretError(f"{key!r} is a secret, which is not given to clients: the application reads it by its key")
     memory.trail.note_read("retrieved", [item.key], "resource", "full")
+    if item.data is not None:
+        blob = b64encode(item.data).decode()
+        contents = types.BlobResourceContents(uri=uri, blob=blob, mimeType=item.content_type, _meta=_meta_of(item))
+        return types.ReadResourceResult(contents=[contents])
     if len(item.content) <= _MAX_CHARACTERS:
         return _contents(uri, item.content, _mime_type(item), item)
     hint = (
@@ -236,7 +244,7 @@ async def _session_text(served: ServedMemory, session_id: str) -> str:
 
 def _contents(uri: AnyUrl, text: str, mime_type: str, item: MemoryItem | None = None) -> types.ReadResourceResult:
     contents: types.TextResourceContents | types.BlobResourceContents
-    meta = {"memory_context/origin": item.origin, "memory_context/caveat": item.caveat} if item else None
+    meta = _meta_of(item) if item else None
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -245,6 +253,10 @@ def _contents(uri: AnyUrl, text: str, mime_type: str, item: MemoryItem | None = 
     else:
         contents = types.TextResourceContents(uri=uri, text=text, mimeType=mime_type, _meta=meta)
     return types.ReadResourceResult(contents=[contents])
+
+
+def _meta_of(item: MemoryItem) -> dict[str, str]:
+    return {"memory_context/origin": item.origin, "memory_context/caveat": item.caveat}
 
 
 def _mime_type(item: MemoryItem) -> str:

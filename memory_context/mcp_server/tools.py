@@ -3,6 +3,7 @@
 A failed call returns a sentence with the remedy, marked as an error.
 """
 
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -233,6 +234,9 @@ def _result(answer: Answer, name: str = "") -> types.CallToolResult:
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=answer.text)]
     if answer.failed:
         return types.CallToolResult(content=content, isError=True)
+    if (image := answer.image) is not None and image.data is not None:
+        encoded = b64encode(image.data).decode()
+        content.append(types.ImageContent(type="image", data=encoded, mimeType=image.content_type))
     data = {**_LISTINGS[name].empty, **answer.data, "text": answer.text}
     if ref := answer.stored:
         told = {"memory_key": ref.key, "description": ref.description, "token_count": ref.token_count}

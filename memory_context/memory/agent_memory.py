@@ -157,7 +157,7 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
         answer_limit_tokens: int | None = None,
         reader: str | None = "retrieve",
     ) -> MemoryItem | None:
-        """Return an item with its content transformed; None if this scope has no such item.
+        """Return an item with its content transformed; None if this scope has no such item. An image is always whole.
 
         Args:
             answer_limit_tokens: A content cut there ends with the call that continues.
@@ -171,7 +171,8 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
         item = await self.memory_store.fetch_memory(self.user_id, key, scope=self.scope)
         if item is None or not item.is_active:
             return None
-        if transform != FULL or answer_limit_tokens is not None:
+        is_cut = transform != FULL or answer_limit_tokens is not None
+        if is_cut and not item.content_type:  # an image has no passages
             summary = None
             if transform.name == "summary":
                 summary = await self.memory_store.fetch_model_summary(self.user_id, key, scope=self.scope)
@@ -194,6 +195,12 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
         contents = await self.memory_store.fetch_contents(self.user_id, list(keys), scope=self.scope)
         self.trail.note_read("retrieved", contents, reader, FULL)
         return contents
+
+    async def retrieve_images(self, keys: Iterable[str], *, reader: str | None = "retrieve") -> dict[str, bytes]:
+        """Return the bytes of images by key; keys outside this scope are left out."""
+        images = await self.memory_store.fetch_images(self.user_id, list(keys), scope=self.scope)
+        self.trail.note_read("retrieved", images, reader, FULL)
+        return images
 
     async def query(self, criteria: MemoryCriteria | None = None, *, reader: str | None = "query") -> list[MemoryItem]:
         """Return items without content; by default the 50 newest."""

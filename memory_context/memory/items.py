@@ -1,5 +1,6 @@
 """Validation and keys of items. Values that a row would not return unchanged are refused."""
 
+import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -7,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
+from ..images import IMAGE_TYPE
 from ..references import KEY_PATTERN, memory_key_for, one_line
 from ..store import CONVERSATION_TYPE, RESERVED_METADATA, USER_TYPES, MemoryItem, NewItem, refuse_secret
 from ..utf8 import to_utf8
@@ -34,6 +36,7 @@ KNOWN_TYPES = (
     "web_content",
     "database_result",
     "command_output",
+    IMAGE_TYPE,
     "user_preference",
     "user_fact",
     "session_summary",
@@ -109,7 +112,7 @@ def placed(
             key=memory_key_for(
                 item.source,
                 (agent_id, session_id, item.type, *salt),
-                item.content,
+                item.content if item.data is None else hashlib.sha256(item.data).hexdigest(),
                 suffix_length or SUFFIX_LENGTHS[-1],
             ),
             description=one_line(item.description),

@@ -7,13 +7,14 @@ never become private; all others are. Each scope forgets its own items; with the
 
 from datetime import datetime
 from typing import Annotated, get_args
+from weakref import WeakKeyDictionary
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints
 from typing_extensions import Self
 
 from ..errors import ItemNotFoundError
 from ..identifiers import Sharing
-from ..references import KEY_PATTERN, ToolAnswer, one_line
+from ..references import KEY_PATTERN, MemoryRef, ToolAnswer, one_line
 from ..store import MemoryStore, Reach, ReadScope, Whereabouts
 from ..tokens import TokenCounter, default_token_counter
 from ..vault import secrets_of
@@ -72,6 +73,7 @@ class MemoryScope:
         self._counter = token_counter or default_token_counter()
         self._masks_credentials = mask_credentials
         self._secrets = secrets_of(memory_store, user_id)
+        self.opened_images: WeakKeyDictionary[object, MemoryRef] = WeakKeyDictionary()
 
     @property
     def scope(self) -> ReadScope:

@@ -201,7 +201,7 @@ async def _replace(memory: "AgentMemory", key: str) -> None:
         return
     place = _place_of(memory, item)
     if item.type not in (*USER_TYPES, "conversation"):
-        kept = ("type", "source", "tags", "related_to", "metadata", "origin")
+        kept = ("type", "source", "tags", "related_to", "metadata", "origin", "data", "content_type")
         again = NewItem(
             item.content,
             item.ref.description,
@@ -249,7 +249,7 @@ def _spelled_in(line: bytes, values: SecretFilter) -> tuple[dict[str, Any], set[
         return {}, set()
     record = cast(dict[str, Any], json.loads(text))
     texts = list(_strings(unescape_json(record)))
-    if isinstance(encoded := record.get("content_base64"), str):
+    if isinstance(encoded := record.get("content_base64"), str) and not record.get("content_type"):
         texts.append(from_utf8(base64.b64decode(encoded)))
     return record, {spelled for text in texts for spelled in values.spellings(text)}
 

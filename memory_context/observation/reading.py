@@ -137,7 +137,9 @@ async def _whole_texts(entries: list[Entry], memory: AgentMemory, memory_tools: 
     texts: dict[PartId, str] = {}
     missing: dict[PartId, str] = {}
     for entry, part in _parts(entries):
-        part_id, text = (entry.position, part.address), entry.text(part.address) if part.address.kind != "image" else ""
+        part_id, text = (entry.position, part.address), entry.text(part.address)
+        if part.address.kind == "image":
+            continue
         if _is_memory_answer(entry, part, text, memory, memory_tools):
             continue
         if text is not None:
@@ -165,7 +167,7 @@ def _text(entry: Entry, texts: dict[PartId, str], excerpts: dict[PartId, str], p
     for part in entry.measured:
         part_id, stored = (entry.position, part.address), part.stored
         if part.address.kind == "image":
-            lines.append("[image]")
+            lines.append(stored.compacted if stored else "[image]")
             continue
         if part.address.kind != "text":
             lines.append(f"{heading_of(entry.message, part.address)}:")

@@ -1,5 +1,6 @@
 from .chooser import TextChooser
 from .compactor_input import CompactorInput
+from .images import image_name
 from .offloader import WORTH_SUPERSEDING_TOKENS, Offloader, restore_texts
 from .packing import runs_command
 from .summaries import Summariser
@@ -10,6 +11,7 @@ __all__ = [
     "Offloader",
     "Summariser",
     "TextChooser",
+    "image_name",
     "restore_texts",
     "runs_command",
 ]

@@ -9,16 +9,19 @@ import math
 import time
 from collections.abc import Sequence
 
+from autogen_core import Image
+
 from ..compaction import Compactors, Hint, Result
 from ..errors import MemoryContextError, StoreError, StoreUnavailableError
 from ..memory import AgentMemory, is_too_large
-from ..messages import images_of, overhead_texts, texts_of
+from ..messages import image_from_bytes, images_of, overhead_texts, texts_of
 from ..outages import outages_of
 from ..policy import ContextPolicy
 from ..runtime import Background, Breaker, in_thread_if_large
 from ..tokens import TokenCounter, count_off_loop
 from ..transcript import Entry, Part, PartId, PartOffloaded, PartsCompacted, RepeatFound, Transcript
 from .compactor_input import CompactorInput
+from .images import image_name, pixels_of, waiting_images
 from .packing import PackedItem, Packer, find_repeated, may_repeat, sources_before
 from .summaries import Summariser
 
@@ -117,7 +120,9 @@ class Offloader:
     @property
     def extra_seconds(self) -> float:
         """Additional time for large waiting parts."""
-        size = sum(len(text) for entry in self._waiting.values() for _, text in self._large_parts(entry))
+        entries = self._waiting.values()
+        size = sum(len(text) for entry in entries for _, text in self._large_parts(entry))
+        size += sum(pixels_of(image) for entry in entries for _, image in self._images(entry))
         return size / self._memory.memory_store.limits.bytes_per_second
 
     def forget(self) -> None:
@@ -170,9 +175,13 @@ class Offloader:
             if (answer := self._memory.find_answer(text)) is not None:
                 stored = self._packer.stored((), answer.label)
                 self._transcript.decide(PartOffloaded(entry.position, part.address, stored))
+        for part, image in waiting_images(entry):
+            if (ref := self._memory.opened_images.get(image)) is not None:
+                stored = self._packer.stored((ref,), ref.render())
+                self._transcript.decide(PartOffloaded(entry.position, part.address, stored))
 
     def _wait_for_store(self, entry: Entry) -> None:
-        if self._large_parts(entry):
+        if self._large_parts(entry) or self._images(entry):
             self._waiting[entry.position] = entry
             self._buffers.hold(self)
 
@@ -182,7 +191,6 @@ class Offloader:
             for part in entry.measured
             if (part.tokens > self._policy.offload_threshold_tokens or self._is_superseded(entry, part))
             and part.stored is None
-            and part.address.kind != "image"
             and (entry.position, part.address) not in self._inline_for_good
             and (entry.position, part.address) not in self._transcript.state.repeated
             and (text := entry.text(part.address)) is not None
@@ -190,6 +198,11 @@ class Offloader:
 
     def _is_superseded(self, entry: Entry, part: Part) -> bool:
         return entry.position in self._transcript.state.subjects.superseded and part.tokens > WORTH_SUPERSEDING_TOKENS
+
+    def _images(self, entry: Entry) -> list[tuple[Part, Image]]:
+        """Return the images that wait for the store, whatever their tokens: as text they would be large."""
+        waiting = waiting_images(entry)
+        return [one for one in waiting if (entry.position, one[0].address) not in self._inline_for_good]
 
     # --- storing
 
@@ -262,8 +275,19 @@ class Offloader:
             for part, text in self._large_parts(entry)
         ]
 
+        images = [
+            (entry, part, image, image_name(self._transcript, entry, image))
+            for entry in entries
+            for part, image in self._images(entry)
+        ]
+
         def pack_all() -> list[_Packed]:  # may run in a thread: must not read the transcript
             packed: list[_Packed] = []
+            for entry, part, image, name in images:
+                try:
+                    packed.append((entry, part, [self._packer.pack_image(entry, part, image, name)]))
+                except Exception as error:
+                    self._keep_inline(entry, part, error)
             for entry, part, text, given in work:
                 try:
                     if is_too_large(text):
@@ -274,8 +298,8 @@ class Offloader:
                     self._keep_inline(entry, part, error)
             return packed
 
-        size = math.inf if self._compactors.may_wait else sum(_packing_size(*one) for one in work)
-        return await in_thread_if_large(size, pack_all)
+        size = sum(_packing_size(*one) for one in work) + sum(pixels_of(image) for _, _, image, _ in images)
+        return await in_thread_if_large(math.inf if self._compactors.may_wait and work else size, pack_all)
 
     async def _store(self, packed: Sequence[_Packed]) -> None:
         """Store in one transaction."""
@@ -288,7 +312,8 @@ class Offloader:
             own = [next(refs) for _ in items]
             stored = self._packer.keep(entry, part, items, own)
             self._transcript.decide(PartOffloaded(entry.position, part.address, stored))
-            self._summarise(entry, part, items[0].item.content)
+            if part.address.kind != "image":
+                self._summarise(entry, part, items[0].item.content)
 
     def _summarise(self, entry: Entry, part: Part, text: str) -> None:
         if self._summariser is None or part.stored is None or not self._summariser.wants(part):
@@ -328,7 +353,7 @@ def _packing_size(entry: Entry, part: Part, text: str, given: tuple[Result, Hint
 
 
 async def restore_texts(transcript: Transcript, memory: AgentMemory, seconds: float = _RESTORE_SECONDS) -> None:
-    """Fetch, after a load, the texts that views need; compact whole parts that cannot be fetched."""
+    """Fetch, after a load, the texts and images that views need; compact whole parts that cannot be fetched."""
     state = transcript.state
     missing = [
         (entry, part)
@@ -342,12 +367,9 @@ async def restore_texts(transcript: Transcript, memory: AgentMemory, seconds: fl
     ]
     if not missing:
         return
-    keys = {part.stored.refs[0].key for _, part in missing if part.stored and part.stored.refs}
-    contents: dict[str, str] = {}
+    contents: dict[str, str | Image] = {}
     try:
-        contents = await asyncio.wait_for(
-            memory.retrieve_contents(keys, reader=None), min(max(seconds, 0.5), _RESTORE_SECONDS)
-        )
+        contents = await asyncio.wait_for(_fetched(missing, memory), min(max(seconds, 0.5), _RESTORE_SECONDS))
     except (MemoryContextError, asyncio.TimeoutError) as error:
         _logger.warning("what the store has is shown compacted: %s", str(error) or "it did not answer in time")
     gone: list[PartId] = []
@@ -359,3 +381,15 @@ async def restore_texts(transcript: Transcript, memory: AgentMemory, seconds: fl
             gone.append((entry.position, part.address))
     if gone:
         transcript.decide(PartsCompacted(tuple(gone), "unavailable"))
+
+
+async def _fetched(missing: Sequence[tuple[Entry, Part]], memory: AgentMemory) -> dict[str, str | Image]:
+    texts: set[str] = set()
+    images: set[str] = set()
+    for _, part in missing:
+        if part.stored and part.stored.refs:
+            (images if part.address.kind == "image" else texts).add(part.stored.refs[0].key)
+    found = await memory.retrieve_images(images, reader=None) if images else {}
+    size = sum(map(len, found.values()))
+    decoded = await in_thread_if_large(size, lambda: {key: image_from_bytes(data) for key, data in found.items()})
+    return {**(await memory.retrieve_contents(texts, reader=None) if texts else {}), **decoded}

@@ -3,9 +3,10 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from autogen_core import Image
 from autogen_core.models import AssistantMessage, UserMessage
 
 from ..compaction import Compacted, Compactors, Hint, Result
@@ -18,6 +19,7 @@ from ..store import Origin
 from ..tokens import TokenCounter
 from ..transcript import Entry, Part, StoredPart, Transcript
 from .chooser import compacted_text
+from .images import image_item
 
 __all__ = [
     "PackedItem",
@@ -88,6 +90,14 @@ class Packer:
             source = f"{source}_thought"
         return [self._pack_text(entry, part, text, what, source, part.tokens)]
 
+    def pack_image(self, entry: Entry, part: Part, image: Image, name: str) -> PackedItem:
+        """Return the item of an image, which the text of its message describes."""
+        texts = (entry.text(one.address) or "" for one in entry.measured if one.address.kind == "text")
+        beside = self._beginning(" ".join(text[:_BEGINNING_CHARACTERS] for text in texts))
+        source, origin = source_of(entry.message) or "user", "tool" if entry.carries_result else self._origin(entry)
+        item = image_item(part, image, name, beside, source, origin, _audit(entry, part))
+        return PackedItem(item, Compacted("", name, ""))
+
     def keep(self, entry: Entry, part: Part, packed: Sequence[PackedItem], refs: Sequence[MemoryRef]) -> StoredPart:
         """Return the record of a part whose items are committed, without a first view."""
         if part.address.kind == "arguments":
@@ -95,6 +105,8 @@ class Packer:
                 one.pointer: f"{ref.render()} {_SHORTENED_AFTERWARDS}" for one, ref in zip(packed, refs, strict=True)
             }
             return self.stored(refs, replace_strings(entry.text(part.address) or "{}", short))
+        if part.address.kind == "image":
+            refs = [replace(refs[0], description=packed[0].compacted.description)]
         return self.stored(refs, compacted_text(packed[0].compacted, refs[0]))
 
     def stored(self, refs: Sequence[MemoryRef], compacted: str) -> StoredPart:
@@ -239,7 +251,7 @@ def _stored_before(transcript: Transcript, position: int) -> Iterator[Source]:
             yield Source(expanded.text, tuple(opened.key for opened in expanded.opened))
     for entry in reversed(transcript.entries(end=position)):
         for part in entry.measured:
-            text = entry.text(part.address) if part.stored is not None and part.address.kind != "image" else None
+            text = entry.text(part.address) if part.stored is not None else None
             if part.stored is not None and text is not None and part.address not in entry.dropped:
                 yield Source(text, tuple(ref.key for ref in part.stored.refs))
 

@@ -90,7 +90,8 @@ class ItemStore:
             return None
         (row,) = rows
         content = await _checked(row) if row["is_active"] else ""
-        return item_from_row(row, content, "all of", is_whole=True)
+        item = item_from_row(row, content, "all of", is_whole=True)
+        return replace(item, data=bytes(row["content_raw"])) if item.content_type else item
 
     async def fetch_whereabouts(self, user_id: str, memory_key: str) -> Whereabouts | None:
         """Return an item's owner in any scope, to explain refusals."""
@@ -111,6 +112,23 @@ class ItemStore:
             except ItemDamagedError as error:
                 _logger.error("%s", error)
         return contents
+
+    async def fetch_images(
+        self, user_id: str, memory_keys: Sequence[str], *, scope: ReadScope = ANYBODY
+    ) -> dict[str, bytes]:
+        """Return the bytes of images in scope; damaged ones are logged and omitted."""
+        if not memory_keys:
+            return {}
+        params = {"memory_keys": list(memory_keys), **scope_params(scope)}
+        images: dict[str, bytes] = {}
+        for row in await self._read(user_id, "select_contents", params, has_content=True):
+            if row["content_type"]:
+                try:
+                    await _checked(row)
+                    images[row["memory_key"]] = bytes(row["content_raw"])
+                except ItemDamagedError as error:
+                    _logger.error("%s", error)
+        return images
 
     async def select_keys(
         self, user_id: str, *, like: str | None = None, scope: ReadScope = ANYBODY, limit: int | None = 50

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Literal, cast, get_args
 
 from memory_context.errors import ItemDamagedError, SecretError
+from memory_context.images import describe_image
 from memory_context.references import MemoryRef, one_line
 from memory_context.utf8 import ESCAPE, from_utf8, is_plain, to_utf8
 
@@ -65,6 +66,7 @@ CONVERSATION_TYPE = "conversation"
 """Archived messages: derived, so nobody stores this type, and listed only on request."""
 
 _TITLE_CHARACTERS = 60
+_HEAD_BYTES = 64
 _logger = logging.getLogger("memory_context")
 
 _DAMAGED = (
@@ -78,7 +80,8 @@ class NewItem:
     """An item to store; `AgentMemory.store_all` fills in `key`, `agent_id` and `session_id`.
 
     Attributes:
-        content: Any str; kept byte for byte.
+        content: Any str; kept byte for byte. Of an image, its description.
+        data: The bytes of an image, in place of the text; `content_type` is their MIME type then.
         source: Such as a tool's name; at most 512 bytes, like `agent_id` and `session_id`.
         related_to: Keys of linked items.
         metadata: JSON-native data.
@@ -98,6 +101,8 @@ class NewItem:
     agent_id: str = ""
     session_id: str = ""
     is_private: bool = False
+    data: bytes | None = field(default=None, repr=False)
+    content_type: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,16 +110,18 @@ class MemoryItem:
     """One stored memory, cut as asked; times are in UTC.
 
     Attributes:
-        content: The content or cut; empty in a listing or once forgotten.
+        content: The content or cut; empty in a listing or once forgotten. Of an image, its description.
         label: Description of the cut, such as `lines 120-180 of`.
         created_at: First storing; `updated_at` is the last storing or change.
         other_keys: At most 20 readable items with the same content, newest first; only if found or listed.
-        content_bytes: Size in UTF-8.
+        content_bytes: Size in UTF-8, or of an image.
         is_active: False once forgotten.
         valid_from: Since when a statement of the user holds; None means since `created_at`.
         valid_until: Until when it held; None while it holds.
         superseded_by: Key of the newer statement about the same subject.
         session_title: Only if found by a search.
+        data: The bytes of an image, if it was retrieved; None for texts.
+        content_type: MIME type of an image; "" for texts.
     """
 
     ref: MemoryRef
@@ -139,6 +146,8 @@ class MemoryItem:
     valid_until: datetime | None = None
     superseded_by: str | None = None
     session_title: str = ""
+    data: bytes | None = field(default=None, repr=False)
+    content_type: str = ""
 
     def __repr__(self) -> str:
         return f"<MemoryItem {self.key!r} {self.type} from {self.source!r}, {self.ref.token_count:,} tokens>"
@@ -180,10 +189,16 @@ def row_params(item: NewItem) -> tuple[dict[str, Any], dict[str, Any]]:
 
     Content that needs escaping is kept as bytes, so server-side hashes stay correct.
     """
-    data = to_utf8(item.content)
-    is_text = is_plain(item.content) and ESCAPE not in item.content
+    data = to_utf8(item.content) if item.data is None else item.data
+    is_text = item.data is None and is_plain(item.content) and ESCAPE not in item.content
     same = {"content_bytes": len(data), "content_sha256": hashlib.sha256(data).digest()}
-    return {**same, "content": item.content if is_text else None, "content_raw": None if is_text else data}, {
+    raw = None if is_text else data
+    written = {
+        "content": item.content if is_text else None,
+        "content_raw": raw,
+        "content_type": item.content_type or None,
+    }
+    return {**same, **written}, {
         **same,
         "memory_key": item.key,
         "agent_id": item.agent_id,
@@ -225,11 +240,14 @@ def item_from_row(row: Mapping[str, Any], content: str = "", label: str = "", *,
         valid_until=row["valid_until"],
         superseded_by=row["superseded_by"],
         session_title=row.get("session_title") or "",
+        content_type=row.get("content_type") or "",
     )
 
 
 def content_of(row: Mapping[str, Any]) -> str:
-    """Return the content in a row, whole or cut; empty if forgotten."""
+    """Return the content in a row, whole or cut; empty if forgotten. Of an image, its description."""
+    if row["content_raw"] is not None and row.get("content_type"):
+        return describe_image(bytes(row["content_raw"][:_HEAD_BYTES]), row["content_type"], row["content_bytes"])
     if row["content_raw"] is not None:
         return from_utf8(bytes(row["content_raw"]))
     return row["content"] or ""

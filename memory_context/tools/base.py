@@ -133,6 +133,8 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         answer = replace(
             answer, text=sayable(answer.text), label=sayable(answer.label), next_step=sayable(answer.next_step)
         )
+        if answer.image is not None:  # each call may show it anew
+            return answer.text
         owner = f"{host.user_id} {host.agent_id} {host.session_id}"
         found = f"{owner} {request} {answer.found}" if answer.found else ""
         is_new = bool(found) and memory.find_answer(found) is None

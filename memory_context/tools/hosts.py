@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
 from pydantic import BaseModel, model_validator
 
-from ..memory import AgentMemory
+from ..memory import AgentMemory, MemoryItem
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter
 from ..transcript import Transcript
@@ -53,6 +53,10 @@ class ToolHost(Protocol):
 
     @property
     def transcript(self) -> Transcript: ...
+
+    async def open_image(self, item: MemoryItem) -> bool:
+        """Show a stored image to the model after the results; False if it is shown none."""
+        ...
 
 
 class _LoadedHost(Protocol):

@@ -1,11 +1,11 @@
 """`store_memory` and `retrieve_memory`: a text, an item."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, WithJsonSchema
 
 from ..errors import ItemDamagedError, ItemNotFoundError, SecretError, StoreError, TransformError
-from ..memory import MemoryType
+from ..memory import MemoryItem, MemoryType
 from ..references import MemoryRef
 from ..store import SECRET_TYPE
 from ..transforms import MemoryTransform, cut
@@ -14,7 +14,15 @@ from .base import MemoryTool, ToolArguments, answer_limit
 from .hosts import ToolHost
 from .repeats import Answer
 
-__all__ = ["RetrieveMemoryTool", "StoreMemoryTool", "retrieve_item"]
+__all__ = ["RetrieveMemoryTool", "RetrievedText", "StoreMemoryTool", "retrieve_item"]
+
+
+class RetrievedText(NamedTuple):
+    """What a model reads of an item; of an image, its description."""
+
+    text: str
+    label: str
+    image: MemoryItem | None = None
 
 
 async def retrieve_item(
@@ -24,13 +32,13 @@ async def retrieve_item(
     limit_tokens: int | None = None,
     *,
     model_tool: str | None = None,
-) -> tuple[str, str]:
+) -> RetrievedText:
     """Return the text behind a key, cut by a transform, and a label; the audit trail notes it.
 
     With `model_tool` a model reads: no secrets, but caveats; None for the application. Raises ItemNotFoundError,
     SecretError, TransformError and StoreUnavailableError.
     """
-    memory = host.agent_memory
+    memory, image = host.agent_memory, None
     text = folded_text(host.transcript, session_tag(host.session_id), memory_key)
     if text is not None:
         shown = cut(text, transform, key=memory_key, counter=host.token_counter, answer_limit_tokens=limit_tokens)
@@ -43,8 +51,10 @@ async def retrieve_item(
             raise SecretError(f"{memory_key!r} is a secret, which no model is shown: ask the user for what you need")
         caveat = f"[{item.caveat}]\n" if item.caveat and model_tool else ""
         text, label = f"{caveat}{item.content}", f"{item.label} {item.ref.render()}"
+        if item.data is not None:
+            text, image = f"{caveat}{item.ref.render()}\n{item.content.capitalize()}", item
     memory.trail.note_read("retrieved", [memory_key], model_tool or "retrieve", transform)
-    return text, label.strip()
+    return RetrievedText(text, label.strip(), image)
 
 
 # not in the schema; accepted only to be refused with a reason
@@ -131,10 +141,18 @@ class RetrieveMemoryTool(MemoryTool):
     async def _answer(self, host: ToolHost, args: RetrieveMemoryArgs) -> Answer:
         try:
             key, transform = _key_of(args), _transform_of(args)
-            text, label = await retrieve_item(host, key, transform, answer_limit(host), model_tool=self.name)
+            text, label, image = await retrieve_item(host, key, transform, answer_limit(host), model_tool=self.name)
+            if image is not None:
+                return await self._show(host, image, text, transform)
         except (TransformError, ItemNotFoundError, ItemDamagedError, SecretError, ValueError) as error:
             return Answer(f"{error}.", failed=True)
         return Answer(text, label, _next_step(text, key, transform), data={"memory_key": key, "shown": label})
+
+    async def _show(self, host: ToolHost, image: MemoryItem, text: str, transform: MemoryTransform) -> Answer:
+        """An image follows the results; other transforms than full describe it."""
+        is_shown = transform.name == "full" and await host.open_image(image)
+        how = "; it follows" if is_shown else "" if transform.name == "full" else ', without text: use transform="full"'
+        return Answer(f"{text}{how}.", data={"memory_key": image.key}, image=image if is_shown else None)
 
     def _normalised(self, args: RetrieveMemoryArgs) -> str:
         try:

@@ -20,6 +20,7 @@ from typing import Any
 from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage
 
+from ..memory import MemoryItem
 from ..messages import Address, calls_of
 from ..policy import ContextPolicy
 from ..references import MemoryRef
@@ -47,6 +48,7 @@ class Answer:
         found: Result of a search or listing.
         failed: The text says what to do instead.
         data: The answer for a program, JSON-native.
+        image: The image that the text describes; not subject to repeat notices.
     """
 
     text: str
@@ -56,6 +58,7 @@ class Answer:
     failed: bool = False
     stored: MemoryRef | None = None
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    image: MemoryItem | None = None
 
 
 @dataclass(frozen=True)

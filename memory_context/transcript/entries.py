@@ -1,12 +1,13 @@
 """Messages of a transcript with their measured parts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from autogen_core import Image
 from autogen_core.models import LLMMessage, UserMessage
 
-from ..messages import Address, results_of, source_of, text_at, with_texts
+from ..messages import Address, image_at, results_of, source_of, text_at, texts_of, with_texts
 from ..references import MemoryRef
 
 __all__ = ["MESSAGE_OVERHEAD_TOKENS", "Entry", "Part", "PartId", "StoredPart"]
@@ -118,8 +119,19 @@ class Entry:
         return results_of(self.message)[address.index].name or "tool"
 
     def text(self, address: Address) -> str | None:
-        """Return a part's text; None if only the store has it."""
-        return None if address in self.dropped else text_at(self.message, address)
+        """Return a part's text; None for an image, or if only the store has it."""
+        return None if address in self.dropped or address.kind == "image" else text_at(self.message, address)
+
+    def image(self, address: Address) -> Image | None:
+        """Return a part's image; None if only the store has it, or it is a text."""
+        is_held = address.kind == "image" and address not in self.dropped
+        return image_at(self.message, address) if is_held else None
+
+    @property
+    def texts(self) -> list[tuple[Address, str]]:
+        """The texts of the message, without the places of images that only the store has."""
+        images = {address.index for address in self.dropped if address.kind == "image"}
+        return [one for one in texts_of(self.message) if one[0].kind != "text" or one[0].index not in images]
 
     def drop_texts(self, addresses: Iterable[Address]) -> None:
         gone = set(addresses) - self.dropped
@@ -135,7 +147,8 @@ class Entry:
         for part in stored:
             part.stored = part.stored and part.stored.without_first_view()
 
-    def restore_texts(self, texts: dict[Address, str]) -> None:
+    def restore_texts(self, texts: Mapping[Address, str | Image]) -> None:
+        """Take back texts and images from the store."""
         self.message = with_texts(self.message, texts)
         self.dropped -= set(texts)
         self.touch()

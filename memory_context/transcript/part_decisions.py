@@ -143,13 +143,15 @@ class PartsCompacted(Decision):
     """These parts are shown compacted from now on.
 
     `reason`: `consumed` for results answered just now, which rewrites nothing cached; `saves` for earlier ones;
-    `aged` for the oldest facts; `superseded` for older states of a subject; `budget`; `unavailable` if a load lacks
-    them; `forgotten`; `late`: older data.
+    `aged` for the oldest facts; `superseded` for older states of a subject, `older_image` for images that newer ones
+    replace; `budget`; `unavailable` if a load lacks them; `forgotten`; `late`: older data.
     """
 
     kind = "compacted"
     parts: tuple[PartId, ...]
-    reason: Literal["consumed", "saves", "aged", "superseded", "late", "budget", "unavailable", "forgotten"]
+    reason: Literal[
+        "consumed", "saves", "aged", "superseded", "older_image", "late", "budget", "unavailable", "forgotten"
+    ]
     arithmetic: Arithmetic | None = None
 
     def apply(self, transcript: "Transcript") -> None:
@@ -172,7 +174,8 @@ class PartsCompacted(Decision):
         return self.reason != "consumed"
 
     def changes_from(self, transcript: "Transcript") -> int | None:
-        return transcript.state.start if self.rewrites_prefix else min(self.positions(), default=None)
+        is_whole = self.rewrites_prefix and self.reason != "older_image"
+        return transcript.state.start if is_whole else min(self.positions(), default=None)
 
     def audit(self, transcript: "Transcript") -> list[AuditLine]:
         return audit_line("compacted", _keys_of_parts(transcript, self.parts), self.reason)

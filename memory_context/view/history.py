@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from itertools import count
 
 from ..credentials import masked
-from ..messages import heading_of, source_of, texts_of
+from ..messages import heading_of, source_of
 from ..observation import ARTIFACT_TRAIL_TOKENS, ArtifactTrail, stored_lines
 from ..policy import ContextPolicy
 from ..references import MemoryRef, one_line
@@ -46,11 +46,13 @@ def history_text(entry: Entry) -> str:
     who = f"({entry.position + 1}) {source_of(entry.message) or 'system'}"
     known = {part.address: part.stored for part in entry.measured}
     lines: list[str] = []
-    for address, text in texts_of(entry.message):
+    for address, text in entry.texts:
         heading = heading_of(entry.message, address)
         stored = known.get(address)
         head = f"({entry.position + 1})" if address.kind == "result" else who
         lines += [f"{head} {heading}:", stored.compacted if stored else text]
+    images = [part.stored for part in entry.measured if part.address.kind == "image"]
+    lines += [f"{who} showed: {stored.compacted if stored else '[image]'}" for stored in images]
     return "\n".join(lines)
 
 
@@ -112,8 +114,8 @@ class FoldedLines:
 def _gist(entry: Entry, policy: ContextPolicy) -> list[str]:
     lines: list[str] = []
     source = source_of(entry.message)
-    if source in policy.user_sources and not entry.dropped:
-        said = " ".join(text for _, text in texts_of(entry.message))[:_READ_CHARACTERS]
+    if source in policy.user_sources and all(address.kind == "image" for address in entry.dropped):
+        said = " ".join(text for _, text in entry.texts)[:_READ_CHARACTERS]
         said = masked(said) if policy.mask_credentials else said  # before the cut, which could split a credential
         lines.append(f"- {source} said: {one_line(said, _WORDS_LIMIT)}")
     return lines + [f"- {line}" for line in stored_lines(entry)]

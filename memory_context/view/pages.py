@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..credentials import masked
-from ..messages import Address, heading_of, source_of, texts_of
+from ..messages import Address, heading_of, source_of
 from ..references import shorten
 from ..tokens import TokenCounter, cut_to_tokens
 from ..transcript import Entry, Transcript
@@ -99,7 +99,7 @@ def read_part(
 
 def part_address(entry: Entry, number: int) -> Address:
     """Return the address of a message's nth text, or raise ValueError."""
-    texts = texts_of(entry.message)
+    texts = entry.texts
     if not 1 <= number <= len(texts):
         raise ValueError(f"message {entry.position + 1} has {len(texts)} parts, not {number}")
     return texts[number - 1][0]
@@ -108,7 +108,7 @@ def part_address(entry: Entry, number: int) -> Address:
 def brief_text(entry: Entry, words: Sequence[str] = ()) -> str:
     """Return one line for each text of a message: its number, time, beginning or place of a word, and tokens."""
     known = {part.address: part for part in entry.measured}
-    texts = texts_of(entry.message)
+    texts = entry.texts
     lines: list[str] = []
     for number, (address, text) in enumerate(texts, 1):
         part = known.get(address)

@@ -3,7 +3,7 @@
 -- name: upsert_content :exec
 -- Store a content that is not there yet.
 SELECT memory_context.store_content(
-    %(user_id)s, %(content_sha256)b, %(content)s, %(content_raw)b, %(content_bytes)s
+    %(user_id)s, %(content_sha256)b, %(content)s, %(content_raw)b, %(content_bytes)s, %(content_type)s::text
 );
 
 -- name: upsert_memories :many
@@ -136,7 +136,7 @@ SELECT
     NULL::text AS content, coalesce(content.content_raw, convert_to(content.content, 'UTF8')) AS content_raw,
     item.content_bytes, item.token_count, item.tags, item.related_to, item.content_metadata, item.created_at,
     item.updated_at, item.is_active, item.is_private, item.origin, item.valid_from, item.valid_until, item.superseded_by,
-    content.content_sha256
+    content.content_sha256, content.content_type
 FROM memory_context.agent_memories AS item
 LEFT JOIN memory_context.agent_memory_contents AS content
     ON content.user_id = %(user_id)s AND content.id = item.content_id
@@ -154,7 +154,8 @@ WHERE user_id = %(user_id)s AND memory_key = %(memory_key)s;
 -- The contents behind many keys at once, of those that the reader may read: for rendering a saved state again.
 SELECT
     item.memory_key, NULL::text AS content,
-    coalesce(content.content_raw, convert_to(content.content, 'UTF8')) AS content_raw, content.content_sha256
+    coalesce(content.content_raw, convert_to(content.content, 'UTF8')) AS content_raw, content.content_sha256,
+    content.content_bytes, content.content_type
 FROM memory_context.agent_memories AS item
 JOIN memory_context.agent_memory_contents AS content
     ON content.user_id = %(user_id)s AND content.id = item.content_id

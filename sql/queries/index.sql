@@ -9,6 +9,7 @@ SELECT
     chunk.text AS first_text,
     CASE WHEN chunk.content_id IS NULL THEN left(content.content, %(characters_limit)s) END AS content,
     CASE WHEN chunk.content_id IS NULL THEN substring(content.content_raw FOR 4 * %(characters_limit)s) END AS content_raw,
+    content.content_bytes, content.content_type,
     CASE WHEN chunk.content_id IS NULL
         THEN sha256(coalesce(content.content_raw, convert_to(content.content, 'UTF8'))) <> content.content_sha256 END
         AS is_damaged

@@ -13,7 +13,7 @@ WHERE derived.user_id = %(user_id)s
     );
 
 -- name: select_traces :many
--- Keys and quotes of items that are to be forgotten, with their contents if no other item keeps them.
+-- Keys and quotes of items that are to be forgotten, with their texts if no other item keeps them.
 SELECT
     item.memory_key, item.agent_id, item.session_id, item.content_metadata ->> 'quote' AS quote, NULL::text AS content,
     coalesce(content.content_raw, convert_to(content.content, 'UTF8')) AS content_raw
@@ -21,6 +21,7 @@ FROM memory_context.agent_memories AS item
 LEFT JOIN memory_context.agent_memory_contents AS content
     ON content.user_id = %(user_id)s
     AND content.id = item.content_id
+    AND content.content_type IS NULL
     AND NOT EXISTS (
         SELECT FROM memory_context.agent_memories AS other
         WHERE other.user_id = %(user_id)s

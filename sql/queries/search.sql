@@ -299,7 +299,7 @@ SELECT
         place.start_char - length(replace(left(content.content, place.start_char), E'\n', ''))
     END AS lines_before,
     substring(content.content FROM place.start_char + 1 FOR %(characters_limit)s) AS content,
-    substring(content.content_raw FOR %(characters_limit)s) AS content_raw,
+    substring(content.content_raw FOR %(characters_limit)s) AS content_raw, content.content_type,
     CASE WHEN place.start_char = 0 THEN content.beginning_sha256 END AS shown_sha256,
     {session_title(item)},
     {other_keys(item)}

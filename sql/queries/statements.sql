@@ -145,6 +145,7 @@ SELECT EXISTS (
             ELSE item.created_at < %(said_at)s
         END
         AND CASE
+            WHEN content.content_type IS NOT NULL THEN false
             WHEN content.content IS NOT NULL THEN content.content ~* %(pattern)s
             ELSE encode(content.content_raw, 'escape') ~* %(bytes_pattern)s
         END

@@ -48,7 +48,7 @@ WITH page AS (
     SELECT id, sum(content_bytes) OVER (ORDER BY id) - content_bytes AS bytes_before FROM page
 )
 SELECT
-    item.id AS after_memory_id, content.content, content.content_raw, item.is_active,
+    item.id AS after_memory_id, content.content, content.content_raw, content.content_type, content.content_bytes, item.is_active,
     (
         SELECT row_to_json(picked) FROM (
             SELECT
@@ -56,7 +56,7 @@ SELECT
                 item.model_summary, item.tags, item.related_to, item.content_metadata, item.token_count, item.is_private,
                 item.origin, item.shared_with, item.is_active, item.created_at, item.updated_at, item.last_used_at,
                 item.valid_from, item.valid_until, item.superseded_by,
-                encode(content.content_sha256, 'hex') AS content_sha256
+                encode(content.content_sha256, 'hex') AS content_sha256, content.content_type
         ) AS picked
     )::text AS record
 FROM sized
@@ -112,14 +112,14 @@ JOIN memory_context.agent_memories AS there
 -- Contents of items that are to be stored. What is there already is locked by writing the same again, so that nobody takes
 -- it away before the items come.
 INSERT INTO memory_context.agent_memory_contents AS known (
-    user_id, content, content_raw, content_bytes, content_sha256, beginning_sha256
+    user_id, content, content_raw, content_bytes, content_type, content_sha256, beginning_sha256
 )
 SELECT DISTINCT ON (given.content_sha256)
-    %(user_id)s, content.plain, content.raw, content.bytes, decode(given.content_sha256, 'hex'),
+    %(user_id)s, content.plain, content.raw, content.bytes, content.type, decode(given.content_sha256, 'hex'),
     memory_context.beginning_sha256(content.plain, content.raw)
 FROM jsonb_to_recordset(%(records)s::jsonb) AS given (place bigint, content_sha256 text)
-JOIN unnest(%(contents)s::text[], %(contents_raw)s::bytea[], %(sizes)s::bigint[])
-    WITH ORDINALITY AS content (plain, raw, bytes, place) ON content.place = given.place
+JOIN unnest(%(contents)s::text[], %(contents_raw)s::bytea[], %(sizes)s::bigint[], %(content_types)s::text[])
+    WITH ORDINALITY AS content (plain, raw, bytes, type, place) ON content.place = given.place
 WHERE given.content_sha256 IS NOT NULL
 ORDER BY given.content_sha256, given.place
 ON CONFLICT ON CONSTRAINT agent_memory_contents_sha256_unique DO UPDATE SET content_bytes = known.content_bytes;

@@ -11,6 +11,8 @@ from typing import Any
 
 from psycopg.rows import DictRow
 
+from memory_context.images import IMAGE_TYPE
+
 from .. import tables
 from ..database import Database, every_user
 from ..forget import ProgressCallback
@@ -26,6 +28,7 @@ _LOCK = ("lock_jobs", "lock_contents", "lock_memories")
 
 PRUNED_TYPES = (
     "action_result",
+    IMAGE_TYPE,
     "web_content",
     "database_result",
     "command_output",

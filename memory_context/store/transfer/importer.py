@@ -4,6 +4,7 @@ Invalid or conflicting files change nothing. Existing rows are never changed, so
 """
 
 import asyncio
+import base64
 import hashlib
 import hmac
 import json
@@ -35,7 +36,7 @@ _PIECE_BYTES = 1_000_000
 PAGE_ROWS = 500
 PAGE_BYTES = 4_000_000
 _CONFLICTS_SHOWN = 3
-_CONTENT_FIELDS = ("content", "content_base64")
+_CONTENT_FIELDS = ("content", "content_base64", "content_type")
 
 ReadLines = Callable[[], Iterable[bytes]]
 """Reads a file from its beginning."""
@@ -275,16 +276,24 @@ def _params_of(table: Table, lines: Sequence[Line]) -> dict[str, Any]:
     contents: list[str | None] = []
     raw: list[bytes | None] = []
     sizes: list[int] = []
+    content_types: list[str | None] = []
     records: list[dict[str, Any]] = []
     for place, line in enumerate(lines, 1):
         records.append(
             {"place": place, **{name: value for name, value in line.fields.items() if name not in _CONTENT_FIELDS}}
         )
         given = line.fields["content"], line.fields.get("content_base64")
+        content_types.append(line.fields.get("content_type"))
+        if content_types[-1]:
+            contents.append(None)
+            raw.append(base64.b64decode(given[1] or ""))
+            sizes.append(len(raw[-1] or b""))
+            continue
         content = None if given == (None, None) else item_content(*given)
         data = b"" if content is None else to_utf8(content)
         is_text = content is None or (is_plain(content) and ESCAPE not in content)
         contents.append(content if is_text else None)
         raw.append(None if is_text else data)
         sizes.append(len(data))
-    return {"records": json.dumps(records), "contents": contents, "contents_raw": raw, "sizes": sizes}
+    parallel = {"contents": contents, "contents_raw": raw, "sizes": sizes, "content_types": content_types}
+    return {"records": json.dumps(records), **parallel}

@@ -170,6 +170,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
         "content_sha256": (_or_none(_Sha256), ...),
         "content": (str | None, ...),
         "content_base64": (str | None, None),
+        "content_type": (_or_none(Annotated[str, Field(pattern=r"\A[a-z]+/[\w.+-]+\z"), _at_most(255)]), None),
         "valid_from": (_or_none(_Time), None),
         "valid_until": (_or_none(_Time), None),
         "superseded_by": (_or_none(Annotated[str, AfterValidator(_checked_key)]), None),
@@ -230,13 +231,21 @@ class _ChatLine(BaseModel):
 _CHAT = TypeAdapter(list[_ChatLine])
 
 
+def _bytes_of(item: Any) -> bytes:
+    if item.content_type:
+        return base64.b64decode(item.content_base64, validate=True)
+    return to_utf8(item_content(item.content, item.content_base64))
+
+
 def _check_item(item: Any) -> None:
     if not item.is_active:
         if (item.content, item.content_base64, item.content_sha256) != (None, None, None):
             raise ValueError("a forgotten item has no content")
     elif (item.content is None) == (item.content_base64 is None) or item.content_sha256 is None:
         raise ValueError("the content or its hash is missing, or it is there twice")
-    elif hashlib.sha256(to_utf8(item_content(item.content, item.content_base64))).hexdigest() != item.content_sha256:
+    elif item.content_type and item.content_base64 is None:
+        raise ValueError("an image has its bytes in content_base64")
+    elif hashlib.sha256(_bytes_of(item)).hexdigest() != item.content_sha256:
         raise ValueError("the content has not the hash beside it: the file was changed or damaged")
 
 
