@@ -178,7 +178,7 @@ class Offloader:
         for part, image in waiting_images(entry):
             if (ref := self._memory.opened_images.get(image)) is not None:
                 stored = self._packer.stored((ref,), ref.render())
-                self._transcript.decide(PartOffloaded(entry.position, part.address, stored))
+                self._transcript.decide(PartOffloaded(entry.position, part.address, stored, is_new=False))
 
     def _wait_for_store(self, entry: Entry) -> None:
         if self._large_parts(entry) or self._images(entry):

@@ -134,6 +134,7 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
             answer, text=sayable(answer.text), label=sayable(answer.label), next_step=sayable(answer.next_step)
         )
         if answer.image is not None:  # each call may show it anew
+            memory.register_answer(answer.text, answer.label)
             return answer.text
         owner = f"{host.user_id} {host.agent_id} {host.session_id}"
         found = f"{owner} {request} {answer.found}" if answer.found else ""

@@ -143,16 +143,17 @@ class RetrieveMemoryTool(MemoryTool):
             key, transform = _key_of(args), _transform_of(args)
             text, label, image = await retrieve_item(host, key, transform, answer_limit(host), model_tool=self.name)
             if image is not None:
-                return await self._show(host, image, text, transform)
+                return await self._show(host, image, RetrievedText(text, label), transform)
         except (TransformError, ItemNotFoundError, ItemDamagedError, SecretError, ValueError) as error:
             return Answer(f"{error}.", failed=True)
         return Answer(text, label, _next_step(text, key, transform), data={"memory_key": key, "shown": label})
 
-    async def _show(self, host: ToolHost, image: MemoryItem, text: str, transform: MemoryTransform) -> Answer:
+    async def _show(self, host: ToolHost, image: MemoryItem, said: RetrievedText, transform: MemoryTransform) -> Answer:
         """An image follows the results; other transforms than full describe it."""
         is_shown = transform.name == "full" and await host.open_image(image)
         how = "; it follows" if is_shown else "" if transform.name == "full" else ', without text: use transform="full"'
-        return Answer(f"{text}{how}.", data={"memory_key": image.key}, image=image if is_shown else None)
+        text, data = f"{said.text}{how}.", {"memory_key": image.key, "shown": said.label}
+        return Answer(text, said.label, _ANOTHER_WAY, data=data, image=image if is_shown else None)
 
     def _normalised(self, args: RetrieveMemoryArgs) -> str:
         try:
@@ -182,4 +183,5 @@ def _next_step(text: str, key: str, transform: MemoryTransform) -> str:
     return f"Go on with what you know, or look for one thing in it: {_ANOTHER_PATTERN.format(key=key)}."
 
 
+_ANOTHER_WAY = "Go on with what you know."
 _ANOTHER_PATTERN = 'retrieve_memory(memory_key="{key}", transform="filtered", pattern="…")'

@@ -27,11 +27,12 @@ ChosenBy = Literal["compactor", "model", "age", "newer"]
 
 @dataclass(frozen=True)
 class PartOffloaded(EntryDecision):
-    """A part's content is committed."""
+    """A part's content is committed; `is_new` is False for an image that was opened from the store."""
 
     kind, outlives_clear = "offloaded", True  # a clear may come later
     address: Address
     stored: StoredPart
+    is_new: bool = True
 
     def apply(self, transcript: "Transcript") -> None:
         if self.position < transcript.first:
@@ -61,7 +62,7 @@ class PartOffloaded(EntryDecision):
         return tuple(ref.key for ref in self.stored.refs)
 
     def tally(self) -> dict[str, int]:
-        return {"offloads": int(bool(self.stored.refs))}
+        return {"offloads": int(self.is_new and bool(self.stored.refs))}
 
 
 @dataclass(frozen=True)

@@ -211,6 +211,7 @@ class Budget:
             for part in entry.measured
             if part.stored
             and part.address.kind != "arguments"
+            and (part.address.kind != "image" or part.stored.compacted_tokens < part.tokens)
             and (entry.position, part.address) not in transcript.state.compacted
         ]
         decisions: list[Decision] = [PartsCompacted(tuple(parts), "budget")] if parts else []

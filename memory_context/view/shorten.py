@@ -116,18 +116,24 @@ class Shortener:
         return decisions
 
     def without_images(self, view: View, shown: list[ShownPart]) -> list[Decision]:
-        """Replace images by a note, the last ones first."""
+        """Replace images by their references, or by a note if they are not stored, the last ones first."""
         excess = view.tokens - (self._policy.view_limit_tokens or 0)
         text = "[image left out to fit the budget]"
         tokens_of_text = self._counter.count(text)
-        decisions: list[Decision] = []
+        shortened: list[Decision] = []
+        compacted: list[tuple[int, Address]] = []
         for entry, part, tokens in reversed(shown):
+            said = tokens_of_text if part.stored is None else part.stored.compacted_tokens
             if excess <= 0:
                 break
-            if tokens > tokens_of_text:
-                decisions.append(PartShortened(entry.position, part.address, text, tokens_of_text))
-                excess -= tokens - tokens_of_text
-        return decisions
+            if tokens <= said:
+                continue
+            if part.stored is None:
+                shortened.append(PartShortened(entry.position, part.address, text, said))
+            else:
+                compacted.append((entry.position, part.address))
+            excess -= tokens - said
+        return [*([PartsCompacted(tuple(compacted), "budget")] if compacted else []), *shortened]
 
 
 def _equal_share(sizes: list[int], budget: int) -> int:

@@ -66,25 +66,6 @@ async def test_observation_of_an_action_comes_first(store: MemoryStore) -> None:
     assert said[-4:] == ["Done; what was observed follows.", "it jumped", "count is 2", "Done."]
 
 
-async def test_only_the_newest_images_stay_in_the_view(store: MemoryStore) -> None:
-    context = context_of(store, Counter(has_pictures=True), shows_images=True, images_in_view=2)
-    async with context:
-        await context.add_message(UserMessage(content="Go.", source="user"))
-        for _ in range(4):
-            await add_step(context, "look", "seen")
-        view = await context.get_messages()
-    blocks = [block for one in view if isinstance(one.content, list) for block in one.content]
-    assert sum(isinstance(block, Image) for block in blocks) == 2
-    assert blocks.count("[An older image of counter; it is not shown any more.]") == 3
-
-
-async def test_models_without_vision_are_shown_no_images(store: MemoryStore) -> None:
-    async with context_of(store, Counter(has_pictures=True)) as context:
-        await context.add_message(UserMessage(content="Go.", source="user"))
-        view = await context.get_messages()
-    assert texts(view)[1] == "count is 1\n[Image of 8 x 8; this model is shown no images.]"
-
-
 async def test_state_does_not_touch_the_prefix(store: MemoryStore) -> None:
     async with context_of(store, Counter()) as context:
         await context.add_message(UserMessage(content="Go.", source="user"))

@@ -35,20 +35,27 @@ from memory_context import (
     RecallPolicy,
 )
 from memory_context.compaction import Compacted, Compactors, Hint, Passage, Result
+from memory_context.connectors import TextObservation
 from memory_context.messages import (
+    Address,
     calls_of,
+    image_from_bytes,
+    images_of,
     long_strings,
     message_from_json,
     message_to_json,
     overhead_texts,
+    png_bytes,
     results_of,
     texts_of,
 )
 from memory_context.policy import FirstView
+from memory_context.references import defused
 from memory_context.tokens import default_token_counter
 from memory_context.transcript import (
     Arithmetic,
     Decision,
+    Entry,
     ExpansionShown,
     ExpansionWithdrawn,
     HistoryFolded,
@@ -72,7 +79,7 @@ count = lru_cache(20_000)(counter.count)
 LEEWAY_OF_AN_ORPHAN = 12
 """The context counts the call id of a result that it tells in words, although the words do not have it."""
 
-IMAGE = Image(PILImage.new("RGB", (2, 2)))
+IMAGES = [Image(PILImage.new("RGB", (2 + one, 2), (one, 0, 0))) for one in range(5)]
 
 
 def sized(kind: int, size: int, seed: int) -> str:
@@ -99,6 +106,8 @@ operations = st.one_of(
     st.tuples(st.just("user"), texts, st.sampled_from(["user", "user_proxy", "other", "coder"])),
     st.tuples(st.just("user"), st.just("yes"), st.just("user")),
     st.tuples(st.just("images"), st.integers(1, 3)),
+    st.tuples(st.just("observe"), st.lists(st.integers(0, 4), max_size=4), texts),
+    st.tuples(st.just("observe"), st.lists(st.integers(0, 4), min_size=1, max_size=2), st.just("a page")),
     st.tuples(st.just("system"), st.sampled_from(["remember this", "remember that", sized(0, 100, 1)])),
     st.tuples(st.just("answer"), texts, st.one_of(st.none(), texts)),
     st.tuples(st.just("step"), st.lists(texts, min_size=1, max_size=5), st.sampled_from(["", "id", "same"]), texts),
@@ -155,6 +164,8 @@ def long_history(seed: int, length: int = 60) -> list[tuple[Any, ...]]:
                         ("cancelled add", text()),
                         ("system", rng.choice(["remember this", "remember that", text()])),
                         ("images", rng.randrange(1, 4)),
+                        ("observe", rng.choices(range(5), k=rng.randrange(1, 4)), text()),
+                        ("observe", rng.choices(range(5), k=1), "a page"),
                         ("clear",) if rng.random() < 0.2 else ("look",),
                     ]
                 )
@@ -290,6 +301,7 @@ class Life:
     added: list[LLMMessage] = field(default_factory=list)
     view: list[LLMMessage] = field(default_factory=list)
     calls: int = 0
+    observed: UserMessage | None = None
     light: Light | None = None
     compactors: Compactors | None = None
     questions: int = 0
@@ -311,8 +323,22 @@ class Life:
         assert message_to_json(message) == before, "a message passed in was changed"
         if len(self.added) < self.context.transcript.end:
             self.added.append(message_from_json(before))
+            await self.add_observed()
         else:
             assert isinstance(self.context.transcript.log[-1][1], MessageRedelivered), "a message is gone"
+
+    async def add_observed(self) -> None:
+        """What was observed, or opened, follows the results: the context itself added it."""
+        for entry in self.context.transcript.entries(start=len(self.added)):
+            assert entry.carries_result
+            if entry.message.source == "web":
+                assert self.observed is not None
+                self.added.append(self.observed)
+                continue
+            (ref,) = entry.measured[-1].stored.refs
+            opened = await self.context.agent_memory.retrieve_images([ref.key])
+            image = image_from_bytes(opened[ref.key])
+            self.added.append(UserMessage(content=[entry.texts[0][1], image], source="memory"))
 
     async def add_answer(self, message: AssistantMessage) -> None:
         """Answer the view that was looked at just now."""
@@ -324,7 +350,17 @@ class Life:
         await self.add(UserMessage(content=text, source=source))
 
     async def images(self, number: int) -> None:
-        await self.add(UserMessage(content=["look", *[IMAGE] * number], source="user"))
+        await self.add(UserMessage(content=["look", *IMAGES[:number]], source="user"))
+
+    async def observe(self, images: list[int], text: str) -> None:
+        """A tool brings an observation with images."""
+        shown = [IMAGES[one] for one in images]
+        observation = TextObservation("web", text, images=tuple(shown))
+        self.context._connectors._direct.append(observation)  # pyright: ignore[reportPrivateUsage]
+        text = defused(text)  # as texts of pages are
+        content = [text, *shown] if text else shown
+        self.observed = UserMessage(content=content if shown else text, source="web")
+        await self.step(["done"], "id", "")
 
     async def system(self, text: str) -> None:
         await self.add(SystemMessage(content=text))
@@ -673,6 +709,7 @@ class Life:
         for entry, message in zip(entries, self.added[len(self.added) - len(entries) :], strict=True):
             for address, text in texts_of(message):
                 kept = entry.text(address)
+                assert not (address.kind == "text" and Address("image", address.index) in entry.dropped)
                 stored = entry.part(address).stored
                 if kept is None and stored is not None and not stored.refs:  # a look at what is stored elsewhere
                     assert "[MemoryRef: " in stored.compacted
@@ -684,6 +721,18 @@ class Life:
                     strings = dict(long_strings(text, 1))
                     for ref in stored.refs:
                         assert await self.context.retrieve(ref.key) in strings.values()
+            for address in images_of(message):
+                await self.check_image(entry, address, message)
+
+    async def check_image(self, entry: Entry, address: Address, message: LLMMessage) -> None:
+        """An image is in the transcript or in the store, byte for byte."""
+        was = png_bytes(message.content[address.index])
+        ref = entry.part(address).stored.refs[0]
+        assert (await self.context.agent_memory.retrieve_images([ref.key]))[ref.key] == was
+        held = entry.image(address)
+        assert held is None or png_bytes(held) == was
+        item = await self.context.agent_memory.retrieve(ref.key)
+        assert (item.type, item.content_type, item.data) == ("image", "image/png", was)
 
 
 def changes_view(decision: Decision) -> bool:
