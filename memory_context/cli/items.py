@@ -140,6 +140,7 @@ def item_json(one: "MemoryItem | Tombstone") -> dict[str, Any]:
         "description": one.ref.description,
         "token_count": one.ref.token_count,
         "type": one.type,
+        **({"content_type": one.content_type} if one.content_type else {}),
         "source": one.source,
         "origin": one.origin,
         "caveat": one.caveat or None,

@@ -8,6 +8,8 @@ import json
 import re
 import shlex
 import sys
+from base64 import b64encode
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -62,11 +64,14 @@ async def show(
     ] = None,
     meta: Annotated[bool, typer.Option("--meta", help="What is known of the item, instead of its content.")] = False,
     history: Annotated[bool, typer.Option("--history", help="What happened to it in its session, instead.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it to this file, such as an image.")
+    ] = None,
 ) -> Output:
     """Show an item: all of it exactly, or a part.
 
-    A file or pipe gets the content's bytes and nothing else; in a terminal, control characters show as their codes. The
-    command that reads on is printed to stderr.
+    A file or pipe gets the content's bytes and nothing else; in a terminal, control characters show as their codes, and
+    an image is described. The command that reads on is printed to stderr.
     """
     part = {"grep": grep, "json-path": json_path, "lines": lines, "chars": chars, "head": head, "tail": tail}
     transform = _transform_of(part | {"summary": summary}, matches)
@@ -76,7 +81,7 @@ async def show(
     known = item_json(item)
     if meta:
         return Output(lambda: known, lambda: print_fields((name, _in_line(value)) for name, value in known.items()))
-    return _content(item, known)
+    return _content(item, known) if output is None else _written(item, known, output)
 
 
 # --- the part
@@ -213,21 +218,36 @@ def _content(item: "MemoryItem", known: dict[str, Any]) -> Output:
     footer = _in_options(footer)
 
     def show() -> None:
-        _write(text)
+        _write(text, item.data)
         for said in filter(None, (footer, item.caveat)):
             say(harmless(said))
 
-    return Output(lambda: {**known, "content": text, "is_whole": item.is_whole, "footer": footer}, show)
+    more = {} if item.data is None else {"content_base64": b64encode(item.data).decode()}
+    return Output(lambda: {**known, "content": text, "is_whole": item.is_whole, "footer": footer, **more}, show)
 
 
-def _write(text: str) -> None:
+def _written(item: "MemoryItem", known: dict[str, Any], file: Path) -> Output:
+    from ..utf8 import to_utf8
+
+    data = to_utf8(item.content) if item.data is None else item.data
+    try:
+        file.write_bytes(data)
+    except OSError as error:
+        raise Failure(f"{file} cannot be written: {error.strerror or error}") from error
+    told = {**known, "file": str(file), "bytes": len(data)}
+    return Output(lambda: told, lambda: say(f"wrote {len(data):,} bytes to {file}"))
+
+
+def _write(text: str, data: bytes | None) -> None:
     from ..utf8 import to_utf8
 
     if sys.stdout.isatty():
         typer.echo(harmless(text))
+        if data is not None:
+            say("--output FILE writes its bytes")
     else:
         sys.stdout.flush()
-        sys.stdout.buffer.write(to_utf8(text))
+        sys.stdout.buffer.write(to_utf8(text) if data is None else data)
         sys.stdout.buffer.flush()
 
 

@@ -52,7 +52,7 @@ async def retrieve_item(
         caveat = f"[{item.caveat}]\n" if item.caveat and model_tool else ""
         text, label = f"{caveat}{item.content}", f"{item.label} {item.ref.render()}"
         if item.data is not None:
-            text, image = f"{caveat}{item.ref.render()}\n{item.content.capitalize()}", item
+            text, image = f"{caveat}{item.ref.render()}\n{item.content[:1].upper()}{item.content[1:]}", item
     memory.trail.note_read("retrieved", [memory_key], model_tool or "retrieve", transform)
     return RetrievedText(text, label.strip(), image)
 

@@ -1,10 +1,12 @@
 """`list`, `show`, `search`, `forget`: what is stored, exactly and harmlessly."""
 
 import asyncio
+import base64
 import json
 import re
 import shlex
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,7 @@ from memory_context.utf8 import to_utf8
 
 from ..agents.scripted import report
 from ..conftest import Server
+from ..support.images import image_item, picture_of
 from .lived import HOSTILE, SESSION, Command, Lived, command_of, everything, live
 
 
@@ -139,6 +142,23 @@ def test_a_pipe_gets_the_content_byte_for_byte(capfdbinary: pytest.CaptureFixtur
     """NUL, lone surrogates and carriage returns too, and no line of ours."""
     assert execute(["show", lived.hostile, "--url", lived.url, "--user", "alice"]) == 0
     assert capfdbinary.readouterr().out == to_utf8(HOSTILE)
+
+
+async def test_image_is_described_in_a_terminal_and_written_to_a_file_or_pipe(
+    store: MemoryStore, database_url: str, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+):
+    item = image_item(picture_of(1))
+    (ref,) = await AgentMemory(store, "alice", "coder", "s").store_all([item])
+    show = ["show", ref.key, "--url", database_url, "--user", "alice"]
+    assert await asyncio.to_thread(execute, show) == 0
+    assert capfdbinary.readouterr().out == item.data
+    assert await asyncio.to_thread(execute, [*show, "--output", str(tmp_path / "shot.png")]) == 0
+    assert (tmp_path / "shot.png").read_bytes() == item.data
+    assert f"wrote {len(item.data or b'')} bytes to".encode() in capfdbinary.readouterr().err
+    assert await asyncio.to_thread(execute, [*show, "--json"]) == 0
+    told = json.loads(capfdbinary.readouterr().out)
+    assert (told["content_type"], base64.b64decode(told["content_base64"])) == ("image/png", item.data)
+    assert told["content"] == item.content
 
 
 def test_terminal_gets_control_characters_as_codes(in_terminal: Command, lived: Lived):

@@ -17,6 +17,7 @@ from memory_context.policy import ConnectorsPolicy
 from memory_context.testing import call, tool_calls
 
 from ..context.steps import add_step
+from ..support.images import picture_of
 from .test_context import Counter, context_of, texts
 
 BLIND = ModelInfo(vision=False, function_calling=True, json_output=False, family="unknown", structured_output=False)
@@ -57,7 +58,7 @@ async def test_stored_image_has_the_bytes_its_type_and_a_description(store: Memo
         for transform in ("first_n", "filtered"):
             how: dict[str, Any] = {"n": 3} if transform == "first_n" else {"pattern": "IDAT"}
             text = await context.retrieve(first.key, transform, **how)
-            assert text.endswith(f"Image of 8 x 8 (png, {len(sent)} bytes)")
+            assert text.endswith(f"Image of 8 x 8 (PNG, {len(sent)} bytes)")
     assert item is not None
     assert (item.data, item.content_type, item.content_bytes, item.origin) == (sent, "image/png", len(sent), "tool")
     assert item.ref.token_count == 1100
@@ -115,10 +116,6 @@ async def test_agent_opens_a_stored_image_after_the_results(store: MemoryStore) 
     assert (opened.message.source, opened.carries_result) == ("memory", True)
     assert opened.measured[-1].stored.refs[0].key == key, "it is the item that was opened"
     assert len(stored_afterwards) == len(stored) + 1, "only the counter's next picture is new"
-
-
-def picture_of(number: int) -> Image:
-    return Image(Pictures.new("RGB", (8, 8), (number, 0, 0)))
 
 
 async def test_archive_refers_to_images_and_a_resumed_session_shows_them(store: MemoryStore) -> None:

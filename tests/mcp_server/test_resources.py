@@ -9,6 +9,7 @@ from pydantic import AnyUrl
 from memory_context import MemoryStore
 from memory_context.mcp_server import ServedMemory
 from memory_context.memory.items import NewItem
+from tests.support.images import image_item, picture_of
 from tests.support.mcp import talk
 
 from .conftest import connected, stored
@@ -132,3 +133,22 @@ async def test_prompt_repeats_the_instructions(store: MemoryStore):
         with pytest.raises(McpError) as caught:
             await client.get_prompt("other " * 100_000)
         assert len(caught.value.error.message) < 200
+
+
+async def test_image_is_read_as_its_bytes_with_their_type(store: MemoryStore):
+    """As a resource and as the answer of a tool; a cut of it is words."""
+    memory = await ServedMemory(store, "alice").memory()
+    item = image_item(picture_of(1))
+    (ref,) = await memory.store_all([item])
+    async with connected(store) as client:
+        contents = await read(client, f"memory://{ref.key}")
+        assert isinstance(contents, types.BlobResourceContents)
+        assert (b64decode(contents.blob), contents.mimeType) == (item.data, "image/png")
+        said, shown = (await client.call_tool("retrieve_memory", {"memory_key": ref.key})).content
+        assert isinstance(shown, types.ImageContent)
+        assert (b64decode(shown.data), shown.mimeType) == (item.data, "image/png")
+        assert said.text == f"{ref.render()}\nImage of 8 x 8 (PNG, {len(item.data or b'')} bytes); it follows."
+        (cut,) = (
+            await client.call_tool("retrieve_memory", {"memory_key": ref.key, "transform": "first_n", "n": 2})
+        ).content
+        assert cut.text.endswith('bytes), without text: use transform="full".')
