@@ -23,6 +23,7 @@ def waiting_images(entry: Entry) -> list[tuple[Part, Image]]:
 
 
 def pixels_of(image: Image) -> int:
+    """Return the size of the work that encoding it takes."""
     width, height = image.image.size
     return width * height
 
