@@ -9,6 +9,6 @@ from ..extras import needs
 
 with needs("chainlit", "MemoryDataLayer"):
     from .data_layer import MemoryDataLayer
-    from .elements import mount_elements
+    from .elements import image_url, mount_elements
 
-__all__ = ["MemoryDataLayer", "mount_elements"]
+__all__ = ["MemoryDataLayer", "image_url", "mount_elements"]

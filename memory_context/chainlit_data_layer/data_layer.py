@@ -26,7 +26,7 @@ from chainlit.user import PersistedUser, User
 from memory_context.context import load_parts
 from memory_context.credentials import masked
 from memory_context.errors import ConflictError, ItemNotFoundError, StoreError
-from memory_context.store import ElementContent, MemoryStore, UIUser, within
+from memory_context.store import ElementContent, MemoryItem, MemoryStore, UIUser, within
 from memory_context.utf8 import to_utf8
 from memory_context.vault import secrets_of
 
@@ -39,7 +39,7 @@ from .dicts import (
     thread_to_dict,
     time_to_text,
 )
-from .elements import is_element_url, mount_elements
+from .elements import image_of_thread, is_element_url, mount_elements
 
 __all__ = ["MemoryDataLayer"]
 
@@ -166,6 +166,10 @@ class MemoryDataLayer(BaseDataLayer):
         if not owner:
             return None
         return await self._threads.element_content(owner, thread_id, element_id, start=start, length=length)
+
+    async def image_item(self, thread_id: str, memory_key: str) -> MemoryItem | None:
+        owner = await self._threads.owner(thread_id)
+        return await image_of_thread(self.memory_store, owner, thread_id, memory_key) if owner else None
 
     @_after_user_message
     async def delete_element(self, element_id: str, thread_id: str | None = None) -> None:

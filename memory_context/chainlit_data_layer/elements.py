@@ -1,11 +1,12 @@
-"""The route that serves stored elements in Chainlit's application, to authors and viewers of shared threads.
+"""Routes that serve stored elements and images of a thread in Chainlit's application, to authors and viewers of shared
+threads.
 
 No script in a content runs in a browser.
 """
 
 import os
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Annotated, Any, Protocol, cast
 from urllib.parse import quote
 
@@ -16,12 +17,22 @@ from chainlit.user import PersistedUser, User
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import StreamingResponse
 
-from memory_context.store import ElementContent
+from memory_context.references import KEY_PATTERN
+from memory_context.store import ElementContent, MemoryItem, MemoryStore
 
-__all__ = ["ElementSource", "byte_range", "element_url", "is_element_url", "mount_elements"]
+__all__ = [
+    "ElementSource",
+    "byte_range",
+    "element_url",
+    "image_of_thread",
+    "image_url",
+    "is_element_url",
+    "mount_elements",
+]
 
 _PREFIX = "/memory-context/elements"
-_NAME = "memory_context_element"
+_IMAGES = "/memory-context/images"
+_NAMES = _NAME, _IMAGE_NAME = "memory_context_element", "memory_context_image"
 _PIECE_BYTES = 1 << 20
 _RANGE = re.compile("bytes=([0-9]{0,18})-([0-9]{0,18})")
 _MIME = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+", re.ASCII | re.IGNORECASE)
@@ -41,11 +52,22 @@ class ElementSource(Protocol):
         self, thread_id: str, element_id: str, *, start: int = 0, length: int | None = None
     ) -> ElementContent | None: ...
 
+    async def image_item(self, thread_id: str, memory_key: str) -> MemoryItem | None: ...
+
 
 def element_url(thread_id: str, element_id: str) -> str:
     """Return the address of an element's content."""
+    return _address(_PREFIX, thread_id, element_id)
+
+
+def image_url(thread_id: str, memory_key: str) -> str:
+    """Return the address of a stored image of a thread's agents, for a `chainlit.Image` without content."""
+    return _address(_IMAGES, thread_id, memory_key)
+
+
+def _address(prefix: str, thread_id: str, name: str) -> str:
     root = os.environ.get("CHAINLIT_PARENT_ROOT_PATH", "") + os.environ.get("CHAINLIT_ROOT_PATH", "")
-    return f"{root.rstrip('/')}{_PREFIX}/{quote(thread_id, safe='')}/{quote(element_id, safe='')}"
+    return f"{root.rstrip('/')}{prefix}/{quote(thread_id, safe='')}/{quote(name, safe='')}"
 
 
 def is_element_url(url: str) -> bool:
@@ -54,31 +76,53 @@ def is_element_url(url: str) -> bool:
 
 
 def mount_elements(app: FastAPI, source: ElementSource) -> None:
-    """Serve contents at `/memory-context/elements/{thread_id}/{element_id}` of Chainlit's application.
+    """Serve contents at `/memory-context/elements/{thread_id}/{element_id}` of Chainlit's application, and images
+    at `/memory-context/images/{thread_id}/{memory_key}`.
 
     A `MemoryDataLayer` calls this. Mounting again replaces the source.
     """
 
-    async def serve(thread_id: str, element_id: str, request: Request, user: CurrentUser) -> Response:
+    async def check(thread_id: str, user: CurrentUser) -> None:
         if not await _may_see(source, thread_id, user):
             # the same answer either way: nobody learns of another's threads
             raise HTTPException(404 if user else 401, "Element not found" if user else "Unauthorized")
+
+    async def serve_image(thread_id: str, memory_key: str, user: CurrentUser) -> Response:
+        await check(thread_id, user)
+        item = await source.image_item(thread_id, memory_key)
+        if item is None or item.data is None:
+            raise HTTPException(404, "Image not found, or it was forgotten")
+        return Response(item.data, headers=_headers({"mime": item.content_type, "name": item.key}))
+
+    async def serve(thread_id: str, element_id: str, request: Request, user: CurrentUser) -> Response:
+        await check(thread_id, user)
         element = await source.element_content(thread_id, element_id, length=0)
         if element is None:
             raise HTTPException(404, "Element not found, or it was too large to be kept")
         part = byte_range(request.headers.get("range"), element.size_bytes)
         start, end = part or (0, element.size_bytes)
-        headers = _headers(element) | {"Content-Length": str(end - start)}
+        headers = _headers(element.fields) | {"Content-Length": str(end - start)}
         if part:
             headers["Content-Range"] = f"bytes {start}-{end - 1}/{element.size_bytes}"
         pieces = _pieces(source, thread_id, element_id, start, end)
         return StreamingResponse(pieces, 206 if part else 200, headers)
 
     routes = app.router.routes
-    routes[:] = [route for route in routes if getattr(route, "name", None) != _NAME]
-    path = f"{config.run.root_path}{_PREFIX}/{{thread_id}}/{{element_id}}"  # prefix of Chainlit's routes
-    app.add_api_route(path, serve, name=_NAME, include_in_schema=False)
-    routes.insert(0, routes.pop())  # before Chainlit's last route, a catch-all
+    routes[:] = [route for route in routes if getattr(route, "name", None) not in _NAMES]
+    root = config.run.root_path  # prefix of Chainlit's routes
+    app.add_api_route(f"{root}{_PREFIX}/{{thread_id}}/{{element_id}}", serve, name=_NAME, include_in_schema=False)
+    app.add_api_route(
+        f"{root}{_IMAGES}/{{thread_id}}/{{memory_key}}", serve_image, name=_IMAGE_NAME, include_in_schema=False
+    )
+    routes[:0] = [routes.pop(), routes.pop()]  # before Chainlit's last route, a catch-all
+
+
+async def image_of_thread(store: MemoryStore, owner: str, thread_id: str, memory_key: str) -> MemoryItem | None:
+    """Return an image that the thread's agents or their sub-agents stored for all; None for any other item."""
+    item = await store.fetch_memory(owner, memory_key) if KEY_PATTERN.fullmatch(memory_key) else None
+    if item is None or not item.content_type.startswith("image/"):
+        return None
+    return item if item.session_id == thread_id or item.session_id.startswith(f"{thread_id}/") else None
 
 
 async def _may_see(source: ElementSource, thread_id: str, user: User | PersistedUser | None) -> bool:
@@ -106,11 +150,11 @@ async def _pieces(
         start += length
 
 
-def _headers(element: ElementContent) -> dict[str, str]:
-    mime = str(element.fields.get("mime") or "").partition(";")[0].strip()
+def _headers(fields: Mapping[str, Any]) -> dict[str, str]:
+    mime = str(fields.get("mime") or "").partition(";")[0].strip()
     if not _MIME.fullmatch(mime):
         mime = "application/octet-stream"
-    name = str(element.fields.get("name") or "")
+    name = str(fields.get("name") or "")
     way = "inline" if mime.startswith(_SHOWN) else "attachment"
     headers = {
         "Accept-Ranges": "bytes",

@@ -120,8 +120,8 @@ def excerpt(text: str, most_lines: int = 24, most_characters: int = 2400) -> str
     return "\n".join(shown) + (f"\n… {left:,} more line{'s' if left > 1 else ''}" if left > 0 else "")
 
 
-def fenced(text: str) -> str:
+def fenced(text: str, language: str = "text") -> str:
     """Return a text as a code block that nothing in it can end: what tools return is data, never Markdown."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}text\n{text}\n{fence}"
+    return f"{fence}{language}\n{text}\n{fence}"

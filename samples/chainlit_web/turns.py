@@ -28,6 +28,7 @@ from memory_context.messages import Address
 
 from .chats import LiveChat
 from .failures import UNANSWERED
+from .observations import Observations
 from .references import chips, excerpt, fenced, find_references, labelled, linked, titled
 
 __all__ = ["TurnDisplay", "run_turn"]
@@ -96,6 +97,7 @@ async def _run(chat: LiveChat, text: str | None, display: "TurnDisplay", token: 
         async for event in events:
             await display.show_opened()
             await display.show_late()
+            await display.observations.show()
             if isinstance(event, ModelClientStreamingChunkEvent):
                 await display.stream(event.source, event.content)
             elif isinstance(event, ToolCallRequestEvent):
@@ -116,6 +118,7 @@ class TurnDisplay:
 
     Attributes:
         answer: The message that was shown last; None if nobody said anything.
+        observations: What connectors observe during the turn.
         has_failed: Whether the agent failed, so that what it was writing is half an answer.
     """
 
@@ -127,6 +130,7 @@ class TurnDisplay:
         self._steps: dict[str, cl.Step] = {}
         self._late: dict[str, tuple[cl.Step, FunctionExecutionResult]] = {}  # shown, and not stored then
         self._found: dict[str, MemoryRef] = {}  # what tools of the memory told of
+        self.observations = Observations(chat.key.session_id, chat.contexts)
         self._seen = {name: len(context.transcript.log) for name, context in chat.contexts.items()}
 
     async def stream(self, source: str, words: str) -> None:
@@ -202,6 +206,7 @@ class TurnDisplay:
             await step.update()
         self._steps.clear()
         await self.show_late()
+        await self.observations.show()
 
     async def _finish(self) -> None:
         message, self._writing = self._writing, None

@@ -31,6 +31,7 @@ class ChainlitServer:
     database_url: str
     folder: Path
     port: int
+    module: str = "samples.chainlit_web"
     process: asyncio.subprocess.Process | None = field(default=None, init=False)
     _reading: asyncio.Task[None] | None = field(default=None, init=False)
 
@@ -49,7 +50,7 @@ class ChainlitServer:
             shutil.copytree(SAMPLE, root, ignore=shutil.ignore_patterns("__pycache__", ".files", "*.py"))
         with (self.folder / "log.txt").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "samples.chainlit_web", "--port", str(self.port)),
+                *(sys.executable, "-m", self.module, "--port", str(self.port)),
                 cwd=REPOSITORY,
                 env={
                     **os.environ,
