@@ -66,7 +66,7 @@ class ImageView:
             return None
         image = await in_thread_if_large(len(item.data), image_from_bytes, item.data)
         memory.opened_images[image] = item.ref
-        return TextObservation(MEMORY_SOURCE, item.ref.headline(), images=(image,))
+        return TextObservation(MEMORY_SOURCE, f"{item.key}, {item.ref.description}:", images=(image,))
 
     def leave_out_older(self) -> None:
         """Show only the newest images of observations; called when all is measured, and stored if it can be."""

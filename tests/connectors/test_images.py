@@ -114,6 +114,7 @@ async def test_agent_opens_a_stored_image_after_the_results(store: MemoryStore) 
     assert said.startswith(f"[MemoryRef: {key} - image of 8 x 8 of counter: count is 1 - 1100 tokens]\nImage of 8 x 8")
     assert said.endswith("; it follows.")
     assert (opened.message.source, opened.carries_result) == ("memory", True)
+    assert opened.message.content[0] == f"{key}, image of 8 x 8 of counter: count is 1:"
     assert opened.measured[-1].stored.refs[0].key == key, "it is the item that was opened"
     assert len(stored_afterwards) == len(stored) + 1, "only the counter's next picture is new"
 
