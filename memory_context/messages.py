@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from autogen_core import FunctionCall, Image
 from autogen_core.models import (
@@ -197,14 +198,21 @@ def images_of(message: LLMMessage) -> list[Address]:
     return [Address("image", i) for i, block in enumerate(message.content) if isinstance(block, Image)]
 
 
+_encoded: WeakKeyDictionary[Image, bytes] = WeakKeyDictionary()
+
+
 def png_bytes(image: Image) -> bytes:
-    """Return an image as the PNG that clients of models send; takes some 0.1 s a megapixel."""
-    return base64.b64decode(image.to_base64())
+    """Return an image as the PNG that clients of models send; the first time this takes some 0.2 s a megapixel."""
+    if (data := _encoded.get(image)) is None:
+        data = _encoded[image] = base64.b64decode(image.to_base64())
+    return data
 
 
 def image_from_bytes(data: bytes) -> Image:
     """Reverse `png_bytes`."""
-    return Image.from_base64(base64.b64encode(data).decode())
+    image = Image.from_base64(base64.b64encode(data).decode())
+    _encoded[image] = data
+    return image
 
 
 def interrupted_result(call: FunctionCall) -> FunctionExecutionResult:
@@ -328,7 +336,12 @@ class Pairing:
 
 def message_to_json(message: LLMMessage) -> dict[str, Any]:
     """Return JSON-native data."""
-    return escape_json(message.model_dump(mode="json" if images_of(message) else "python"))
+    images = images_of(message)
+    data = with_texts(message, dict.fromkeys(images, "")).model_dump() if images else message.model_dump()
+    for address in images:
+        image = cast(Image, image_at(message, address))
+        data["content"][address.index] = {"data": base64.b64encode(png_bytes(image)).decode()}
+    return escape_json(data)
 
 
 def message_from_json(data: Mapping[str, Any]) -> LLMMessage:

@@ -14,7 +14,7 @@ from autogen_core import Image
 from ..compaction import Compactors, Hint, Result
 from ..errors import MemoryContextError, StoreError, StoreUnavailableError
 from ..memory import AgentMemory, is_too_large
-from ..messages import image_from_bytes, images_of, overhead_texts, texts_of
+from ..messages import image_at, image_from_bytes, images_of, overhead_texts, png_bytes, texts_of
 from ..outages import outages_of
 from ..policy import ContextPolicy
 from ..runtime import Background, Breaker, in_thread_if_large
@@ -167,7 +167,11 @@ class Offloader:
             beside = sum(self._counter.count(name) for name in overhead.get(address, ()))
             is_result = address.kind == "result" or (entry.carries_result and address.kind == "text")
             parts.append(Part(address, tokens, beside, is_result))
-        return parts + [Part(address, self._policy.image_tokens) for address in images_of(message)]
+        images = [Part(address, self._policy.image_tokens) for address in images_of(message)]
+        for part in images:  # before the wait for the store, and outside of the event loop
+            if (image := image_at(message, part.address)) is not None:
+                await in_thread_if_large(pixels_of(image), png_bytes, image)
+        return parts + images
 
     def _recognise_answers(self, entry: Entry) -> None:
         """Record answers of memory tools: they are stored already."""

@@ -11,11 +11,13 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 from PIL import Image as Pictures
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryCriteria, MemoryStore
+from memory_context.connectors import TextObservation
 from memory_context.identifiers import SessionKey
 from memory_context.messages import calls_of, image_from_bytes, message_to_json, png_bytes
 from memory_context.policy import ConnectorsPolicy
 from memory_context.testing import call, tool_calls
 
+from ..conftest import Server, database_of
 from ..context.steps import add_step
 from ..support.images import picture_of
 from .test_context import Counter, context_of, texts
@@ -176,3 +178,34 @@ async def test_other_users_do_not_see_an_image(store: MemoryStore) -> None:
 def test_policy_takes_auto_and_booleans() -> None:
     assert ContextPolicy().connectors.shows_images == "auto"
     assert ConnectorsPolicy(shows_images=False).shows_images is False
+
+
+class Camera(Counter):
+    """Shows another noisy picture after each action."""
+
+    async def get_observations(self) -> list[TextObservation]:
+        self.count += 1
+        frame = Image(Pictures.effect_noise((96, 96), 20))
+        return [TextObservation(self.id, f"Frame {self.count}", images=(frame,))]
+
+
+async def test_forty_screenshots_are_stored_once_and_the_archive_only_refers_to_them(
+    store: MemoryStore, server: Server, database_url: str
+) -> None:
+    async with context_of(store, Camera(), session="s") as context:
+        await step_through(context, 40)
+        held = sum(len(images_in([entry.message])) for entry in context.transcript.entries())
+        (rows,) = server.execute(
+            "SELECT count(*), sum(octet_length(content_raw)) FROM memory_context.agent_memory_contents "
+            "WHERE content_type = 'image/png'",
+            database_of(database_url),
+        )
+        state = len(json.dumps(await context.save_state()))
+    ((archived,),) = server.execute(
+        "SELECT sum(octet_length(message_batch::text)) FROM memory_context.recent_conversation_history",
+        database_of(database_url),
+    )
+    images, image_bytes = rows
+    assert images == 41
+    assert held == 2, "the process keeps those in view"
+    assert max(archived, state) < 0.2 * image_bytes

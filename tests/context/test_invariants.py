@@ -1,11 +1,13 @@
 """The invariants, as properties of random histories on a real Postgres."""
 
+from itertools import chain
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore
 
-from .histories import Life, any_compactors, any_policy, histories, long_history, moody, policies
+from .histories import Life, any_compactors, any_policy, histories, long_history, moody, policies, sized
 
 on_one_store = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -28,9 +30,10 @@ async def test_fold_leaves_the_known_user_in_the_head(store: MemoryStore):
     """What is known of the user stands before the fold, so only the history is counted as read anew."""
     for fact in ("Lives in Porto, in the old town.", "Takes the train to work, never the car."):
         await AgentMemory(store, "alice").store(fact, type="user_fact")
-    policy = ContextPolicy(token_budget=2000, image_tokens=1100, store_timeout_seconds=20)
+    policy = ContextPolicy(token_budget=2000, store_timeout_seconds=20)
     life = Life(MemoryContext("alice", "coder", None, store, policy=policy))
-    await life.live([("images", 1), ("answer", "I see it.", None), ("images", 1), ("look",)])
+    said = [(("user", sized(0, 30, number), "user"), ("answer", "I see it.", None)) for number in range(7)]
+    await life.live([*chain.from_iterable(said), ("look",)])
     assert life.context.transcript.state.fold is not None
     assert life.rendered.tokens_beside > 16
 
