@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from autogen_agentchat.agents import AssistantAgent
-from autogen_core import Image
 from autogen_core.models import FunctionExecutionResultMessage, UserMessage
 
 from memory_context import MemoryStore

@@ -20,7 +20,7 @@ from memory_context.testing import call, tool_calls
 from ..conftest import Server, database_of
 from ..context.steps import add_step
 from ..support.images import picture_of
-from .test_context import Counter, context_of, texts
+from .counting import Counter, context_of, texts
 
 BLIND = ModelInfo(vision=False, function_calling=True, json_output=False, family="unknown", structured_output=False)
 SEEING = ModelInfo(vision=True, function_calling=True, json_output=False, family="unknown", structured_output=False)
