@@ -13,7 +13,7 @@ from autogen_core.models import AssistantMessage, UserMessage
 from memory_context import ContextPolicy, HistoryThought, HistoryTurn, MemoryContext, MemoryStore, TextObservation
 from memory_context.testing import ScriptedModel, call, tool_calls
 
-from .test_context import Counter, context_of, picture
+from .counting import Counter, context_of, picture
 
 # at midnight it may be yesterday's: tests look at the time of the day
 NOON = datetime.now(timezone.utc).replace(hour=12, minute=0, second=0, microsecond=0)
