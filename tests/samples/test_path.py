@@ -21,10 +21,12 @@ from tests.support.waiting import PATIENT_SECONDS
 SAMPLES = Path(__file__).parents[2] / "samples"
 NUMBERED = sorted(SAMPLES.glob("[01][0-9]_*.py"))
 AGAIN = ["02_code_agent", "03_sub_agents", "04_team", "05_fastapi_chat", "07_own_compactor", "09_it_remembers_you"]
+BROWSER = ["11_browser_agent"] if shutil.which("chromium") else []
 ONCE = [
     *AGAIN,
     "08_production_postgres",
     "10_long_session",
+    *BROWSER,
     "12_code_agent_connectors",
     "13_own_connector",
 ]  # new servers and new times in each run
@@ -222,6 +224,17 @@ def test_an_own_connector_tells_what_changed_by_itself(runs: dict[str, list[str]
     assert text.count("UserMessage: [oven] Warmed up from ") == 3
     assert "The oven has 200 degrees: the bread goes in." in text
     assert "\n200 degrees, set to 200\n" in text
+
+
+@pytest.mark.skipif(not BROWSER, reason="chromium is not installed")
+def test_an_agent_books_by_what_a_page_shows(runs: dict[str, list[str]]) -> None:
+    """By references of the state, and what each action changed stands in the history."""
+    (text,) = runs["11_browser_agent"]
+    assert re.search(r"web: \[web\] Initial page: http://127.0.0.1:\d+/ \(Harbour office\)", text)
+    assert '~ checkbox "Electricity"' in text
+    history, state = text.split('<connector_state id="web">')
+    assert '- heading "Berth 7 is booked for the Wanderer, 2 nights, with electricity."' in state
+    assert "clerk: It is booked." in history
 
 
 @pytest.mark.parametrize("path", NUMBERED, ids=lambda path: path.stem)

@@ -136,7 +136,7 @@ async def capture(tab: Tab, *, has_picture: bool, quiet_seconds: float, acted_at
     """Return the page once it is quiet; tree, address, title and picture are of one document.
 
     Raises:
-        ConnectorError: The page does not answer, or loads one document after another.
+        ConnectorError: The page does not answer, or loads again and again.
     """
     ends_at = time.monotonic() + quiet_seconds + _ANSWER_SECONDS
     try:
@@ -146,8 +146,8 @@ async def capture(tab: Tab, *, has_picture: bool, quiet_seconds: float, acted_at
             seen = replace(await _tree(tab.page.main_frame), picture=picture)
             if seen.document == before["token"] or not has_picture:
                 return seen
-            if time.monotonic() > ends_at:
-                raise ConnectorError("the page keeps loading other pages")
+            if time.monotonic() > ends_at:  # it keeps changing its address; the tree is of one moment in any case
+                return replace(seen, picture=b"")
     except (PlaywrightTimeout, asyncio.TimeoutError) as error:
         raise ConnectorError("the page does not answer: a script runs on, or it loads again and again") from error
     except PlaywrightError as error:

@@ -105,8 +105,8 @@ class Screen:
         self.tabs = Tabs(context, self.tell, self._transfers.begin)
         tabs = [await self.tabs.new() for _ in self._urls or ["about:blank"]]
         self.tabs.show(tabs[0])
-        await asyncio.gather(*(self._visit(tab, url) for tab, url in zip(tabs, self._urls, strict=False)))
         self.news.clear()
+        await asyncio.gather(*(self._visit(tab, url) for tab, url in zip(tabs, self._urls, strict=False)))
 
     async def close(self) -> None:
         """End the browser; its pages are opened again with the next start."""

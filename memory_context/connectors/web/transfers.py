@@ -79,7 +79,13 @@ class Transfers:
             begin(download.cancel())
             self._tell(f"A download was cancelled: {_MOST_DOWNLOADS} are under way")
             return
-        record = DownloadRecord(self._free_name(os.path.basename(download.suggested_filename) or "download"))
+        try:
+            name = self._free_name(os.path.basename(download.suggested_filename) or "download")
+        except (ConnectorError, OSError) as error:
+            begin(download.cancel())
+            self._tell(f"A download was cancelled: {error}")
+            return
+        record = DownloadRecord(name)
         self.records = [*self.records, record][-_MOST_DOWNLOADS:]
         begin(self._end(download, record))
         self.begun.set()

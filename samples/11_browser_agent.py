@@ -1,0 +1,119 @@
+"""An agent that books a berth on a web page, by what the page shows and by nothing else.
+
+Learn: `WebConnector` gives an agent a Chromium. Each element that can be acted on has a reference, such as `e3`; the
+state of the page, with its references, stands at the end of each view, and after an action the history gets only what
+changed. The pages are served by this script, on this machine: hence `allow_private=True`. Otherwise the browser
+reaches public addresses only, or the hosts that `allowed_hosts` names.
+
+Needs the extra `browser` and a Chromium: `playwright install chromium`, or an installed one. With OPENAI_API_KEY the
+model is live, else its decisions are scripted.
+
+Try: `allowed_hosts=["example.org"]`, and see what the agent is told; and let `decide` click a reference that is gone.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from urllib.parse import parse_qs
+
+from autogen_agentchat.agents import AssistantAgent
+from autogen_core import FunctionCall
+from autogen_core.models import FunctionExecutionResult, LLMMessage
+from code_agent import model_client_from_env
+from runner import run
+
+from memory_context import ConnectorError, MemoryContext, WebConnector
+from memory_context.testing import Decision, ScriptedModel, call
+
+TASK = "Book berth 7 for the Wanderer, two nights, with electricity."
+HARBOUR = """<!doctype html><title>Harbour office</title><h1>Berths</h1>
+<ul>{berths}</ul><form method="post" hidden><h2>Booking</h2><input type="hidden" name="berth">
+<label>Ship <input name="ship" required></label>
+<label>Nights <select name="nights"><option>1<option>2<option>3</select></label>
+<label><input type="checkbox" name="electricity"> Electricity</label> <button>Book</button></form>
+<script>function choose(berth) {{ document.forms[0].hidden = false; document.forms[0].berth.value = berth }}</script>"""
+BERTH = '<li>Berth {0}, {1} m <button aria-label="Choose berth {0}" onclick="choose({0})">Choose</button></li>'
+
+
+class Harbour(BaseHTTPRequestHandler):
+    """Two pages: a list of berths with a form, and what was booked."""
+
+    def do_GET(self) -> None:
+        self._answer(HARBOUR.format(berths="".join(BERTH.format(number, 6 + number % 5) for number in range(1, 13))))
+
+    def do_POST(self) -> None:
+        sent = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        form = {key: values[0] for key, values in sent.items()}
+        power = "with" if "electricity" in form else "without"
+        said = f"Berth {form['berth']} is booked for the {form['ship']}, {form['nights']} nights, {power} electricity."
+        self._answer(f"<!doctype html><title>Booked</title><h1>{said}</h1><a href='/'>Berths</a>")
+
+    def _answer(self, page: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(page.encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """Serve the harbour's pages; yields their address."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Harbour) as server:
+        Thread(target=server.serve_forever).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
+
+
+def on(name: str, tool: str, **arguments: object) -> Callable[[Sequence[LLMMessage]], Decision]:
+    """Decide as a model would that sees only the view: use the reference that the newest state gives to an element."""
+    known = re.compile(rf'"{name}" \[(e\d+)\]')
+    return lambda view: call(f"web_{tool}", ref=known.findall(str(view[-1].content))[0], **arguments)
+
+
+SCRIPT = (
+    on("Choose berth 7", "click"),
+    on("Ship", "type", text="Wanderer"),
+    on("Nights", "select", options=["2"]),
+    on("Electricity", "click"),
+    on("Book", "click"),
+    "It is booked.",
+)
+
+
+def lines_of(view: Sequence[LLMMessage]) -> Iterator[str]:
+    """Yield what a model is shown, message by message."""
+    for message in view:
+        for one in message.content if isinstance(message.content, list) else [message.content]:
+            if isinstance(one, FunctionCall):
+                yield f"calls {one.name}({one.arguments})"
+            elif isinstance(one, FunctionExecutionResult):
+                yield f"gets  {one.content}"
+            else:
+                yield f"{getattr(message, 'source', '')}: {one}"
+
+
+async def main() -> None:
+    with serving() as url:
+        web = WebConnector(url, allow_private=True)
+        try:
+            await web.on_start()
+        except ConnectorError as error:
+            sys.exit(f"The sample needs a browser: {error}")
+        async with MemoryContext("sample-browser-agent", "clerk", resume=False, connectors=[web]) as context:
+            model = model_client_from_env() or ScriptedModel(*SCRIPT)
+            tools = context.workbench()
+            agent = AssistantAgent("clerk", model, model_context=context, workbench=tools, max_tool_iterations=12)
+            await agent.run(task=TASK)
+            view = await context.get_messages()
+            print("The whole of its last view; the page as it is stands at the end:\n", *lines_of(view), sep="\n")
+
+
+run(main())
