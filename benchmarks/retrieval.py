@@ -222,14 +222,17 @@ class Variant:
 
 
 AS_IT_IS = Variant("search")
+OWN_ALONE = ((rank, "ITEM_SHARE", 0.0), (rank, "SESSION_SHARE", 0.0), (rank, "SESSION_GAIN", 0.0))
 VARIANTS = (
     AS_IT_IS,
     Variant("  without meaning", has_meaning=False),
     Variant("  without terms", changes=((hits, "query_terms", lambda text: []),)),
-    Variant("  without neighbours", changes=((rank, "MOST_SUPPORT", 0.0),)),
-    Variant("  without meaning and neighbours", has_meaning=False, changes=((rank, "MOST_SUPPORT", 0.0),)),
-    Variant("  neighbours always at their most", changes=((rank, "_slope", lambda pairs: 1.0),)),
-    Variant("  meaning believed at any length", changes=((rank, "TELLING_CHARACTERS", 0),)),
+    Variant("  without neighbours", changes=((rank, "ITEM_SHARE", 0.0), (rank, "SESSION_SHARE", 0.0))),
+    Variant("  without session scores", changes=((rank, "SESSION_GAIN", 0.0),)),
+    Variant("  without emphasis on names and numbers", changes=((rank, "EMPHASIS", 1.0),)),
+    Variant("  without the penalty of size", changes=((rank, "SIZE_PENALTY", 0.0),)),
+    Variant("  by own terms alone", has_meaning=False, changes=OWN_ALONE),
+    Variant("  by own meaning alone", changes=((hits, "query_terms", lambda text: []), *OWN_ALONE)),
     Variant("  without the check for near-duplicates", changes=((hits, "_ALIKE", 2.0),)),
 )
 

@@ -23,6 +23,7 @@ __all__ = [
     "TERM_LIMIT_CHARACTERS",
     "folded",
     "parts_in",
+    "pointing_terms",
     "query_terms",
     "query_words",
     "shared_parts",
@@ -76,6 +77,8 @@ _ENDLESS = re.compile("([^\x00-\u02ff\u3041-\u3096\u30a0-\u30ff\u3400-\u9fff\uac
 _CACHED_TOKENS = 1 << 14
 
 _QUERY_LIMIT_WORDS = 16
+
+_POINTING = re.compile(r"\w*\d\w*|(?<=[\w,;] )[A-Z]\w+")
 
 _WORD = re.compile(r"[^\W\d]\w{2,}")
 _WORD_OR_BREAK = re.compile(rf"{_WORD.pattern}|\n")
@@ -171,6 +174,11 @@ def query_words(text: str) -> list[str]:
     text = text[:QUERY_LIMIT_CHARACTERS]
     tokens = dict.fromkeys(token for token in _ASCII_TOKENS.findall(text) if token.casefold() not in ENGLISH_STOP_WORDS)
     return sorted(tokens, key=len, reverse=True)[:_QUERY_LIMIT_WORDS]
+
+
+def pointing_terms(text: str) -> frozenset[str]:
+    """Return the terms of a query's numbers and names: words with a digit, or capitalised inside a sentence."""
+    return frozenset(_distinct_terms(_POINTING.findall(text[:QUERY_LIMIT_CHARACTERS])))
 
 
 def telling_terms(terms: Iterable[str]) -> list[str]:

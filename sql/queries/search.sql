@@ -1,5 +1,5 @@
--- Search. First the best passages by terms and by meaning, then both scores of these and of their neighbours, at last the
--- texts of what is shown. Every condition is an equality that an index serves under row-level security. Passages are of
+-- Search. First how frequent the terms are and what is nearest in meaning, then the passages that score best by both and
+-- their neighbours, at last the texts of what is shown. Every condition is an equality that an index serves under row-level security. Passages are of
 -- contents, and a content counts as far as an item makes it known to the reader: hidden contents are left out of a search
 -- over everything; a narrow one reads those of its items.
 
@@ -49,51 +49,24 @@ WHERE item.user_id = %(user_id)s
     AND item.memory_key = %(memory_key)s
     AND {may_read(item)};
 
--- name: rank_by_terms :many
--- The passages that say most about the terms, by BM25: of each content only the best, so that no large one crowds out others.
--- Of several items with one content a term in their names counts once.
-WITH {readable}said AS (
-    SELECT
-        found.content_id,
-        posting >> 16 AS chunk_number,
-        memory_context.bm25(posting, known.document_frequency, %(chunk_count)s) AS score
-    FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
-    JOIN memory_context.agent_memory_terms AS found ON found.user_id = %(user_id)s AND found.term = known.term
-    CROSS JOIN unnest(found.postings) AS posting
-    WHERE found.content_id {contents}
-    UNION ALL
-    SELECT named.content_id, 0, max(memory_context.bm25(named.posting, known.document_frequency, %(chunk_count)s))
-    FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
-    JOIN memory_context.agent_memory_names AS named ON named.user_id = %(user_id)s AND named.term = known.term
-    WHERE named.memory_id {items}
-    GROUP BY named.content_id, named.term
-), scored AS (
-    SELECT content_id, chunk_number, sum(score) AS score FROM said GROUP BY content_id, chunk_number
-), ranked AS (
-    SELECT *, row_number() OVER (PARTITION BY content_id ORDER BY score DESC, chunk_number) AS place FROM scored
-)
-SELECT content_id, chunk_number, score FROM ranked
-WHERE place <= %(per_item)s
-ORDER BY score DESC, content_id DESC, chunk_number
-LIMIT %(limit)s;
-
 -- name: rank_by_embedding :many
 -- The passages nearest in meaning, all that count compared: right, and fast enough up to some ten thousand. OFFSET keeps the
--- model's index out; the vectors themselves are not carried along. Of each content only the nearest count, among more than one
--- has; to number all takes longer than to compare them.
-WITH {readable}own AS (
-    SELECT content_id, chunk_number, embedding <=> %(embedding)s::halfvec AS distance
+-- model's index out. The spread of all similarities says how much one of them tells.
+WITH {readable}own AS MATERIALIZED (
+    SELECT content_id, chunk_number, 1 - (embedding <=> %(embedding)s::halfvec) AS score
     FROM memory_context.agent_memory_embeddings
     WHERE user_id = %(user_id)s AND embedding_model = %(embedding_model)s AND content_id {contents}
     OFFSET 0
+), spread AS (
+    SELECT avg(score) AS mean, stddev_pop(score) AS deviation FROM own WHERE score <= 2
 ), near AS (
-    SELECT * FROM own ORDER BY distance LIMIT 20 * %(limit)s
+    SELECT * FROM own WHERE score <= 2 ORDER BY score DESC LIMIT 20 * %(limit)s
 ), ranked AS (
-    SELECT *, row_number() OVER (PARTITION BY content_id ORDER BY distance) AS place FROM near
+    SELECT *, row_number() OVER (PARTITION BY content_id ORDER BY score DESC) AS place FROM near
 )
-SELECT content_id, chunk_number, 1 - distance AS score FROM ranked
+SELECT content_id, chunk_number, score, mean, deviation FROM ranked CROSS JOIN spread
 WHERE place <= %(per_item)s
-ORDER BY distance
+ORDER BY score DESC
 LIMIT %(limit)s;
 
 -- name: set_nearest_scope :exec
@@ -109,117 +82,167 @@ WHERE user_id = %(user_id)s AND embedding_model = {embedding_model}
 ORDER BY embedding::halfvec({dimensions}) <=> %(embedding)s::halfvec({dimensions})
 LIMIT %(limit)s;
 
--- name: select_neighbours :many
--- What stands before and after passages: in the content, and for its first and last passage in the item beside the newest
--- one with this content in the session, beside a message another message; what was forgotten, is not indexed, or the reader
--- may not read, stands nowhere.
-WITH chosen AS (
-    SELECT DISTINCT chunk.content_id, chunk.chunk_number
-    FROM unnest(%(content_ids)s::bigint[], %(chunk_numbers)s::integer[]) AS given (content_id, chunk_number)
-    JOIN memory_context.agent_memory_chunks AS chunk
-        ON chunk.user_id = %(user_id)s
-        AND chunk.content_id = given.content_id
-        AND chunk.chunk_number = given.chunk_number
+-- name: fetch_spread :one
+-- Mean and standard deviation of the similarities, estimated from the user's oldest embeddings where comparing all takes long.
+SELECT avg(score) AS mean, stddev_pop(score) AS deviation
+FROM (
+    SELECT 1 - (embedding <=> %(embedding)s::halfvec) AS score
+    FROM memory_context.agent_memory_embeddings
+    WHERE user_id = %(user_id)s AND embedding_model = %(embedding_model)s
+        AND content_id {not_hidden_contents()}
+    ORDER BY user_id, embedding_model, content_id, chunk_number
+    LIMIT 2000
+) AS sample
+WHERE score <= 2;
+
+-- name: select_candidates :many
+-- The passages that score best by terms (BM25, k1 = 1.2, b = 0.75) and by given evidence of meaning, and what stands before and
+-- after them: in the content, and for its first and last passage in the item beside the newest one with this content in the
+-- session, beside a message another message. What was forgotten, is not indexed, or the reader may not read, stands nowhere.
+-- Terms come the rarest first, and only the first of them find. LATERAL with OFFSET fixes the plan: a row at a time by its
+-- index, also for a user whom the planner has no statistics of. Occurrences are term number * 256 + count.
+WITH {readable}wanted AS (
+    SELECT term, weight, number::integer
+    FROM unnest(%(terms)s::text[], %(weights)s::float8[]) WITH ORDINALITY AS wanted (term, weight, number)
+), posted AS MATERIALIZED (
+    SELECT found.content_id, wanted.number, wanted.weight, posting
+    FROM wanted
+    CROSS JOIN LATERAL (
+        SELECT content_id, postings FROM memory_context.agent_memory_terms
+        WHERE user_id = %(user_id)s AND term = wanted.term
+        OFFSET 0
+    ) AS found
+    CROSS JOIN unnest(found.postings) AS posting
+    WHERE wanted.number <= %(finding)s AND found.content_id {contents}
+    UNION ALL
+    SELECT named.content_id, wanted.number, wanted.weight, max(named.posting)
+    FROM wanted
+    CROSS JOIN LATERAL (
+        SELECT content_id, memory_id, posting FROM memory_context.agent_memory_names
+        WHERE user_id = %(user_id)s AND term = wanted.term
+        OFFSET 0
+    ) AS named
+    WHERE wanted.number <= %(finding)s AND named.memory_id {items}
+    GROUP BY named.content_id, wanted.number, wanted.weight
+), scored AS (
+    SELECT
+        content_id, posting >> 16 AS chunk_number,
+        weight * 2.2::float8 * ((posting >> 8) & 255) / (
+            ((posting >> 8) & 255)
+            + 1.2::float8 * (0.25::float8 + 0.75::float8 * (2::float8 ^ ((posting & 255) / 16::float8) - 1) / 120)
+        ) AS score
+    FROM posted
+    UNION ALL
+    SELECT * FROM unnest(%(content_ids)s::bigint[], %(chunk_numbers)s::integer[], %(evidence)s::float8[])
+), best AS (
+    SELECT content_id, chunk_number, sum(score) AS score FROM scored
+    GROUP BY content_id, chunk_number
+    ORDER BY score DESC, content_id DESC
+    LIMIT 50 * %(limit)s
+), ranked AS (
+    SELECT *, row_number() OVER (PARTITION BY content_id ORDER BY score DESC, chunk_number) AS place FROM best
+), chosen AS MATERIALIZED (
+    SELECT content_id, chunk_number FROM ranked
+    WHERE place <= %(per_item)s
+    ORDER BY score DESC, content_id DESC, chunk_number
+    LIMIT %(limit)s
+), beside AS MATERIALIZED (
+    SELECT
+        chosen.content_id, chosen.chunk_number, item.session_id,
+        CASE WHEN chosen.chunk_number > 0 THEN chosen.content_id ELSE before.content_id END AS before_id,
+        CASE WHEN chosen.chunk_number > 0 THEN chosen.chunk_number - 1 ELSE before.chunk_number END AS before_number,
+        coalesce(following.content_id, after.content_id) AS after_id,
+        coalesce(following.chunk_number, 0) AS after_number
+    FROM chosen
+    CROSS JOIN LATERAL (
+        SELECT item.* FROM memory_context.agent_memories AS item
+        WHERE item.user_id = %(user_id)s
+            AND item.content_id = chosen.content_id
+            AND {meets(item)}
+            AND {may_read(item)}
+        ORDER BY item.id DESC
+        LIMIT 1
+    ) AS item
+    LEFT JOIN LATERAL (
+        SELECT content_id, chunk_number FROM memory_context.agent_memory_chunks
+        WHERE user_id = %(user_id)s AND content_id = chosen.content_id AND chunk_number = chosen.chunk_number + 1
+        OFFSET 0
+    ) AS following ON true
+    LEFT JOIN LATERAL (
+        SELECT previous.content_id, (
+            SELECT max(chunk.chunk_number) FROM memory_context.agent_memory_chunks AS chunk
+            WHERE chunk.user_id = %(user_id)s
+                AND chunk.content_id = previous.content_id
+                AND NOT EXISTS (
+                    SELECT FROM memory_context.jobs AS job
+                    WHERE job.user_id = %(user_id)s AND job.id = previous.id AND job.kind = 'index'
+                )
+        ) AS chunk_number
+        FROM memory_context.agent_memories AS previous
+        WHERE previous.user_id = %(user_id)s
+            AND previous.session_id = item.session_id AND item.session_id <> ''
+            AND previous.agent_id = item.agent_id
+            AND previous.id < item.id
+            AND previous.is_active AND previous.memory_type <> 'user_secret'
+            AND (previous.memory_type = 'conversation') = (item.memory_type = 'conversation')
+            AND {meets(previous)}
+            AND {may_read(previous)}
+        ORDER BY previous.id DESC
+        LIMIT 1
+    ) AS before ON chosen.chunk_number = 0
+    LEFT JOIN LATERAL (
+        SELECT CASE WHEN NOT EXISTS (
+            SELECT FROM memory_context.jobs AS job
+            WHERE job.user_id = %(user_id)s AND job.id = next.id AND job.kind = 'index'
+        ) THEN next.content_id END AS content_id
+        FROM memory_context.agent_memories AS next
+        WHERE next.user_id = %(user_id)s
+            AND next.session_id = item.session_id AND item.session_id <> ''
+            AND next.agent_id = item.agent_id
+            AND next.id > item.id
+            AND next.is_active AND next.memory_type <> 'user_secret'
+            AND (next.memory_type = 'conversation') = (item.memory_type = 'conversation')
+            AND {meets(next)}
+            AND {may_read(next)}
+        ORDER BY next.id
+        LIMIT 1
+    ) AS after ON following.content_id IS NULL
+), pool AS MATERIALIZED (
+    SELECT content_id, chunk_number FROM beside
+    UNION
+    SELECT before_id, before_number FROM beside WHERE before_number IS NOT NULL
+    UNION
+    SELECT after_id, after_number FROM beside WHERE after_id IS NOT NULL
+), held AS (
+    SELECT content_id, posting >> 16 AS chunk_number, number * 256 + ((posting >> 8) & 255) AS occurrences FROM posted
+    UNION ALL
+    SELECT given.content_id, posting >> 16, wanted.number * 256 + ((posting >> 8) & 255)
+    FROM wanted
+    CROSS JOIN (SELECT DISTINCT content_id FROM pool) AS given
+    CROSS JOIN LATERAL (
+        SELECT postings FROM memory_context.agent_memory_terms
+        WHERE user_id = %(user_id)s AND term = wanted.term AND content_id = given.content_id
+        OFFSET 0
+    ) AS frequent
+    CROSS JOIN unnest(frequent.postings) AS posting
+    WHERE wanted.number > %(finding)s
+), said AS (
+    SELECT content_id, chunk_number, array_agg(occurrences) AS occurrences FROM held
+    WHERE (content_id, chunk_number) IN (SELECT content_id, chunk_number FROM pool)
+    GROUP BY content_id, chunk_number
 )
 SELECT
-    chosen.content_id, chosen.chunk_number,
-    CASE WHEN chosen.chunk_number > 0 THEN chosen.content_id ELSE before.content_id END AS before_id,
-    CASE WHEN chosen.chunk_number > 0 THEN chosen.chunk_number - 1 ELSE before.chunk_number END AS before_number,
-    coalesce(following.content_id, after.content_id) AS after_id,
-    coalesce(following.chunk_number, 0) AS after_number
-FROM chosen
-JOIN LATERAL (
-    SELECT item.* FROM memory_context.agent_memories AS item
-    WHERE item.user_id = %(user_id)s
-        AND item.content_id = chosen.content_id
-        AND {meets(item)}
-        AND {may_read(item)}
-    ORDER BY item.id DESC
-    LIMIT 1
-) AS item ON true
-LEFT JOIN memory_context.agent_memory_chunks AS following
-    ON following.user_id = %(user_id)s
-    AND following.content_id = chosen.content_id
-    AND following.chunk_number = chosen.chunk_number + 1
-LEFT JOIN LATERAL (
-    SELECT previous.content_id, (
-        SELECT max(chunk.chunk_number) FROM memory_context.agent_memory_chunks AS chunk
-        WHERE chunk.user_id = %(user_id)s
-            AND chunk.content_id = previous.content_id
-            AND NOT EXISTS (
-                SELECT FROM memory_context.jobs AS job
-                WHERE job.user_id = %(user_id)s AND job.id = previous.id AND job.kind = 'index'
-            )
-    ) AS chunk_number
-    FROM memory_context.agent_memories AS previous
-    WHERE previous.user_id = %(user_id)s
-        AND previous.session_id = item.session_id AND item.session_id <> ''
-        AND previous.agent_id = item.agent_id
-        AND previous.id < item.id
-        AND previous.is_active AND previous.memory_type <> 'user_secret'
-        AND (previous.memory_type = 'conversation') = (item.memory_type = 'conversation')
-        AND {may_read(previous)}
-    ORDER BY previous.id DESC
-    LIMIT 1
-) AS before ON chosen.chunk_number = 0
-LEFT JOIN LATERAL (
-    SELECT CASE WHEN NOT EXISTS (
-        SELECT FROM memory_context.jobs AS job
-        WHERE job.user_id = %(user_id)s AND job.id = next.id AND job.kind = 'index'
-    ) THEN next.content_id END AS content_id
-    FROM memory_context.agent_memories AS next
-    WHERE next.user_id = %(user_id)s
-        AND next.session_id = item.session_id AND item.session_id <> ''
-        AND next.agent_id = item.agent_id
-        AND next.id > item.id
-        AND next.is_active AND next.memory_type <> 'user_secret'
-        AND (next.memory_type = 'conversation') = (item.memory_type = 'conversation')
-        AND {may_read(next)}
-    ORDER BY next.id
-    LIMIT 1
-) AS after ON following.content_id IS NULL;
-
--- name: select_scores_by_terms :many
--- BM25 of the passages of given contents, with the names of those of their items that count.
-SELECT content_id, chunk_number, sum(score) AS score
-FROM (
-    SELECT
-        found.content_id,
-        posting >> 16 AS chunk_number,
-        memory_context.bm25(posting, known.document_frequency, %(chunk_count)s) AS score
-    FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
-    JOIN memory_context.agent_memory_terms AS found
-        ON found.user_id = %(user_id)s
-        AND found.term = known.term
-        AND found.content_id = ANY(%(given_contents)s::bigint[])
-    CROSS JOIN unnest(found.postings) AS posting
-    UNION ALL
-    SELECT named.content_id, 0, max(memory_context.bm25(named.posting, known.document_frequency, %(chunk_count)s))
-    FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
-    JOIN memory_context.agent_memory_names AS named
-        ON named.user_id = %(user_id)s
-        AND named.term = known.term
-        AND named.content_id = ANY(%(given_contents)s::bigint[])
-    JOIN memory_context.agent_memories AS item
-        ON item.user_id = %(user_id)s
-        AND item.id = named.memory_id
-        AND {meets(item)}
-        AND {may_read(item)}
-    GROUP BY named.content_id, named.term
-) AS said
-GROUP BY content_id, chunk_number;
-
--- name: select_scores_by_embedding :many
--- Length of given passages, and how near they are; null without an embedding or when nothing is to be compared. Days since
--- tools and agents last stored the content, if nobody used it since and it is nothing else of what the reader may read.
-SELECT
-    chunk.content_id, chunk.chunk_number, chunk.end_char - chunk.start_char AS length,
-    1 - (embedded.embedding <=> %(embedding)s::halfvec) AS score,
+    pool.content_id, pool.chunk_number, chunk.length, near.score, said.occurrences, beside.session_id,
+    beside.before_id, beside.before_number, beside.after_id, beside.after_number,
+    (
+        SELECT content.content_bytes FROM memory_context.agent_memory_contents AS content
+        WHERE content.user_id = %(user_id)s AND content.id = pool.content_id
+    ) AS content_bytes,
     (
         SELECT extract(epoch FROM now() - max(item.created_at))::float8 / 86400
         FROM memory_context.agent_memories AS item
         WHERE item.user_id = %(user_id)s
-            AND item.content_id = chunk.content_id
+            AND item.content_id = pool.content_id
             AND item.is_active
             AND {may_read(item)}
         HAVING bool_and(
@@ -228,14 +251,22 @@ SELECT
             AND item.last_used_at <= item.created_at
         )
     ) AS unused_days
-FROM unnest(%(content_ids)s::bigint[], %(chunk_numbers)s::integer[]) AS given (content_id, chunk_number)
-JOIN memory_context.agent_memory_chunks AS chunk
-    ON chunk.user_id = %(user_id)s AND chunk.content_id = given.content_id AND chunk.chunk_number = given.chunk_number
-LEFT JOIN memory_context.agent_memory_embeddings AS embedded
-    ON embedded.user_id = %(user_id)s
-    AND embedded.embedding_model = %(embedding_model)s
-    AND embedded.content_id = given.content_id
-    AND embedded.chunk_number = given.chunk_number;
+FROM pool
+CROSS JOIN LATERAL (
+    SELECT end_char - start_char AS length FROM memory_context.agent_memory_chunks
+    WHERE user_id = %(user_id)s AND content_id = pool.content_id AND chunk_number = pool.chunk_number
+    OFFSET 0
+) AS chunk
+LEFT JOIN LATERAL (
+    SELECT 1 - (embedding <=> %(embedding)s::halfvec) AS score FROM memory_context.agent_memory_embeddings
+    WHERE user_id = %(user_id)s
+        AND embedding_model = %(embedding_model)s
+        AND content_id = pool.content_id
+        AND chunk_number = pool.chunk_number
+    OFFSET 0
+) AS near ON true
+LEFT JOIN said USING (content_id, chunk_number)
+LEFT JOIN beside USING (content_id, chunk_number);
 
 -- name: select_passages :many
 -- Text and span of passages. Each has the newest item of its content that meets criteria and that the reader may read; it

@@ -51,7 +51,7 @@ OF_TABLES = [
 ]
 
 
-RANKINGS = ("select_frequencies", "rank_by_terms", "rank_by_embedding")
+RANKINGS = ("select_frequencies", "rank_by_embedding", "select_candidates")
 
 
 OF_RANKINGS = [("search", f"{name} {reach}") for name in RANKINGS for reach in ("user", "narrow", "filtered")]
@@ -150,7 +150,6 @@ PARAMS: dict[str, Any] = {
     "said_at": datetime(2026, 1, 1, tzinfo=timezone.utc),
     "session_ids": ["s"],
     "memory_ids": [1, 2],
-    "given_contents": [1, 2],
     "content_ids": [1, 2],
     "chunk_content_ids": [1, 2],
     "term_content_ids": [1, 2],
@@ -180,8 +179,9 @@ PARAMS: dict[str, Any] = {
     "folded": ["w1"],
     "characters_before": 500,
     "postings": ["{256}", "{256}"],
-    "document_frequencies": [10, 20],
-    "chunk_count": 100,
+    "weights": [2.0, 1.0],
+    "finding": 1,
+    "evidence": [3.0, 1.0],
     "embedding": "[" + ",".join(["0.5"] * 8) + "]",
     "embeddings": ["[" + ",".join(["0.5"] * 8) + "]"] * 2,
     "embedding_model": "crowd/8",

@@ -1,8 +1,9 @@
 from .conversation import CONVERSATION_JOB, register_conversation_jobs
 from .hits import FoundPassage, SearchHit, SearchScore, search_items
 from .indexer import Indexer, IndexReport, reindex
-from .passages import Candidate, PassagePlace, PassageSearch, QueryProfile, StoredPassage
+from .passages import PassageSearch, StoredPassage
 from .postings import Chunk, chunks_of
+from .rank import Candidate, PassagePlace, QueryProfile
 
 __all__ = [
     "CONVERSATION_JOB",

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import pairwise
 from statistics import median
 
@@ -18,8 +19,8 @@ from memory_context.utf8 import to_utf8
 
 from ..criteria import MemoryCriteria
 from ..items import CONVERSATION_TYPE, USER_TYPES, MemoryItem, ReadScope
-from .passages import Candidate, PassagePlace, PassageSearch, QueryProfile, StoredPassage
-from .rank import BM25_K1, Ranked, inverse_frequency, rank
+from .passages import PassageSearch, StoredPassage
+from .rank import Candidate, PassagePlace, QueryProfile, Ranked, inverse_frequency, rank
 
 __all__ = ["FoundPassage", "SearchHit", "SearchScore", "search_items"]
 
@@ -31,8 +32,8 @@ _TELLING_CANDIDATES = 10
 _UNINDEXED_LIMIT = 200
 _ALIKE = 0.9
 """Jaccard index of terms from which passages are near-duplicates."""
-_MORE = 3
-"""Factor of passages to read, so that enough remain without near-duplicates."""
+_SPARE = 5
+"""Items to read beyond those asked for, so that enough remain without near-duplicates."""
 _LEAST_ORDERED = 5
 """Passages among which the newest of equal statements comes first, if fewer are asked for."""
 _STATEMENTS = (CONVERSATION_TYPE, *USER_TYPES)
@@ -140,7 +141,7 @@ class _Choice:
 
     @property
     def places(self) -> list[PassagePlace]:
-        return [(one.candidate.content_id, one.candidate.chunk_number) for one in self.ranked]
+        return [one.candidate.place for one in self.ranked]
 
 
 async def search_items(
@@ -160,18 +161,20 @@ async def search_items(
     middle = _middle(candidates)
     hits: dict[str, SearchHit] = {}
     seen: list[set[str]] = []
-    page, ordered = max(limit, _LEAST_ORDERED) * _MORE, max(limit, _LEAST_ORDERED)
+    ordered = max(limit, _LEAST_ORDERED)
+    page = ordered + _SPARE
     for start in range(0, len(choices), page):
         chosen = choices[start : start + page]
         places = [place for choice in chosen for place in choice.places if place[0] >= 0]
         passages = unindexed | await search.passages(user_id, places, criteria, scope=scope)
         if start == 0:  # the order of what is found, never what is found
             chosen = [*_newest_first(chosen[:ordered], passages, profile), *chosen[ordered:]]
-        for hit in await asyncio.to_thread(_hits, chosen, passages, seen, profile, middle):
+        found = partial(_hits, chosen, passages, seen, profile, middle, limit - len(hits))
+        for hit in await asyncio.to_thread(found):
             hits.setdefault(hit.item.key, hit)
         if len(hits) >= limit:
             break
-    return list(hits.values())[:limit]
+    return list(hits.values())
 
 
 def _choose(
@@ -192,10 +195,13 @@ def _hits(
     seen: list[set[str]],
     profile: QueryProfile,
     middle: float,
+    limit: int,
 ) -> list[SearchHit]:
     """Skip choices whose best passage nearly repeats an earlier one."""
     hits: list[SearchHit] = []
     for choice in choices:
+        if len(hits) == limit:
+            break
         found = [passages[place] for place in choice.places if place in passages]
         if not found or choice.places[0] not in passages:
             continue
@@ -257,16 +263,14 @@ def _as_candidates(unindexed: Mapping[PassagePlace, StoredPassage], profile: Que
     for (content_id, number), passage in unindexed.items():
         item = passage.item
         names = "\n".join((item.key, item.ref.description, item.source, *item.tags))
-        occurrences = Counter([*terms_of(masked(passage.text)), *terms_of(names)])
-        score = sum(
-            inverse_frequency(frequency, max(profile.passages, 1))
-            * (BM25_K1 + 1)
-            * occurrences[term]
-            / (occurrences[term] + BM25_K1)
-            for term, frequency in profile.frequencies.items()
-        )
-        if score > 0:
-            candidates.append(Candidate(content_id, number, score, None, len(passage.text), None, None))
+        counts = Counter([*terms_of(masked(passage.text)), *terms_of(names)])
+        occurrences = {term: counts[term] for term in profile.frequencies if term in counts}
+        if occurrences:
+            candidates.append(
+                Candidate(
+                    content_id, number, occurrences, None, len(passage.text), content_bytes=item.content_bytes
+                )
+            )
     return candidates
 
 

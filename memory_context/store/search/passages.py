@@ -1,10 +1,11 @@
 """The reads of a search: candidates, neighbours, scores and texts."""
 
 import re
-from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 from pgvector import HalfVector
@@ -12,6 +13,7 @@ from pgvector import HalfVector
 from memory_context.credentials import masked
 from memory_context.embeddings import EmbeddingError, embed_checked
 from memory_context.outages import outages_of
+from memory_context.text import pointing_terms
 
 from ..codec import stored_form
 from ..criteria import MemoryCriteria, criteria_params
@@ -19,8 +21,9 @@ from ..database import Database
 from ..items import ANYBODY, MemoryItem, ReadScope, content_of, is_as_stored, item_from_row, scope_params
 from ..sql import Statement, expanded, load_queries
 from .indexer import AnnQualityCheck, Indexer, model_of
+from .rank import Candidate, PassagePlace, QueryProfile
 
-__all__ = ["Candidate", "PassagePlace", "PassageSearch", "QueryProfile", "QueryVector", "StoredPassage"]
+__all__ = ["PassageSearch", "QueryVector", "StoredPassage"]
 
 _QUERIES = load_queries("search")
 
@@ -29,9 +32,9 @@ _REACHES = {  # prefix of a ranking; its contents and items
     "narrow": ("{within_reach()}, ", "{readable_contents()}", "{readable_items()}"),
     "filtered": ("{readable()}, ", "{readable_contents()}", "{readable_items()}"),
 }
-CANDIDATES = 200
-PASSAGES_AN_ITEM = 20  # so that a long log does not crowd out other items
-NEAREST = 2 * CANDIDATES  # the index cannot tell items apart
+CANDIDATES = 60
+PASSAGES_AN_ITEM = 8  # so that a long log does not crowd out other items
+NEAREST = 200
 EXACT_UP_TO_PASSAGES = 20_000  # compared in some 10 ms
 NEAREST_DIMENSIONS_LIMIT = 4000  # pgvector's limit for halfvec indexes
 EF_SEARCH = 400
@@ -46,40 +49,6 @@ _SHORTEST_WORD = 2
 
 _SPAN = "text", "start_char", "end_char", "start_line", "end_line"
 _LIKE_SIGNS = re.compile(r"[\\%_]")
-
-
-PassagePlace = tuple[int, int]
-"""Content id, and number of the passage there."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A passage that could answer a query, or is adjacent to one.
-
-    Attributes:
-        lexical: BM25.
-        semantic: Cosine similarity; None without an embedding.
-        length: In characters.
-        before: The previous passage, also of the session's previous item.
-        unused_days: Age of what tools or agents stored and nobody used; 0 for everything else.
-    """
-
-    content_id: int
-    chunk_number: int
-    lexical: float
-    semantic: float | None
-    length: int
-    before: PassagePlace | None
-    after: PassagePlace | None
-    unused_days: float = 0.0
-
-
-@dataclass(frozen=True)
-class QueryProfile:
-    """The number of passages that the reader may know, and in how many of them each term occurs."""
-
-    passages: int
-    frequencies: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -134,72 +103,67 @@ class PassageSearch:
         *,
         scope: ReadScope = ANYBODY,
     ) -> tuple[list[Candidate], QueryProfile]:
-        """Return scored passages and term statistics; terms are distinct, and rank alone if the embedder fails."""
+        """Return passages that could answer, with their neighbours, and what the query is in this memory.
+
+        Terms are distinct; they find alone if the embedder fails.
+        """
         vector = await self.embed_query(query)
-        filters = await self._filter_params(user_id, criteria, scope)
-        is_filtered = criteria.is_filter or scope.is_narrow
         params: dict[str, Any] = {
-            **filters,
+            **await self._filter_params(user_id, criteria, scope),
             "terms": list(terms),
-            "limit": CANDIDATES,
+            "limit": NEAREST,
             "per_item": PASSAGES_AN_ITEM,
             "embedding": None if vector is None else HalfVector(list(vector.values)),
             "embedding_model": "" if vector is None else vector.model,
         }
-        reach = "filtered" if is_filtered else "user"
-        counted = _QUERIES["fetch_statistics_within" if scope.is_narrow else "fetch_statistics"]
-        frequencies_of = ranking_statement("select_frequencies", "narrow" if scope.is_narrow else "user")
-        statements = [Statement(counted, params), Statement(frequencies_of, params)]
-        is_approximate = vector is not None and not is_filtered and await self._is_approximate(user_id, vector)
-        by_meaning_exact = Statement(ranking_statement("rank_by_embedding", reach), params)
-        if vector is not None:
-            statements += _nearest(vector, params) if is_approximate else [by_meaning_exact]
-        statistics, frequencies, *rest = await self._database.read(user_id, *statements)
-        by_meaning = rest[-1] if rest else []
-        if is_approximate:
-            self._ann_quality.note(user_id, params, by_meaning)
-            is_complete = len(by_meaning) >= CANDIDATES
-            by_meaning = _few_of_each(by_meaning)
-            if not is_complete:  # most near passages are other users'
-                (by_meaning,) = await self._database.read(user_id, by_meaning_exact)
+        reach = "filtered" if criteria.is_filter or scope.is_narrow else "user"
+        counts, frequencies, nearest = await self._surveyed(user_id, params, vector, scope, reach)
         known = {row["term"]: row["document_frequency"] for row in frequencies}
-        self._remember(user_id, statistics[0]["chunk_count"] if statistics else 0)
-        passages: int = statistics[0]["known_count"] if statistics else 0
-        profile = QueryProfile(passages=passages, frequencies={term: known.get(term, 0) for term in terms})
-        if not statistics:
-            return [], profile
-        params["chunk_count"] = passages
-        ranking = Statement(ranking_statement("rank_by_terms", reach), {**params, **_of_terms(_rarest(known))})
-        (by_terms,) = await self._database.read(user_id, ranking)
-        found = sorted({(row["content_id"], row["chunk_number"]) for row in (*by_terms, *by_meaning)})
-        return await self._scored(user_id, found, known, params, criteria), profile
-
-    async def _scored(
-        self,
-        user_id: str,
-        found: Sequence[PassagePlace],
-        known: dict[str, int],
-        params: dict[str, Any],
-        criteria: MemoryCriteria,
-    ) -> list[Candidate]:
-        """Return passages and neighbours with both scores; neighbours must meet the criteria."""
-        (rows,) = await self._database.read(user_id, _of_places("select_neighbours", found, params))
-        beside = {
-            (row["content_id"], row["chunk_number"]): (_place(row, "before"), _place(row, "after")) for row in rows
-        }
-        neighbours = {place for pair in beside.values() for place in pair if place is not None}
-        if criteria.is_filter:
-            meeting = {content_id for content_id, _ in beside}
-            neighbours = {place for place in neighbours if place[0] in meeting}
-        pool = sorted(neighbours | beside.keys())
-        items = {"given_contents": sorted({content_id for content_id, _ in pool})}
-        lexical, semantic = await self._database.read(
-            user_id,
-            _QUERIES("select_scores_by_terms", {**params, **_of_terms(known), **items}),
-            _of_places("select_scores_by_embedding", pool, params),
+        spread = nearest[0] if nearest else {}
+        profile = QueryProfile(
+            passages=counts["known_count"] if counts else 0,
+            frequencies={term: known.get(term, 0) for term in terms},
+            emphasised=pointing_terms(query),
+            mean=spread.get("mean") or 0.0,
+            deviation=spread.get("deviation") or 0.0,
         )
-        by_place = {(row["content_id"], row["chunk_number"]): row["score"] for row in lexical}
-        return [_candidate(row, by_place, beside) for row in semantic]
+        if not counts:
+            return [], profile
+        rarest = sorted(known, key=lambda term: (known[term], term))
+        found = {
+            **_of_places([(row["content_id"], row["chunk_number"]) for row in nearest]),
+            "evidence": [profile.evidence(row["score"]) for row in nearest],
+            "terms": rarest,
+            "weights": [profile.weights[term] for term in rarest],
+            "finding": _finding([known[term] for term in rarest]),
+            "limit": CANDIDATES,
+        }
+        (rows,) = await self._database.read(
+            user_id, Statement(ranking_statement("select_candidates", reach), {**params, **found})
+        )
+        return [_candidate(row, rarest) for row in rows], profile
+
+    async def _surveyed(
+        self, user_id: str, params: dict[str, Any], vector: QueryVector | None, scope: ReadScope, reach: str
+    ) -> tuple[dict[str, Any] | None, list[dict[str, Any]], list[dict[str, Any]]]:
+        """Return the number of passages, the frequencies of terms, and the nearest passages with the spread."""
+        counting = _QUERIES("fetch_statistics_within" if scope.is_narrow else "fetch_statistics", params)
+        frequencies_of = ranking_statement("select_frequencies", "narrow" if scope.is_narrow else "user")
+        by_meaning = Statement(ranking_statement("rank_by_embedding", reach), params)
+        is_approximate = vector is not None and reach == "user" and await self._is_approximate(user_id, vector)
+        statements = [counting, Statement(frequencies_of, params)]
+        if vector is not None:
+            statements += _nearest(vector, params) if is_approximate else [by_meaning]
+        statistics, frequencies, *rest = await self._database.read(user_id, *statements)
+        nearest = rest[-1] if rest else []
+        if is_approximate:
+            self._ann_quality.note(user_id, params, nearest)
+            if len(nearest) < NEAREST:  # most near passages are other users'
+                (nearest,) = await self._database.read(user_id, by_meaning)
+            else:
+                nearest = [{**row, **rest[0][0]} for row in nearest]
+        self._remember(user_id, statistics[0]["chunk_count"] if statistics else 0)
+        return statistics[0] if statistics else None, frequencies, nearest
 
     async def stop(self) -> None:
         await self._ann_quality.stop()
@@ -211,7 +175,7 @@ class PassageSearch:
         if not places:
             return {}
         params = {**await self._filter_params(user_id, criteria, scope)}
-        (rows,) = await self._database.read(user_id, _of_places("select_passages", places, params))
+        (rows,) = await self._database.read(user_id, _QUERIES("select_passages", {**params, **_of_places(places)}))
         return {
             (row["content_id"], row["chunk_number"]): StoredPassage(item_from_row(row), *(row[one] for one in _SPAN))
             for row in rows
@@ -297,39 +261,18 @@ def nearest_statement(model: str, dimensions: int) -> bytes:
 
 
 def _nearest(vector: QueryVector, params: dict[str, Any]) -> list[Statement]:
+    spread = _QUERIES("fetch_spread", params)
     scope = _QUERIES("set_nearest_scope", ef_search=EF_SEARCH)
-    nearest = nearest_statement(vector.model, len(vector.values))
-    return [scope, Statement(nearest, {**params, "limit": NEAREST})]
+    return [spread, scope, Statement(nearest_statement(vector.model, len(vector.values)), params)]
 
 
-def _rarest(known: dict[str, int]) -> dict[str, int]:
-    rarest: dict[str, int] = {}
-    postings = 0
-    for term, frequency in sorted(known.items(), key=lambda item: item[1]):
-        postings += frequency
-        if rarest and postings > POSTINGS_LIMIT:
-            break
-        rarest[term] = frequency
-    return rarest
+def _finding(frequencies: Sequence[int]) -> int:
+    """Return how many terms, the rarest first, find passages: together so many postings, but at least one term."""
+    return max(sum(total <= POSTINGS_LIMIT for total in accumulate(frequencies)), 1)
 
 
-def _few_of_each(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    counts: Counter[int] = Counter()
-    few: list[dict[str, Any]] = []
-    for row in rows:
-        counts[row["content_id"]] += 1
-        if counts[row["content_id"]] <= PASSAGES_AN_ITEM:
-            few.append(row)
-    return few[:CANDIDATES]
-
-
-def _of_terms(known: dict[str, int]) -> dict[str, Any]:
-    return {"terms": list(known), "document_frequencies": list(known.values())}
-
-
-def _of_places(name: str, places: Sequence[PassagePlace], params: dict[str, Any]) -> Statement:
-    ids = {"content_ids": [content_id for content_id, _ in places], "chunk_numbers": [number for _, number in places]}
-    return _QUERIES(name, {**params, **ids})
+def _of_places(places: Sequence[PassagePlace]) -> dict[str, Any]:
+    return {"content_ids": [content_id for content_id, _ in places], "chunk_numbers": [number for _, number in places]}
 
 
 def _place(row: dict[str, Any], name: str) -> PassagePlace | None:
@@ -337,21 +280,17 @@ def _place(row: dict[str, Any], name: str) -> PassagePlace | None:
     return None if content_id is None or number is None else (content_id, number)  # no number: unindexed
 
 
-def _candidate(
-    row: dict[str, Any],
-    lexical: dict[PassagePlace, float],
-    beside: dict[PassagePlace, tuple[PassagePlace | None, PassagePlace | None]],
-) -> Candidate:
-    place = (row["content_id"], row["chunk_number"])
-    before, after = beside.get(place, (None, None))
+def _candidate(row: dict[str, Any], terms: Sequence[str]) -> Candidate:
     return Candidate(
-        content_id=place[0],
-        chunk_number=place[1],
-        lexical=lexical.get(place, 0.0),
+        content_id=row["content_id"],
+        chunk_number=row["chunk_number"],
+        occurrences={terms[(one >> 8) - 1]: one & 255 for one in row["occurrences"] or ()},
         semantic=row["score"],
         length=row["length"],
-        before=before,
-        after=after,
+        before=_place(row, "before"),
+        after=_place(row, "after"),
+        session=row["session_id"],
+        content_bytes=row["content_bytes"] or 0,
         unused_days=row["unused_days"] or 0.0,
     )
 

@@ -1,44 +1,121 @@
-"""Ranking by terms, meaning and neighbours. No fixed mixture is best, so the candidates weigh the signals."""
+"""Ranking by terms, meaning and context. All scores are evidence in nats, so none needs a weight of its own.
 
+Terms weigh their log odds (BM25). A similarity of z standard deviations above the user's mean weighs z² / 2, as chance
+would have it: where all texts resemble the query alike, meaning tells nothing.
+"""
+
+import heapq
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from statistics import fmean, median
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import fmean
 
-from .passages import Candidate, PassagePlace, QueryProfile
-
-__all__ = [
-    "BM25_K1",
-    "Candidate",
-    "QueryProfile",
-    "Ranked",
-    "inverse_frequency",
-    "rank",
-]
+__all__ = ["Candidate", "PassagePlace", "QueryProfile", "Ranked", "inverse_frequency", "rank"]
 
 BM25_K1 = 1.2
 """Saturation of repeated terms."""
+BM25_B = 0.75
+"""Share of a term's weight that falls with the length."""
+TYPICAL_CHARACTERS = 720
+"""Some 120 terms; a constant, so that scores do not depend on other texts."""
 
-SEMANTIC_WEIGHT = 0.5
-"""Weight of meaning; terms have 1."""
-TELLING_CHARACTERS = 200
-"""Length at which an embedding counts half; that of a few words is mostly chance."""
-MOST_SUPPORT = 0.5
-"""Highest weight of a neighbour, so that two never outweigh the passage."""
+EMPHASIS = 1.4
+"""Factor of the query's names and numbers."""
+ITEM_SHARE, SESSION_SHARE = 0.2, 0.5
+"""What an occurrence, and a character, of an adjacent passage counts, in the same item and in the session's next one."""
+SESSION_GAIN = 0.3
+"""Share of the mean of a session's three best passages that each of them gains."""
+SIZE_PENALTY = 0.7
+"""Times the logarithm of an item's thousands of bytes: the best of many passages is often best by chance."""
 
 FRESH_DAYS, OLD_DAYS = 30.0, 365.0
 MOST_DECAY = 0.1
 """Share of its score that an unused passage has lost when it is old; enough among equals, little among unequals."""
 
+PassagePlace = tuple[int, int]
+"""Content id, and number of the passage there."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A passage that could answer a query, or is adjacent to one.
+
+    Attributes:
+        occurrences: How often it and its names hold each term.
+        semantic: Cosine similarity; None without an embedding.
+        length: In characters.
+        session: "" if its item belongs to none; None if adjacent passages tell.
+        before: The previous passage, also of the session's previous item.
+        content_bytes: Size of its whole content.
+        unused_days: Age of what tools or agents stored and nobody used; 0 for everything else.
+    """
+
+    content_id: int
+    chunk_number: int
+    occurrences: Mapping[str, int]
+    semantic: float | None
+    length: int
+    before: PassagePlace | None = None
+    after: PassagePlace | None = None
+    session: str | None = None
+    content_bytes: int = 0
+    unused_days: float = 0.0
+
+    @property
+    def place(self) -> PassagePlace:
+        return self.content_id, self.chunk_number
+
+
+@dataclass(frozen=True)
+class QueryProfile:
+    """A query in the memory that the reader may know.
+
+    Attributes:
+        passages: How many there are.
+        frequencies: In how many of them each term occurs.
+        emphasised: Terms of names and numbers.
+        mean: Of the similarities of all passages.
+        deviation: Their standard deviation; 0 if they tell nothing.
+    """
+
+    passages: int
+    frequencies: Mapping[str, int]
+    emphasised: frozenset[str] = field(default=frozenset(), repr=False)
+    mean: float = 0.0
+    deviation: float = 0.0
+
+    @cached_property
+    def weights(self) -> dict[str, float]:
+        """The weight of each term."""
+        return {
+            term: inverse_frequency(count, self.passages) * (EMPHASIS if term in self.emphasised else 1.0)
+            for term, count in self.frequencies.items()
+        }
+
+    def evidence(self, similarity: float | None) -> float:
+        """Return what a similarity tells; nothing if it is below the mean or no number."""
+        if similarity is None or not self.deviation or not similarity > self.mean:
+            return 0.0
+        return ((similarity - self.mean) / self.deviation) ** 2 / 2
+
+    def bm25(self, occurrences: Mapping[str, float], length: float) -> float:
+        """Return what occurrences in a text of so many characters tell (Robertson and Zaragoza, 2009)."""
+        norm = BM25_K1 * (1 - BM25_B + BM25_B * length / TYPICAL_CHARACTERS)
+        weights = self.weights
+        return math.fsum(weights[term] * (BM25_K1 + 1) * count / (count + norm) for term, count in occurrences.items())
+
 
 @dataclass(frozen=True)
 class Ranked:
-    """A candidate and its score, comparable within one query only.
+    """A candidate and its score, comparable within one query only, as a share of the most that terms could reach.
 
     Attributes:
         total: The sum of the others, less by the decay of what was never used.
-        lexical: Share of the query's information, 0 to 1.
-        semantic: Similarity relative to the candidates' median.
+        lexical: By its own terms, 0 to 1.
+        semantic: By similarity.
+        neighbours: What terms of adjacent passages, its session and the size of its item add or take.
     """
 
     candidate: Candidate
@@ -57,71 +134,68 @@ def inverse_frequency(document_frequency: int, passages: int) -> float:
 def rank(candidates: Sequence[Candidate], query: QueryProfile) -> list[Ranked]:
     """Return distinct candidates, the best first; of equal ones the newer first.
 
-    - Terms: BM25 as a share of the query's maximum.
-    - Meaning: similarity above the median, as a share of its maximum, less for short passages.
-    - Neighbours: their scores, times the regression slope between neighbours, up to `MOST_SUPPORT`.
+    - Terms: BM25 of the passage together with a share of the adjacent ones.
+    - Meaning: `QueryProfile.evidence`.
+    - Item and session: `SIZE_PENALTY`, `SESSION_GAIN`.
     - Decay: up to `MOST_DECAY` of what tools and agents stored and nobody used, linear in its age.
     """
-    lexical = _by_terms(candidates, query)
-    semantic = _by_meaning(candidates)
-    own = {_place(one): sum(scores) for one, *scores in zip(candidates, lexical, semantic, strict=True)}
-    neighbours = _by_neighbours(candidates, own)
+    known = {one.place: one for one in candidates}
+    beside = _links(known)
+    own = [query.bm25(one.occurrences, one.length) for one in candidates]
+    semantic = [query.evidence(one.semantic) for one in candidates]
+    around = [
+        query.bm25(*_joined(one, [known[place] for place in beside[one.place]]))
+        - SIZE_PENALTY * math.log(max(one.content_bytes / 1000, 1.0))
+        for one in candidates
+    ]
+    gains = _by_session(candidates, beside, [sum(scores) for scores in zip(around, semantic, strict=True)])
+    most = (BM25_K1 + 1) * math.fsum(query.weights.values()) or 1.0
     ranked = [
-        Ranked(one, _decayed(by_terms + by_meaning + beside, one.unused_days), by_terms, by_meaning, beside)
-        for one, by_terms, by_meaning in zip(candidates, lexical, semantic, strict=True)
-        for beside in (neighbours[_place(one)],)
+        _ranked(one, by_terms / most, by_meaning / most, (context + gain - by_terms) / most)
+        for one, by_terms, by_meaning, context, gain in zip(candidates, own, semantic, around, gains, strict=True)
     ]
     return sorted(ranked, key=lambda one: (-one.total, -one.candidate.content_id, one.candidate.chunk_number))
 
 
-def _decayed(total: float, unused_days: float) -> float:
-    age = (unused_days - FRESH_DAYS) / (OLD_DAYS - FRESH_DAYS)
-    return total - abs(total) * MOST_DECAY * min(max(age, 0.0), 1.0)
+def _ranked(candidate: Candidate, lexical: float, semantic: float, neighbours: float) -> Ranked:
+    total = lexical + semantic + neighbours
+    age = (candidate.unused_days - FRESH_DAYS) / (OLD_DAYS - FRESH_DAYS)
+    decay = abs(total) * MOST_DECAY * min(max(age, 0.0), 1.0)
+    return Ranked(candidate, total - decay, lexical, semantic, neighbours)
 
 
-def _place(candidate: Candidate) -> PassagePlace:
-    return candidate.content_id, candidate.chunk_number
-
-
-def _by_terms(candidates: Sequence[Candidate], query: QueryProfile) -> list[float]:
-    most = (BM25_K1 + 1) * sum(inverse_frequency(count, query.passages) for count in query.frequencies.values())
-    return [min(one.lexical / most, 1.0) if most else 0.0 for one in candidates]
-
-
-def _by_meaning(candidates: Sequence[Candidate]) -> list[float]:
-    """Zero vectors yield NaN."""
-    known = [one.semantic for one in candidates if one.semantic is not None and not math.isnan(one.semantic)]
-    middle = median(known) if known else 1.0
-    if middle >= 1.0:
-        return [0.0] * len(candidates)
-    scale = SEMANTIC_WEIGHT / (1.0 - middle)
-    return [
-        0.0
-        if one.semantic is None or math.isnan(one.semantic)
-        else scale * (one.semantic - middle) * one.length / (one.length + TELLING_CHARACTERS)
-        for one in candidates
-    ]
-
-
-def _by_neighbours(candidates: Sequence[Candidate], own: Mapping[PassagePlace, float]) -> dict[PassagePlace, float]:
-    beside: dict[PassagePlace, set[PassagePlace]] = {place: set() for place in own}
-    pairs: list[tuple[float, float]] = []
-    for one in candidates:
-        place = _place(one)
+def _links(known: Mapping[PassagePlace, Candidate]) -> dict[PassagePlace, list[PassagePlace]]:
+    """Return adjacent candidates by place, in order; a link in one direction counts in both."""
+    beside: defaultdict[PassagePlace, set[PassagePlace]] = defaultdict(set)
+    for place, one in known.items():
         for neighbour in (one.before, one.after):
-            if neighbour is not None and neighbour in own and neighbour != place:
+            if neighbour in known and neighbour != place:
                 beside[place].add(neighbour)
                 beside[neighbour].add(place)
-                pairs.append((own[place], own[neighbour]))
-    slope = min(max(_slope(pairs), 0.0), MOST_SUPPORT)
-    return {place: slope * math.fsum(own[neighbour] for neighbour in beside[place]) for place in own}
+    return {place: sorted(beside[place]) for place in known}
 
 
-def _slope(pairs: Sequence[tuple[float, float]]) -> float:
-    """Return the least-squares slope, unbiased by selection on the first."""
-    if not pairs:
-        return 0.0
-    mean_own = fmean(own for own, _ in pairs)
-    mean_other = fmean(other for _, other in pairs)
-    spread = math.fsum((own - mean_own) ** 2 for own, _ in pairs)
-    return math.fsum((own - mean_own) * (other - mean_other) for own, other in pairs) / spread if spread else 0.0
+def _joined(one: Candidate, beside: Sequence[Candidate]) -> tuple[Mapping[str, float], float]:
+    occurrences, length = dict[str, float](one.occurrences), float(one.length)
+    for neighbour in beside:
+        share = ITEM_SHARE if neighbour.content_id == one.content_id else SESSION_SHARE
+        length += share * neighbour.length
+        for term, count in neighbour.occurrences.items():
+            occurrences[term] = occurrences.get(term, 0.0) + share * count
+    return occurrences, length
+
+
+def _by_session(
+    candidates: Sequence[Candidate], beside: Mapping[PassagePlace, Sequence[PassagePlace]], scores: Sequence[float]
+) -> list[float]:
+    """Return what each gains by the best of its session, or of its content if it belongs to none."""
+    sessions = {one.place: one.session for one in candidates}
+    groups: list[str | int] = []
+    for one in candidates:
+        named = (sessions[place] for place in (one.place, *beside[one.place]) if sessions[place])
+        groups.append(next(named, None) or one.content_id)
+    of_group: defaultdict[str | int, list[float]] = defaultdict(list)
+    for group, score in zip(groups, scores, strict=True):
+        of_group[group].append(score)
+    gains = {group: SESSION_GAIN * fmean(heapq.nlargest(3, values)) for group, values in of_group.items()}
+    return [gains[group] for group in groups]
