@@ -169,7 +169,7 @@ async def _by_meaning(
     """Return the ranking by meaning, made as the search makes it on either path."""
     params = {
         "user_id": user,
-        "limit": store_search.CANDIDATES,
+        "limit": store_search.NEAREST,
         "per_item": store_search.PASSAGES_AN_ITEM,
         "embedding": HalfVector(list(vector.values)),
         "embedding_model": vector.model,

@@ -78,7 +78,7 @@ _CACHED_TOKENS = 1 << 14
 
 _QUERY_LIMIT_WORDS = 16
 
-_POINTING = re.compile(r"\w*\d\w*|(?<=[\w,;] )[A-Z]\w+")
+_NAME_OR_WORD = re.compile(r"((?<=[\w,;] )[A-Z]\w+)|\w+")
 
 _WORD = re.compile(r"[^\W\d]\w{2,}")
 _WORD_OR_BREAK = re.compile(rf"{_WORD.pattern}|\n")
@@ -178,7 +178,8 @@ def query_words(text: str) -> list[str]:
 
 def pointing_terms(text: str) -> frozenset[str]:
     """Return the terms of a query's numbers and names: words with a digit, or capitalised inside a sentence."""
-    return frozenset(_distinct_terms(_POINTING.findall(text[:QUERY_LIMIT_CHARACTERS])))
+    words = _NAME_OR_WORD.finditer(text[:QUERY_LIMIT_CHARACTERS])
+    return frozenset(_distinct_terms([word[0] for word in words if word[1] or any(map(str.isdigit, word[0]))]))
 
 
 def telling_terms(terms: Iterable[str]) -> list[str]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.memory import AgentMemory
-from memory_context.store import MemoryCriteria, MemoryStore, NewItem
+from memory_context.store import MemoryCriteria, MemoryStore, NewItem, SearchScore
 from memory_context.store.search import passages as module
 from memory_context.store.search.passages import nearest_statement
 from tests.conftest import Server, database_of
@@ -201,3 +201,23 @@ def test_criteria_that_say_nothing_are_refused(given_: dict[str, Any]) -> None:
     """With the value and the remedy."""
     with pytest.raises(ValueError, match=r"must be|use a"):
         MemoryCriteria(**given_)
+
+
+async def test_scores_do_not_depend_on_other_users_or_on_private_items_of_other_agents(store: MemoryStore) -> None:
+    """Ranks and scores are the same to the last digit after strangers stored the same words, near and far."""
+    lead = AgentMemory(store, "alice", "lead", "s")
+    for text in ("the harbour master of Lisbon", "harbour fees for 2019", "words about ships\n" * 200):
+        await lead.store(text)
+    await store.flush_index()
+
+    async def found() -> list[tuple[str, SearchScore]]:
+        hits = [hit for query in ("harbour of Lisbon 2019", "rare7 words") for hit in await lead.search(query)]
+        return [(hit.item.key, hit.score) for hit in hits]
+
+    before = await found()
+    strangers = AgentMemory(store, "bob", "lead", "s"), AgentMemory(store, "alice", "hermit", "t", sharing="isolated")
+    for stranger in strangers:
+        for number in range(20):
+            await stranger.store(f"harbour of Lisbon 2019, words of a stranger, rare7 {number}")
+    await store.flush_index()
+    assert await found() == before

@@ -72,11 +72,11 @@ def test_no_statement_reads_rows_of_other_users(server: Server, crowd_url: str) 
             ]
             named = ("name_memory_ids", "name_content_ids", "term_memory_ids", "term_content_ids")
             made = ("indexed_memory_ids", "indexed_content_ids", "chunk_memory_ids", "chunk_content_ids")
-            given = ("memory_ids", "content_ids", "given_contents")
+            given = ("memory_ids", "content_ids")
             own = {
                 **dict.fromkeys((*given, *made, *named), ids), "user_id": user, "chunk_numbers": [2] * 60,
                 "names": ["x"] * 60, "name_postings": [336] * 60, "chunk_counts": [1] * 60,
-                "limit": 200, "chunk_count": 350, "texts": ["x"] * 60, "terms": ["w1", "w100"],
+                "limit": 60, "texts": ["x"] * 60, "terms": ["w1", "w100"], "evidence": [3.0] * 60,
                 "related_to": None, "types": ["custom"], "tags": None, "agent_id": None, "session_id": None,
             }  # fmt: skip
             for file, name in OF_USERS:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_context.text import TERM_LIMIT_CHARACTERS, query_terms, terms_of
+from memory_context.text import TERM_LIMIT_CHARACTERS, pointing_terms, query_terms, terms_of
 from memory_context.text.tokenize import QUERY_LIMIT_TERMS
 from memory_context.utf8 import is_plain
 from tests.support.waiting import cpu_seconds
@@ -153,3 +153,17 @@ def test_threads_do_not_disturb_each_other():
     texts = [" ".join(f"running{chr(97 + i)}{chr(97 + j)}ings" for i in range(26)) for j in range(26)] * 8
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(terms_of, texts)) == [terms_of(text) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("What did Anna Bruno pay in FY2019?", {"anna", "bruno", "fy2019", "fy", "2019"}),
+        ("Where is it? There, in Lisbon", {"lisbon"}),
+        ("all in lower case", set()),
+        ("x" * 1_000_000, set()),
+    ],
+)
+def test_pointing_terms_are_those_of_names_and_numbers(text: str, terms: set[str]) -> None:
+    """In linear time; the first word of a sentence is no name."""
+    assert pointing_terms(text) == terms

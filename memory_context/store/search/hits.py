@@ -267,9 +267,7 @@ def _as_candidates(unindexed: Mapping[PassagePlace, StoredPassage], profile: Que
         occurrences = {term: counts[term] for term in profile.frequencies if term in counts}
         if occurrences:
             candidates.append(
-                Candidate(
-                    content_id, number, occurrences, None, len(passage.text), content_bytes=item.content_bytes
-                )
+                Candidate(content_id, number, occurrences, None, len(passage.text), content_bytes=item.content_bytes)
             )
     return candidates
 

@@ -284,7 +284,7 @@ def _candidate(row: dict[str, Any], terms: Sequence[str]) -> Candidate:
     return Candidate(
         content_id=row["content_id"],
         chunk_number=row["chunk_number"],
-        occurrences={terms[(one >> 8) - 1]: one & 255 for one in row["occurrences"] or ()},
+        occurrences=_counted(terms, row["occurrences"] or ()),
         semantic=row["score"],
         length=row["length"],
         before=_place(row, "before"),
@@ -293,6 +293,10 @@ def _candidate(row: dict[str, Any], terms: Sequence[str]) -> Candidate:
         content_bytes=row["content_bytes"] or 0,
         unused_days=row["unused_days"] or 0.0,
     )
+
+
+def _counted(terms: Sequence[str], occurrences: Sequence[int]) -> dict[str, int]:
+    return {terms[(one >> 8) - 1]: one & 255 for one in occurrences}
 
 
 def _shown(row: dict[str, Any]) -> bytes:

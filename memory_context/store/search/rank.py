@@ -24,7 +24,7 @@ TYPICAL_CHARACTERS = 720
 EMPHASIS = 1.4
 """Factor of the query's names and numbers."""
 ITEM_SHARE, SESSION_SHARE = 0.2, 0.5
-"""What an occurrence, and a character, of an adjacent passage counts, in the same item and in the session's next one."""
+"""What an occurrence, and a character, of an adjacent passage counts: of the same item, of the session's next one."""
 SESSION_GAIN = 0.3
 """Share of the mean of a session's three best passages that each of them gains."""
 SIZE_PENALTY = 0.7
@@ -169,7 +169,7 @@ def _links(known: Mapping[PassagePlace, Candidate]) -> dict[PassagePlace, list[P
     beside: defaultdict[PassagePlace, set[PassagePlace]] = defaultdict(set)
     for place, one in known.items():
         for neighbour in (one.before, one.after):
-            if neighbour in known and neighbour != place:
+            if neighbour is not None and neighbour in known and neighbour != place:
                 beside[place].add(neighbour)
                 beside[neighbour].add(place)
     return {place: sorted(beside[place]) for place in known}
