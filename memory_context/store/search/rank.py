@@ -30,6 +30,8 @@ SESSION_GAIN = 0.3
 SIZE_PENALTY = 0.7
 """Times the logarithm of an item's thousands of bytes: the best of many passages is often best by chance."""
 
+SPREAD_PASSAGES = 10
+"""Passages at which the spread of similarities is believed by half."""
 FRESH_DAYS, OLD_DAYS = 30.0, 365.0
 MOST_DECAY = 0.1
 """Share of its score that an unused passage has lost when it is old; enough among equals, little among unequals."""
@@ -98,7 +100,8 @@ class QueryProfile:
         """Return what a similarity tells; nothing if it is below the mean or no number."""
         if similarity is None or not self.deviation or not similarity > self.mean:
             return 0.0
-        return ((similarity - self.mean) / self.deviation) ** 2 / 2
+        trust = self.passages / (self.passages + SPREAD_PASSAGES)
+        return trust * ((similarity - self.mean) / self.deviation) ** 2 / 2
 
     def bm25(self, occurrences: Mapping[str, float], length: float) -> float:
         """Return what occurrences in a text of so many characters tell (Robertson and Zaragoza, 2009)."""
