@@ -23,6 +23,7 @@ __all__ = [
     "ObservationMode",
     "ObservationPolicy",
     "ObservationScope",
+    "PriceList",
     "RecallConfig",
     "RecallPolicy",
     "SecretsPolicy",
@@ -36,7 +37,27 @@ MaskInView = Literal["after_use", "always", "never"]
 ObservationMode = Literal["auto", "digest", "off"]
 ObservationScope = Literal["session", "user"]
 
+PriceList = Literal[
+    "anthropic",
+    "anthropic-1h",
+    "openai-gpt-5",
+    "openai-gpt-4.1",
+    "openai-gpt-4o",
+    "gemini-2.5",
+    "uncached",
+]
+_PRICE_LISTS: dict[PriceList, tuple[float, float, float]] = {  # read, write, seconds that an entry lives
+    "anthropic": (0.1, 1.25, 300),
+    "anthropic-1h": (0.1, 2.0, 3600),
+    "openai-gpt-5": (0.1, 1.0, 300),
+    "openai-gpt-4.1": (0.25, 1.0, 300),
+    "openai-gpt-4o": (0.5, 1.0, 300),
+    "gemini-2.5": (0.25, 1.0, 300),
+    "uncached": (1.0, 1.0, 300),
+}
+
 _LEAST_VIEW_TOKENS = 1000
+_TASK_LIMIT_TOKENS = 4000
 
 
 class ExpansionPolicy(BaseModel):
@@ -99,7 +120,7 @@ class CompactionPolicy(BaseModel):
     mode: CompactionMode = "auto"
     facts_limit_tokens: int = Field(default=280, ge=0)
     facts_in_view_tokens: int = Field(default=4000, ge=0)
-    excerpt_limit_tokens: int = Field(default=1800, ge=200)
+    excerpt_limit_tokens: int = Field(default=1500, ge=200)
     summarise_over_tokens: int = Field(default=2000, ge=500)
     summary_limit_tokens: int = Field(default=200, ge=50)
     summary_timeout_seconds: float = Field(default=30.0, gt=0)
@@ -109,7 +130,7 @@ class CompactionPolicy(BaseModel):
 class CachePolicy(BaseModel):
     """Token prices with a prompt cache, relative to an ordinary input token.
 
-    The defaults are Anthropic's. With automatic caching (OpenAI) writing costs 1.0, reading 0.1 to 0.5.
+    The defaults are Anthropic's; `CachePolicy.of` has others by name.
 
     Attributes:
         least_prefix_tokens: A shorter common prefix, `reserved_tokens` included, is not cached.
@@ -124,6 +145,18 @@ class CachePolicy(BaseModel):
     least_prefix_tokens: int = Field(default=1024, ge=0)
     expected_calls: int | None = Field(default=None, ge=1)
     ttl_seconds: float = Field(default=300.0, gt=0)
+
+    @classmethod
+    def of(cls, prices: PriceList) -> Self:
+        """Return the prices of a provider, from its list prices of 2025; `uncached` is for a model without a cache.
+
+        Raises:
+            ValueError: There is no such list.
+        """
+        if prices not in _PRICE_LISTS:
+            raise ValueError(f"prices={prices!r}: use one of {', '.join(map(repr, _PRICE_LISTS))}")
+        read, write, ttl_seconds = _PRICE_LISTS[prices]
+        return cls(cached_price_ratio=read, write_price_ratio=write, ttl_seconds=ttl_seconds)
 
 
 class ArchivePolicy(BaseModel):
@@ -255,11 +288,13 @@ class ContextPolicy(BaseModel):
         first_view_by_tool: The same by tool name or pattern (`fetch_*`), first match; here `full` shows results up to
             half of the budget.
         first_view_limit_tokens: The most for a whole tool result, at most a quarter of the budget; also the part of the
-            current user message that is always whole.
+            current user message that is always whole, which is at least 4,000 tokens.
         document_first_view_limit_tokens: The same for documents, at most half of the budget.
         name_first_views: A line above whole results names their key; `auto`: if results are compacted and the
             agent has no memory tools.
         token_budget: The most tokens of `get_messages`; None is unlimited.
+        view_target_tokens: A larger view folds its oldest steps as soon as that pays by prompt-cache prices; None: only
+            for the budget; `auto`: 16,000 for an agent with memory tools and without observations.
         context_window_tokens: Context window of the agent's model; a smaller one limits the view as a budget does.
         reserved_tokens: Part of the budget for system prompt and tool schemas.
         fold_to_ratio: View after a fold; low, so that folds rarely break the cached prefix.
@@ -273,10 +308,11 @@ class ContextPolicy(BaseModel):
     offload_threshold_tokens: int = Field(default=500, ge=50)
     first_view: FirstView = "full"
     first_view_by_tool: dict[str, FirstView] = {}
-    first_view_limit_tokens: int = Field(default=4000, ge=200)
+    first_view_limit_tokens: int = Field(default=2000, ge=200)
     document_first_view_limit_tokens: int = Field(default=12_000, ge=200)
     name_first_views: NamedFirstViews = "auto"
     token_budget: int | None = 100_000
+    view_target_tokens: int | Literal["auto"] | None = "auto"
     context_window_tokens: int | None = None
     reserved_tokens: int = Field(default=0, ge=0)
     fold_to_ratio: float = Field(default=0.6, gt=0, lt=1)
@@ -340,6 +376,11 @@ class ContextPolicy(BaseModel):
         """The window for the view: the smaller of budget and context window, without what is reserved."""
         limits = [limit for limit in (self.token_budget, self.context_window_tokens) if limit is not None]
         return min(limits) - self.reserved_tokens if limits else None
+
+    @property
+    def task_limit_tokens(self) -> int:
+        """The part of the current user message that is always whole."""
+        return max(self.first_view_limit_tokens, _TASK_LIMIT_TOKENS)
 
     @property
     def result_limit_tokens(self) -> int:

@@ -1,7 +1,7 @@
 """Counts and costs of a context."""
 
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from .light_model import LightModelBill
@@ -26,6 +26,8 @@ class ContextStats:
         cached_tokens_total: Those of them that were enough to be cached.
         head_tokens: The prompt in front of the last view; `raw_head_tokens` without memory tools and instructions.
         cost: Of all calls; `view_cost` of their messages alone.
+        buffered_cost: The same with AutoGen's `BufferedChatCompletionContext(20)`; `head_and_tail_cost` with its
+            `HeadAndTailChatCompletionContext(5, 15)`.
         answered_compactions: Those of results just answered.
         compactions: Planned ones, and withdrawals of expansions.
         expansions: Items opened, without recalls.
@@ -54,6 +56,8 @@ class ContextStats:
     raw_cost: float = 0.0
     view_cost: float = 0.0
     raw_view_cost: float = 0.0
+    buffered_cost: float = 0.0
+    head_and_tail_cost: float = 0.0
     tools_offered: Literal["", "always", "offload", "memory"] = ""
     offloads: int = 0
     answered_compactions: int = 0
@@ -88,6 +92,16 @@ class ContextStats:
     def relative_cost(self) -> float:
         return self.cost / self.raw_cost if self.raw_cost else 1.0
 
+    @property
+    def cheapest_autogen_context(self) -> tuple[str, float]:
+        """AutoGen's own context that would have cost least in this session, and its cost."""
+        costs = {
+            "unbounded": self.raw_cost,
+            "buffered(20)": self.buffered_cost,
+            "head_and_tail(5, 15)": self.head_and_tail_cost,
+        }
+        return min(costs.items(), key=lambda pair: pair[1])
+
     def __repr__(self) -> str:
         sent = f"{self.view_tokens_total:,} of {self.raw_tokens_total:,} tokens sent"
         return f"<ContextStats {self.views} views, {sent}, cost {self.relative_cost:.2f} of keeping everything>"
@@ -105,6 +119,7 @@ class ContextStats:
         return self.stable_tokens_total / self.view_tokens_total if self.view_tokens_total else 0.0
 
 
+_KEPT_MESSAGES, _KEPT_AT_HEAD = 20, 5
 _USER_MEMORY = ("user_memory", "user_memory_news")
 _OBSERVATIONS = ("observations", "observation_hints")
 
@@ -121,6 +136,8 @@ class _Call:
     raw_cost: float = 0.0
     view_cost: float = 0.0
     raw_view_cost: float = 0.0
+    buffered_cost: float = 0.0
+    head_and_tail_cost: float = 0.0
 
 
 class UsageMeter:
@@ -153,17 +170,35 @@ class UsageMeter:
             self._sum = _added(self._sum, self._last, -1)
         self.views = (before, view)
         self._offered = transcript.state.offered
-        self._last = self._call(_raw_tokens(transcript), view.tokens, stable_tokens(before, view))
+        is_cold = transcript.pause_seconds(transcript.end - 1) >= self._prices.ttl_seconds
+        stable = 0 if is_cold else stable_tokens(before, view)
+        self._last = self._call(_raw_tokens(transcript), view.tokens, stable, is_cold)
+        self._last = replace(self._last, **self._autogen_costs(transcript, self._last.raw_cost, is_cold))
         self._sum = _added(self._sum, self._last, 1)
         self._peak = max(self._peak, view.tokens)
         return True
 
-    def _call(self, raw: int, shown: int, stable: int) -> _Call:
+    def _autogen_costs(self, transcript: Transcript, raw_cost: float, is_cold: bool) -> dict[str, float]:
+        """Return the costs of the next call with contexts that keep twenty messages: the last, or head and tail."""
+        start, end, own = transcript.state.start, transcript.end, self._offered.own_tokens
+        if end - start <= _KEPT_MESSAGES:
+            return dict.fromkeys(("buffered_cost", "head_and_tail_cost"), raw_cost)
+        head = transcript.full_tokens(start, start + _KEPT_AT_HEAD)
+        tail = transcript.full_tokens(end - _KEPT_MESSAGES + _KEPT_AT_HEAD, end)
+        last = transcript.full_tokens(end - _KEPT_MESSAGES, end)
+        kept = 0 if is_cold else self._cached(own)  # each call, the oldest message leaves, so nothing behind is cached
+        kept_head = 0 if is_cold else self._cached(own + head, own)
+        return {
+            "buffered_cost": self._price(kept, own + last),
+            "head_and_tail_cost": self._price(kept_head, own + head + tail),
+        }
+
+    def _call(self, raw: int, shown: int, stable: int, is_cold: bool) -> _Call:
         now, before = self._offered, self._offered_before
         is_switched = bool(now.memory_tools) and not before.memory_tools
-        cached, raw_cached = self._cached(stable), self._cached(min(self._raw_before, raw))
+        cached, raw_cached = self._cached(stable), 0 if is_cold else self._cached(min(self._raw_before, raw))
         cost = raw_cost = 0.0
-        if self._views == 1:
+        if self._views == 1 or is_cold:
             cost, raw_cost = self._price(0, now.tokens + shown), self._price(0, now.own_tokens + raw)
         else:
             # new memory tools stand first, so nothing is cached once

@@ -17,6 +17,7 @@ from ..references import one_line
 from ..text import Passage, definitions_in
 from ..tokens import TokenCounter, cut_to_tokens
 from .analyzers.wrapper import Unwrapped, unwrapped
+from .columns import walked_column
 from .compactor import Analysis, Compacted, Hint, Result
 from .excerpt import ELISION_TOKENS, Label, excerpt
 from .lines import Lines
@@ -153,6 +154,11 @@ def _facts(reading: Reading, hint: Hint, shown: str) -> str:
     result, analysis, inner = reading.result, reading.analysis, reading.inner
     limit = min(hint.facts_limit_tokens, max(int(result.token_count * FACTS_SHARE), LEAST_FACTS_TOKENS))
     limit -= _QUOTATION_TOKENS
+    column = ""
+    if hint.answer and (walked := walked_column(inner.text, hint.answer)) is not None:
+        limit = hint.facts_limit_tokens - _QUOTATION_TOKENS  # also of a short result
+        column = _column_within(*walked, limit - LEAST_FACTS_TOKENS, hint.counter)
+        limit -= hint.counter.count(column)
     told = [one_line(inner.text[one.start : one.end], _LINE_LIMIT) for one in reading.telling[:TELLING_LINES]]
     room = max(int(limit * TELLING_SHARE), min(limit, LEAST_TELLING_TOKENS))
     lines = _lines_within([line for line in told if line not in shown], room, hint.counter)
@@ -165,7 +171,7 @@ def _facts(reading: Reading, hint: Hint, shown: str) -> str:
     limit -= hint.counter.count(text)
     task, answer = hint.task[:_RANKED_WORDS], (hint.answer or hint.said)[:_RANKED_WORDS]
     ranked = reading.names(f"{answer}\n{task}").ranked(task, answer)
-    told = "\n".join([text, hint.answer, shown])
+    told = "\n".join([column, text, hint.answer, shown])
     # escaped text, pieces of names and sentences cannot be searched for
     verbatim = (
         name
@@ -175,7 +181,15 @@ def _facts(reading: Reading, hint: Hint, shown: str) -> str:
     )
     names = _names_within(verbatim, limit, hint.counter)
     where = "Names in the rest" if shown else "Names in it"
-    return "\n".join([*lines, *([f"{where}: {', '.join(names)}"] if names else [])])
+    return "\n".join([*filter(None, [column]), *lines, *([f"{where}: {', '.join(names)}"] if names else [])])
+
+
+def _column_within(field: str, values: Sequence[str], limit_tokens: int, counter: TokenCounter) -> str:
+    """Return the values of a field that fit, or an empty text."""
+    text = f"{one_line(field, _ARGUMENT_LIMIT)}: {', '.join(values)}"
+    if not counter.is_over(text, limit_tokens):
+        return text
+    return cut_to_tokens(text, max(limit_tokens - 2, 0), counter).rpartition(", ")[0]
 
 
 def _lines_within(

@@ -180,7 +180,7 @@ class MemoryContext(
             return await self.get_messages()
         if parts.summariser.record():
             view = parts.budget.fit(parts.transcript, parts.chooser.is_held)
-        self._prompt_head.record(parts.transcript)
+        self._prompt_head.record(parts.transcript, view)
         if parts.transcript.end > parts.transcript.state.shown or parts.transcript.state.unseen:
             parts.transcript.decide(transcript.ViewShown(parts.transcript.end))
         parts.meter.add_view(parts.transcript, view)
@@ -257,6 +257,7 @@ class MemoryContext(
         settings = (self.policy, self.token_counter, self._compactors, self._light_models)
         observing = (self._observers, self._session.archiver.schedule_flush)
         self._parts = parts = Parts(session.transcript, agent_memory, *settings, *observing)
+        parts.budget.waiting_tools = lambda: self._prompt_head.waiting_tokens(parts.transcript.state)
         if "retrieve_memory" in self._prompt_head.tools:
             parts.note_tools()
         state = session.transcript.state

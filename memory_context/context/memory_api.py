@@ -274,8 +274,5 @@ class MemoryApi:
         register_loaded_host(self, key)
 
     def instructions(self) -> str:
-        """Return a system-message sentence that explains placeholders."""
-        from ..tools import INSTRUCTIONS
-
-        self._prompt_head.teach()
-        return INSTRUCTIONS
+        """Return the sentence for the system message: short if the agent's memory tools explain placeholders."""
+        return self._prompt_head.teach()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from .. import expansion, observation, offload, vault, view
@@ -65,6 +66,7 @@ class Parts:
         )
         self._masker = view.Masker(transcript, *limits)
         self.budget = view.Budget(*limits, view.Renderer(*limits), tag, self._masker.decide)
+        self.chooser.may_reduce = partial(self.budget.open, transcript)
         self.coordinator = observation.BufferingCoordinator(
             transcript,
             view.ViewPlanner(transcript, self.budget, policy.cache, self.chooser.is_held),
@@ -119,7 +121,8 @@ class Parts:
         await self.coordinator.end_step(entry.position)
 
     def note_tools(self) -> None:
-        self.expander.agent_has_tools = self.chooser.agent_has_tools = self.user_memory.watches_changes = True
+        self.expander.agent_has_tools = self.chooser.agent_has_tools = self.budget.agent_has_tools = True
+        self.user_memory.watches_changes = True
 
     def cancel(self) -> None:
         """Drop pending work; new parts take over."""

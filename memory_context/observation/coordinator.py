@@ -195,10 +195,7 @@ class BufferingCoordinator:
 
     def _is_cold(self, entry: Entry) -> bool:
         """Return whether no call can have read the prompt cache lately."""
-        if entry.position <= self.transcript.first:
-            return False
-        pause = entry.added_at - self.transcript[entry.position - 1].added_at
-        return pause.total_seconds() >= self._policy.cache.ttl_seconds
+        return self.transcript.pause_seconds(entry.position) >= self._policy.cache.ttl_seconds
 
     def _ends_step(self, entry: Entry) -> bool:
         if isinstance(entry.message, UserMessage):  # without any answers, each message ends a step

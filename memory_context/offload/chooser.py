@@ -63,6 +63,7 @@ class TextChooser:
         self._summariser = summariser
         self._failed: set[PartId] = set()
         self.agent_has_tools = False
+        self.may_reduce: Callable[[], bool] = lambda: True
 
     async def choose_facts(self) -> None:
         """Choose the facts of all newly answered results; then record summaries."""
@@ -73,7 +74,7 @@ class TextChooser:
 
     async def choose_first_views(self) -> None:
         """Choose an excerpt of each long result that no answer has seen, and the line that names a whole one."""
-        if fresh := [*self._fresh()]:
+        if self.may_reduce() and (fresh := [*self._fresh()]):
             await self._decide(fresh, self._first_view_choice, self._first_view, self._lacks_first_view)
 
     async def excerpts(self, texts: Mapping[PartId, str]) -> dict[PartId, str]:

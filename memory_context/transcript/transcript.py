@@ -76,6 +76,12 @@ class Transcript:
         log = self.log[start:]
         return [(number, one) for number, (_, one) in enumerate(log, start) if isinstance(one, kind)]
 
+    def pause_seconds(self, position: int) -> float:
+        """Return the seconds between an entry and the one before; 0 for the first."""
+        if position <= self.first:
+            return 0.0
+        return (self[position].added_at - self[position - 1].added_at).total_seconds()
+
     def task(self, user_sources: Sequence[str]) -> int | None:
         """Return the user's latest message, else the first one to the agent."""
         state = self.state

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from ..messages import PartKind
+from ..messages import PartKind, source_of
 from ..policy import ContextPolicy
 from ..references import MemoryRef
 from ..tokens import TokenCounter
@@ -20,7 +20,15 @@ from ..transcript import (
     Transcript,
     UserMemoryLoaded,
 )
-from .economics import aged_results, ageing_of, arithmetic_of, expected_calls, saving_changes
+from .economics import (
+    aged_results,
+    ageing_of,
+    arithmetic_of,
+    expected_calls,
+    is_cache_cold,
+    pays_for_tools,
+    saving_changes,
+)
 from .history import FoldedLines, fold_key
 from .render import Renderer, current_task, text_in_view
 from .shorten import LEAST_EXCERPT_TOKENS, ExcerptNeededError, Shortener, ShownPart
@@ -29,12 +37,18 @@ from .view import View
 __all__ = ["Budget", "FinishedObservations", "record", "session_tag"]
 
 FOLD_TEXT_LIMIT_TOKENS = 500
+AUTO_TARGET_TOKENS = 16_000
+TARGET_SHARE = 0.4
+"""Share of the target that a view takes after a fold that pays; low, so that such folds are rare."""
 _FIT_ATTEMPTS = 20  # one excerpt each; the last attempt makes the rest
 _Step = Callable[[Transcript, View], list[Decision]]
 
 
 class FinishedObservations(Protocol):
     """Observations that may replace messages before these fold."""
+
+    @property
+    def is_on(self) -> bool: ...
 
     @property
     def has_finished(self) -> bool: ...
@@ -57,9 +71,12 @@ class Budget:
 
     Attributes:
         observations: Those of the session, if any.
+        agent_has_tools: The agent can read what is folded.
+        waiting_tools: Returns the tokens of memory tools that the agent gets with the first reduced result.
     """
 
     observations: FinishedObservations | None = None
+    waiting_tools: Callable[[], int] = staticmethod(lambda: 0)
 
     def __init__(
         self,
@@ -75,6 +92,8 @@ class Budget:
         self._renderer = renderer
         self._shortener = Shortener(policy, counter)
         self._lines: FoldedLines | None = None
+        self._is_opening = False
+        self.agent_has_tools = False
         self.tag = tag
 
     async def fit_off_loop(
@@ -107,7 +126,7 @@ class Budget:
         view = self._renderer.render(transcript)
         limit = self._policy.view_limit_tokens
         if limit is None or view.tokens <= limit:
-            return view
+            return self._folded_if_it_pays(transcript, view)
         rare_enough = self._fold_target(view)
         steps: list[tuple[_Step, int]] = [
             (self._withdraw_ended, rare_enough),
@@ -137,6 +156,39 @@ class Budget:
                 break
         return view
 
+    def _folded_if_it_pays(self, transcript: Transcript, view: View) -> View:
+        """Fold the oldest steps of a view over its target if that saves more than it costs."""
+        target = self._policy.view_target_tokens
+        if target == "auto":
+            is_observed = self.observations is not None and self.observations.is_on
+            target = AUTO_TARGET_TOKENS if self.agent_has_tools and not is_observed else None
+        if target is None or view.tokens <= target:
+            return view
+        left = int(max(target - view.tokens_beside, 0) * TARGET_SHARE)
+        if not self._pays(transcript, view, left):
+            return view
+        fold = self._fold(transcript, view, transcript.state.consumed, view.tokens_beside + left)
+        if not any(isinstance(one, HistoryFolded) and one.arithmetic and one.arithmetic.net > 0 for one in fold):
+            return view
+        record(transcript, fold)
+        self._is_opening = True  # everything behind the fold is read anew
+        self._plan_savings(transcript, lambda part: False)
+        return self._renderer.render(transcript)
+
+    def _pays(self, transcript: Transcript, view: View, left: int) -> bool:
+        """Return whether a fold that leaves so many tokens of the history can pay."""
+        removed = view.tokens - view.tokens_beside - left
+        calls = expected_calls(transcript, self._policy.cache)
+        return arithmetic_of(removed, left, calls, self._policy.cache).net > 0
+
+    def open(self, transcript: Transcript) -> bool:
+        """Return whether results may be reduced in the next view: if the tools that read them pay, or are there."""
+        tokens = self.waiting_tools()
+        self._is_opening = tokens > 0 and pays_for_tools(
+            transcript, self._renderer.render(transcript), self._policy, tokens
+        )
+        return tokens == 0 or self._is_opening
+
     def next_view(self, transcript: Transcript) -> View:
         """Render the view as it is now, without decisions for it."""
         return self._renderer.render(transcript)
@@ -157,11 +209,29 @@ class Budget:
             transcript.decide(PartsCompacted(at_once, "consumed"))
         if not policy.compaction.enabled or not (state.answered_whole or state.expanded or state.subjects.superseded):
             return
+        if self.waiting_tools() and not self._is_opening:
+            return
+        is_cold, self._is_opening = self._is_opening, False
+        if is_cache_cold(transcript, policy.cache):  # somebody who comes back asks about the last turn
+            is_cold, begin, is_waiting = True, self._last_turn(transcript), is_held
+            is_held = lambda part: part[0] >= begin or is_waiting(part)  # noqa: E731
         view = self._renderer.render(transcript)
-        record(transcript, saving_changes(transcript, view, policy, is_held, self._counter))
+        record(transcript, saving_changes(transcript, view, policy, is_held, self._counter, is_cold))
         if aged := aged_results(transcript, policy, self._counter):
             ageing = ageing_of(aged, transcript, self._renderer.render(transcript), policy)
             record(transcript, [*aged, ageing])
+
+    def _last_turn(self, transcript: Transcript) -> int:
+        """Return the position of the user's message before the newest one."""
+        told = [one for one in transcript.state.spoken.values() if one == transcript.end - 1]
+        end = told[0] if told else transcript.end
+        sources = self._policy.user_sources
+        asked = (
+            one.position
+            for one in reversed(transcript.entries(end=end))
+            if one.is_told and source_of(one.message) in sources
+        )
+        return next(asked, transcript.state.start)
 
     def _shown_compacted(self, transcript: Transcript) -> tuple[PartId, ...]:
         return tuple(
@@ -217,7 +287,7 @@ class Budget:
         decisions: list[Decision] = [PartsCompacted(tuple(parts), "budget")] if parts else []
         if task is not None and task < transcript.state.consumed:
             # only so much of a task is always whole; the rest is shortened first
-            limit = self._policy.first_view_limit_tokens
+            limit = self._policy.task_limit_tokens
             entry = transcript[task]
             for part in entry.measured:
                 is_too_long = part.address.kind == "text" and part.tokens > limit

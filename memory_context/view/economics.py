@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..policy import CachePolicy, ContextPolicy
+from ..text import is_document
 from ..tokens import TokenCounter
 from ..transcript import (
     Arithmetic,
@@ -25,13 +26,24 @@ from ..transcript import (
 from .render import View, ViewMessage
 from .view import Segment
 
-__all__ = ["aged_results", "ageing_of", "arithmetic_of", "expected_calls", "saving_changes"]
+__all__ = [
+    "aged_results",
+    "ageing_of",
+    "arithmetic_of",
+    "expected_calls",
+    "is_cache_cold",
+    "pays_for_tools",
+    "saving_changes",
+]
 
 FACTS_SHARE_KEPT = 0.4
 """Share of `facts_in_view_tokens` left after dropping the oldest facts; low, so that drops are rare."""
 
 LEAST_EXPECTED_CALLS = 6
 """Estimate for a session that has just begun."""
+
+MOST_LOST_SHARE = 0.05
+"""The most that the call that brings the memory's tools loses, of the cost of keeping everything so far."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +69,65 @@ def arithmetic_of(removed: int, rewritten: int, calls: int, policy: CachePolicy)
     return Arithmetic(removed, rewritten, calls, round(saved - costs, 1))
 
 
+def is_cache_cold(transcript: Transcript, policy: CachePolicy) -> bool:
+    """Return whether the last call is longer ago than a cache entry lives."""
+    return transcript.pause_seconds(transcript.end - 1) >= policy.ttl_seconds
+
+
+def pays_for_tools(transcript: Transcript, view: View, policy: ContextPolicy, tools_tokens: int) -> bool:
+    """Return whether reduced results pay for the tools that read them.
+
+    These stand first, so the next call reads everything anew. It may lose a twentieth of what keeping everything has
+    cost so far: a session that ends right then has not become much dearer.
+    """
+    if not transcript.state.has_items:
+        return False
+    if view.has_references:
+        return True
+    state, prices = transcript.state, policy.cache
+    now = later = 0
+    for message in view.messages:
+        for segment in message.segments:
+            if segment.keys and segment.part is not None:
+                first, compacted = _reduced_tokens(transcript, policy, segment.part)
+                is_fresh = segment.position >= state.consumed
+                now += segment.full_tokens - (first if is_fresh else compacted)
+                later += segment.full_tokens - compacted
+    write, read = prices.write_price_ratio, prices.cached_price_ratio
+    cached = view.tokens_before(view.index_at(state.shown)) + state.offered.own_tokens
+    loss = (tools_tokens - now) * write + cached * (write - read)
+    gain = (later - tools_tokens) * read * expected_calls(transcript, prices)
+    whole = transcript.full_tokens(state.start, transcript.end) + state.offered.own_tokens
+    spent = whole * (write + read * state.answers / 2)
+    return loss < min(gain, MOST_LOST_SHARE * spent)
+
+
+def _reduced_tokens(transcript: Transcript, policy: ContextPolicy, part_id: PartId) -> tuple[int, int]:
+    """Return the tokens of a whole part's first view, and roughly those of its compaction."""
+    entry = transcript[part_id[0]]
+    part = entry.part(part_id[1])
+    whole = part.tokens + part.overhead_tokens
+    if part.stored is None or not part.is_result:
+        return whole, whole
+    facts = 0 if part_id in transcript.state.retained else min(policy.compaction.facts_limit_tokens, part.tokens // 5)
+    compacted = min(part.stored.compacted_tokens + facts + part.overhead_tokens, whole)
+    text = entry.text(part_id[1]) or ""
+    is_whole = policy.shows_whole(entry.tool_of(part_id[1]), part.tokens, lambda: is_document(text))
+    return whole if is_whole else policy.excerpt_limit_tokens + part.overhead_tokens, compacted
+
+
 def saving_changes(
     transcript: Transcript,
     view: View,
     policy: ContextPolicy,
     is_held: Callable[[PartId], bool],
     counter: TokenCounter,
+    is_cold: bool = False,
 ) -> list[Decision]:
-    """Return the compactions and withdrawals that pay now, except parts with `is_held`."""
+    """Return the compactions and withdrawals that pay now, except parts with `is_held`.
+
+    `is_cold`: nothing of the view is in the prompt cache.
+    """
     changes = _changes(transcript, view, policy, is_held, counter)
     if not changes:
         return []
@@ -78,7 +141,8 @@ def saving_changes(
         removed += changes[number].removed_tokens
         before = seen.before(changes[number].index)
         uncached = before if before < least <= cached else 0
-        sum_ = arithmetic_of(removed, cached - before - removed + uncached, calls, policy.cache)
+        rewritten = 0 if is_cold else cached - before - removed + uncached
+        sum_ = arithmetic_of(removed, rewritten, calls, policy.cache)
         if sum_.net > (best[0].net if best else 0.0):
             best = sum_, number
     return [] if best is None else _decisions(changes[best[1] :], best[0], transcript.state)

@@ -151,6 +151,11 @@ class View:
         history = self.history
         return self.tokens - self.tokens_before(history.stop) + self.tokens_before(history.start)
 
+    @property
+    def has_references(self) -> bool:
+        """True if a stored part is not shown whole."""
+        return any(one.keys and one.state != "full" for message in self.messages for one in message.segments)
+
     def tokens_before(self, index: int) -> int:
         if self._newer is None:
             return self._shared.tokens_before(index)

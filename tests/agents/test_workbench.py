@@ -10,6 +10,7 @@ from autogen_agentchat.messages import ToolCallExecutionEvent
 from autogen_agentchat.tools import AgentTool
 from autogen_core import ComponentLoader
 from autogen_core.models import SystemMessage, UserMessage
+from autogen_core.tools import FunctionTool
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
@@ -35,6 +36,13 @@ OFFERED = ["survey", *MEMORY_TOOLS]
 async def survey(topic: str) -> str:
     """Return what is known of a topic."""
     return report(topic)
+
+
+async def _short_survey(topic: str) -> str:
+    return report(topic, 100)
+
+
+brief = FunctionTool(_short_survey, "Return a little of what is known of a topic.", name="survey")
 
 
 async def count(number: int) -> str:
@@ -147,13 +155,32 @@ async def test_tools_that_were_offered_stay_so_in_a_resumed_session(store: Memor
     await again.close()
 
 
-async def test_large_first_message_of_a_new_user_is_an_offload_and_no_memory(store: MemoryStore):
-    """It is stored as an item before the first view, which is the cheapest to offer tools with."""
+async def test_large_first_message_of_a_new_user_brings_no_tools_while_it_is_whole(store: MemoryStore):
     context = MemoryContext("alice", "coder", "s", store)
     client = model("Read.")
     await agent_of(context, client).run(task=report("owls", 100))
-    assert offered_in(client) == [OFFERED]
-    assert context.stats.tools_offered == "offload"
+    assert context.stats.offloads == 1
+    assert offered_in(client) == [["survey"]]
+    await context.close()
+
+
+async def test_short_session_of_small_results_pays_for_no_memory_tools(store: MemoryStore):
+    """Results stay whole until reducing them pays for the tools at once, or nearly."""
+    context = MemoryContext("alice", "coder", "s", store)
+    client = model(*[calls(("survey", {"topic": topic})) for topic in ("owls", "bats")], "Done.")
+    agent = AssistantAgent(
+        "coder",
+        client,
+        workbench=context.workbench([brief]),
+        model_context=context,
+        system_message=context.instructions(),
+        max_tool_iterations=9,
+    )
+    await agent.run(task="Survey owls and bats.")
+    assert context.stats.offloads == 2
+    assert offered_in(client) == [["survey"]] * 3
+    seen = await context.explain()
+    assert {segment.state for segment in seen.segments} == {"full"}
     await context.close()
 
 

@@ -1,5 +1,7 @@
 """When a change of the view pays, with the sums done by hand."""
 
+from datetime import timedelta
+
 import pytest
 from autogen_core.models import (
     UserMessage,
@@ -19,7 +21,7 @@ from memory_context.transcript import (
     StoredPart,
     ViewCleared,
 )
-from memory_context.view import render
+from memory_context.view import Budget, Renderer, render
 from memory_context.view.economics import aged_results, ageing_of, arithmetic_of, expected_calls
 from tests.support.economics import PRICES, History, counter
 
@@ -271,3 +273,50 @@ async def test_small_results_wait_until_together_they_pay(store: MemoryStore, ca
     states = [s.state for s in (await context.explain()).segments if s.kind == "result"]
     assert states == (["full", "full"] if waits else ["placeholder", "full"])
     assert (context.stats.answered_compactions, context.stats.compactions) == (0 if waits else 1, 0)
+
+
+def test_cold_cache_compacts_what_was_answered_before_the_last_turn():
+    """With one more call nothing pays; after a pause nothing is cached, and the last answer may be asked about."""
+    settings = ContextPolicy(cache=replace_calls(PRICES, 1))
+    history = History()
+    parts = list[PartId]()
+    for _ in range(2):
+        history.say("user", 100)
+        history.show()
+        parts.append(history.step(500, 480))
+        history.show()
+        history.say("coder", 600)
+    history.show()
+    history.say("user", 20)
+    budget = Budget(settings, counter, Renderer(settings, counter), "s")
+    budget.plan(history.transcript)
+    assert not history.transcript.state.compacted
+    newest = history.transcript[history.transcript.end - 1]
+    newest.added_at += timedelta(seconds=settings.cache.ttl_seconds)
+    budget.plan(history.transcript)
+    assert history.transcript.state.compacted == {parts[0]}
+
+
+@pytest.mark.parametrize(("calls", "has_tools", "folds"), [(40, True, 1), (1, True, 0), (40, False, 0)])
+def test_view_over_its_target_folds_once_that_pays_and_the_agent_can_read_it(calls: int, has_tools: bool, folds: int):
+    settings = ContextPolicy(cache=replace_calls(PRICES, calls))
+    history = History()
+    history.say("user", 100)
+    for _ in range(34):
+        history.show()
+        history.step(500, 480)
+    history.show()
+    history.say("coder", 30)
+    budget = Budget(settings, counter, Renderer(settings, counter), "s")
+    budget.agent_has_tools = has_tools
+    view = budget.fit(history.transcript, lambda part: True)
+    folded = history.transcript.decisions(HistoryFolded)
+    assert len(folded) == folds
+    assert (view.tokens < 0.5 * 16_000) is bool(folds)
+
+
+def test_prices_of_a_provider_are_chosen_by_name():
+    assert CachePolicy.of("anthropic") == CachePolicy()
+    assert CachePolicy.of("openai-gpt-4o").cached_price_ratio == 0.5
+    with pytest.raises(ValueError, match="'openai-gpt-5'"):
+        CachePolicy.of("free")  # type: ignore[arg-type]
