@@ -14,7 +14,7 @@ ALL = "all sets"
 NEEDLE_SETS = ("openhands_swebench", "livemcp")
 """The sets of long, tool-heavy runs, whose needles are judged together and where every peer has to be dearer."""
 
-CHARGED_TARGETS = {"openhands_swebench": 0.54, "livemcp": 0.93, "tau_airline_dev": 1.0, "webdancer_search": 1.0}
+CHARGED_TARGETS = {"openhands_swebench": 0.54, "livemcp": 0.84, "tau_airline_dev": 1.005, "webdancer_search": 1.005}
 """What the default policy may cost at most, look-ups charged, relative to keeping everything."""
 
 SMALL_BUDGET = 16_000
@@ -25,7 +25,7 @@ SMALL_BUDGET_TARGETS = {NEEDLE_SETS[0]: 0.60}
 
 FOOTNOTE = (
     "cost: messages and the recorded system prompt. workbench: with the memory's instructions in each call, and its\n"
-    "tools in each call from the first offload on. tools: with both in each call. The agents' own\n"
+    "tools in each call from the one on that offers them. tools: with both in each call. The agents' own\n"
     "tools are not recorded; with them every figure would be nearer to 1.\n"
     "charged: as workbench, and each string that a call used and that was not visible costs one more call: the view\n"
     "again from the cache and 400 new tokens. What a context cannot get back ('lost') is charged as if it could."

@@ -57,7 +57,6 @@ _PRICE_LISTS: dict[PriceList, tuple[float, float, float]] = {  # read, write, se
 }
 
 _LEAST_VIEW_TOKENS = 1000
-_TASK_LIMIT_TOKENS = 4000
 
 
 class ExpansionPolicy(BaseModel):
@@ -288,7 +287,7 @@ class ContextPolicy(BaseModel):
         first_view_by_tool: The same by tool name or pattern (`fetch_*`), first match; here `full` shows results up to
             half of the budget.
         first_view_limit_tokens: The most for a whole tool result, at most a quarter of the budget; also the part of the
-            current user message that is always whole, which is at least 4,000 tokens.
+            current user message that is always whole.
         document_first_view_limit_tokens: The same for documents, at most half of the budget.
         name_first_views: A line above whole results names their key; `auto`: if results are compacted and the
             agent has no memory tools.
@@ -308,7 +307,7 @@ class ContextPolicy(BaseModel):
     offload_threshold_tokens: int = Field(default=500, ge=50)
     first_view: FirstView = "full"
     first_view_by_tool: dict[str, FirstView] = {}
-    first_view_limit_tokens: int = Field(default=2000, ge=200)
+    first_view_limit_tokens: int = Field(default=3200, ge=200)
     document_first_view_limit_tokens: int = Field(default=12_000, ge=200)
     name_first_views: NamedFirstViews = "auto"
     token_budget: int | None = 100_000
@@ -376,11 +375,6 @@ class ContextPolicy(BaseModel):
         """The window for the view: the smaller of budget and context window, without what is reserved."""
         limits = [limit for limit in (self.token_budget, self.context_window_tokens) if limit is not None]
         return min(limits) - self.reserved_tokens if limits else None
-
-    @property
-    def task_limit_tokens(self) -> int:
-        """The part of the current user message that is always whole."""
-        return max(self.first_view_limit_tokens, _TASK_LIMIT_TOKENS)
 
     @property
     def result_limit_tokens(self) -> int:

@@ -257,7 +257,8 @@ class MemoryContext(
         settings = (self.policy, self.token_counter, self._compactors, self._light_models)
         observing = (self._observers, self._session.archiver.schedule_flush)
         self._parts = parts = Parts(session.transcript, agent_memory, *settings, *observing)
-        parts.budget.waiting_tools = lambda: self._prompt_head.waiting_tokens(parts.transcript.state)
+        head, new = self._prompt_head, session.transcript  # not self: avoids a reference cycle
+        parts.budget.waiting_tools = lambda: head.waiting_tokens(new.state)
         if "retrieve_memory" in self._prompt_head.tools:
             parts.note_tools()
         state = session.transcript.state

@@ -41,7 +41,7 @@ AUTO_TARGET_TOKENS = 16_000
 TARGET_SHARE = 0.4
 """Share of the target that a view takes after a fold that pays; low, so that such folds are rare."""
 _FIT_ATTEMPTS = 20  # one excerpt each; the last attempt makes the rest
-_Step = Callable[[Transcript, View], list[Decision]]
+_Step = Callable[[Transcript, View], Sequence[Decision]]
 
 
 class FinishedObservations(Protocol):
@@ -168,7 +168,7 @@ class Budget:
         if not self._pays(transcript, view, left):
             return view
         fold = self._fold(transcript, view, transcript.state.consumed, view.tokens_beside + left)
-        if not any(isinstance(one, HistoryFolded) and one.arithmetic and one.arithmetic.net > 0 for one in fold):
+        if not any(one.arithmetic and one.arithmetic.net > 0 for one in fold):
             return view
         record(transcript, fold)
         self._is_opening = True  # everything behind the fold is read anew
@@ -287,7 +287,7 @@ class Budget:
         decisions: list[Decision] = [PartsCompacted(tuple(parts), "budget")] if parts else []
         if task is not None and task < transcript.state.consumed:
             # only so much of a task is always whole; the rest is shortened first
-            limit = self._policy.task_limit_tokens
+            limit = self._policy.first_view_limit_tokens
             entry = transcript[task]
             for part in entry.measured:
                 is_too_long = part.address.kind == "text" and part.tokens > limit
@@ -296,10 +296,10 @@ class Budget:
                     decisions += [shortened] if shortened else []
         return decisions
 
-    def _fold_consumed(self, transcript: Transcript, view: View) -> list[Decision]:
+    def _fold_consumed(self, transcript: Transcript, view: View) -> Sequence[Decision]:
         return self._fold(transcript, view, transcript.state.consumed, self._fold_target(view))
 
-    def _fold_fresh(self, transcript: Transcript, view: View) -> list[Decision]:
+    def _fold_fresh(self, transcript: Transcript, view: View) -> Sequence[Decision]:
         return self._fold(transcript, view, transcript.end, self._limit)
 
     def _trim_fold(self, transcript: Transcript, view: View) -> list[Decision]:
@@ -325,7 +325,7 @@ class Budget:
         is_any = transcript.end > transcript.state.history_start
         return [self._folded(transcript, transcript.end, ())] if is_any else []
 
-    def _fold(self, transcript: Transcript, view: View, end: int, target: int) -> list[Decision]:
+    def _fold(self, transcript: Transcript, view: View, end: int, target: int) -> list[HistoryFolded]:
         """Fold the oldest whole steps before `end` until the target is reached."""
         state = transcript.state
         kept = self._kept(transcript)

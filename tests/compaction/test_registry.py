@@ -231,7 +231,7 @@ async def test_agent_sees_the_facts_of_its_own_compactor(store: MemoryStore):
         "coder",
         None,
         store,
-        policy=ContextPolicy(cache=ALWAYS_PAYS, name_first_views="never", first_view_limit_tokens=4000),
+        policy=ContextPolicy(cache=ALWAYS_PAYS, name_first_views="never"),
         compactors=compactors,
     )
     agent = AssistantAgent(

@@ -69,7 +69,7 @@ async def test_document_in_an_mcp_result_is_whole_and_an_image_beside_a_text_is_
         (7_800, True, {"token_budget": 16_000}),
         (8_200, False, {"token_budget": 16_000}),
         (8_200, True, {"token_budget": 16_000, "compaction": {"enabled": False}}),
-        (1_900, True, {"document_first_view_limit_tokens": 200}),
+        (3_100, True, {"document_first_view_limit_tokens": 200}),
         (11_500, False, {"first_view": "excerpt"}),
         (20_000, True, {"first_view_by_tool": {"fetch_*": "full"}}),
         (20_000, False, {"first_view_by_tool": {"fetch_*": "full"}, "token_budget": 30_000}),
@@ -156,9 +156,9 @@ async def test_whole_first_view_names_its_key_where_the_agent_has_no_tools(
 async def test_line_that_names_a_key_counts_towards_the_limit(store: MemoryStore):
     """A result that fits alone is shown by its excerpt, which names the key as well."""
     context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(store_timeout_seconds=30))
-    await add_step(context, log(1_980), name="run_shell")
+    await add_step(context, log(3_180), name="run_shell")
     assert "Excerpt, " in (await context.get_messages())[-1].content[0].content
-    assert await shown_first(store, log(1_980), name="run_shell") == log(1_980)
+    assert await shown_first(store, log(3_180), name="run_shell") == log(3_180)
 
 
 async def test_results_that_were_shown_keep_their_bytes_when_tools_are_handed_out_later(store: MemoryStore):

@@ -168,7 +168,7 @@ async def test_explain_lists_every_segment_and_every_change(store: MemoryStore):
     """With source, tokens, state, and the decision behind each difference; it hands out nothing."""
     context = MemoryContext("alice", "coder", None, store)
     await context.add_message(UserMessage(content="Go.", source="user"))
-    await add_step(context, report("owls", 150), "short")
+    await add_step(context, report("owls"), "short")
     await context.get_messages()
     shown = context.transcript.state.shown
     await context.add_message(AssistantMessage(content="Seen.", source="coder"))
