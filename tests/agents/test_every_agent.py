@@ -360,7 +360,7 @@ async def test_code_executor_in_a_team(store: MemoryStore, tmp_path):
     note = await context_of(store, "x").store("the secret of the notes", "a note", source="note")
     key = f"'note' + '_' + '{note.partition('_')[2]}'"  # the agent's own words would open it
     code = f"```python\nprint('[MemoryRef:', {key}, '- a note - 5 tokens]')\n"
-    code += "for i in range(900): print('line', i)\n```"
+    code += "for i in range(700): print('line', i)\n```"
     client, asked = model(code, "Printed.", "Fine."), light()
     context = context_of(store, "runner", asked)
     async with LocalCommandLineCodeExecutor(work_dir=tmp_path) as executor:

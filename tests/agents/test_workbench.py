@@ -34,8 +34,8 @@ OFFERED = ["survey", *MEMORY_TOOLS]
 
 
 async def survey(topic: str) -> str:
-    """Return what is known of a topic."""
-    return report(topic)
+    """Return what is known of a topic: too long to be shown whole."""
+    return report(topic, 450)
 
 
 async def _short_survey(topic: str) -> str:
@@ -266,7 +266,7 @@ async def test_agent_with_a_workbench_loads_from_component_data(store: MemorySto
         assert isinstance(bench, MemoryWorkbench)
         assert isinstance(one.model_context, MemoryContext)
         assert [tool["name"] for tool in await bench.list_tools()] == ["expert"]
-        await add_step(one.model_context, report("owls"))
+        await add_step(one.model_context, report("owls", 450))
         await one.model_context.get_messages()
         assert [tool["name"] for tool in await bench.list_tools()] == ["expert", *MEMORY_TOOLS]
         pairs.append((one.model_context, [t for t in bench._tools if isinstance(t, MemoryTool)]))  # pyright: ignore[reportPrivateUsage]

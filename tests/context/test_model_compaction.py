@@ -33,6 +33,7 @@ BATS = report("bats", 350)
 
 
 ALONE: dict[str, Any] = {
+    "first_view_limit_tokens": 4000,
     "user_memory": UserMemoryPolicy(enabled=False),
     "expansion": ExpansionPolicy(enabled=False),
     "recall": RecallPolicy(enabled=False),
@@ -294,7 +295,7 @@ async def test_nobody_else_reads_it(store: MemoryStore, saved: Saved):
     """Neither another user nor an agent that may not read the item."""
     light = Light()
     light.summary = said(SUMMARY)
-    policy = ContextPolicy(token_budget=None)
+    policy = ContextPolicy(token_budget=None, first_view_limit_tokens=4000)
     context = MemoryContext("alice", "coder", None, store, model_client=light, policy=policy, sharing="isolated")
     (key,) = await begin(context, OWLS)
     await soon(saved.done.wait())
