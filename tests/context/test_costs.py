@@ -191,3 +191,15 @@ async def test_long_excerpt_of_a_view_is_never_made_on_the_event_loop(monkeypatc
     assert [on_loop for length, on_loop in made if length > OFF_LOOP_CHARACTERS] == [False]
     budget = Budget(context.policy, context.token_counter, Renderer(context.policy, context.token_counter), "tag")
     assert [message.message for message in budget.fit(again).messages][-1] == view[-1]
+
+
+async def test_stats_price_autogens_own_contexts_in_the_same_session():
+    """A buffer sends twenty messages at the full price each call: dear in a short session, cheap in a very long one."""
+    context = await session_of(80, token_budget=None)
+    await steps(context, 20)
+    stats = context.stats
+    assert stats.cheapest_autogen_context == ("unbounded", stats.raw_cost)
+    assert stats.raw_cost < stats.head_and_tail_cost < stats.buffered_cost
+    lasting = await session_of(2000, token_budget=None)
+    await steps(lasting, 10)
+    assert lasting.stats.cheapest_autogen_context[0] != "unbounded"
