@@ -258,7 +258,7 @@ class MemoryContext(
         observing = (self._observers, self._session.archiver.schedule_flush)
         self._parts = parts = Parts(session.transcript, agent_memory, *settings, *observing)
         head, new = self._prompt_head, session.transcript  # not self: avoids a reference cycle
-        parts.budget.waiting_tools = lambda: head.waiting_tokens(new.state)
+        parts.budget.savings.waiting_tools = lambda: head.waiting_tokens(new.state)
         if "retrieve_memory" in self._prompt_head.tools:
             parts.note_tools()
         state = session.transcript.state

@@ -66,7 +66,7 @@ class Parts:
         )
         self._masker = view.Masker(transcript, *limits)
         self.budget = view.Budget(*limits, view.Renderer(*limits), tag, self._masker.decide)
-        self.chooser.may_reduce = partial(self.budget.open, transcript)
+        self.chooser.may_reduce = partial(self.budget.savings.open, transcript)
         self.coordinator = observation.BufferingCoordinator(
             transcript,
             view.ViewPlanner(transcript, self.budget, policy.cache, self.chooser.is_held),

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from ..messages import PartKind, source_of
+from ..messages import PartKind
 from ..policy import ContextPolicy
 from ..references import MemoryRef
 from ..tokens import TokenCounter
@@ -18,23 +18,15 @@ from ..transcript import (
     PartId,
     PartsCompacted,
     Transcript,
-    UserMemoryLoaded,
 )
-from .economics import (
-    aged_results,
-    ageing_of,
-    arithmetic_of,
-    expected_calls,
-    is_cache_cold,
-    pays_for_tools,
-    saving_changes,
-)
+from .economics import arithmetic_of, expected_calls
 from .history import FoldedLines, fold_key
 from .render import Renderer, current_task, text_in_view
+from .savings import Savings, record
 from .shorten import LEAST_EXCERPT_TOKENS, ExcerptNeededError, Shortener, ShownPart
 from .view import View
 
-__all__ = ["Budget", "FinishedObservations", "record", "session_tag"]
+__all__ = ["Budget", "FinishedObservations", "session_tag"]
 
 FOLD_TEXT_LIMIT_TOKENS = 500
 AUTO_TARGET_TOKENS = 16_000
@@ -72,11 +64,10 @@ class Budget:
     Attributes:
         observations: Those of the session, if any.
         agent_has_tools: The agent can read what is folded.
-        waiting_tools: Returns the tokens of memory tools that the agent gets with the first reduced result.
+        savings: Planned compactions.
     """
 
     observations: FinishedObservations | None = None
-    waiting_tools: Callable[[], int] = staticmethod(lambda: 0)
 
     def __init__(
         self,
@@ -92,7 +83,7 @@ class Budget:
         self._renderer = renderer
         self._shortener = Shortener(policy, counter)
         self._lines: FoldedLines | None = None
-        self._is_opening = False
+        self.savings = Savings(policy, counter, renderer)
         self.agent_has_tools = False
         self.tag = tag
 
@@ -171,8 +162,7 @@ class Budget:
         if not any(one.arithmetic and one.arithmetic.net > 0 for one in fold):
             return view
         record(transcript, fold)
-        self._is_opening = True  # everything behind the fold is read anew
-        self._plan_savings(transcript, lambda part: False)
+        self.savings.plan(transcript, lambda part: False, is_cold=True)  # all behind the fold is read anew
         return self._renderer.render(transcript)
 
     def _pays(self, transcript: Transcript, view: View, left: int) -> bool:
@@ -180,14 +170,6 @@ class Budget:
         removed = view.tokens - view.tokens_beside - left
         calls = expected_calls(transcript, self._policy.cache)
         return arithmetic_of(removed, left, calls, self._policy.cache).net > 0
-
-    def open(self, transcript: Transcript) -> bool:
-        """Return whether results may be reduced in the next view: if the tools that read them pay, or are there."""
-        tokens = self.waiting_tools()
-        self._is_opening = tokens > 0 and pays_for_tools(
-            transcript, self._renderer.render(transcript), self._policy, tokens
-        )
-        return tokens == 0 or self._is_opening
 
     def next_view(self, transcript: Transcript) -> View:
         """Render the view as it is now, without decisions for it."""
@@ -200,48 +182,8 @@ class Budget:
 
     def plan(self, transcript: Transcript, is_held: Callable[[PartId], bool] = lambda part: False) -> None:
         """Record the decisions that save cost, then masks; also called before expansion decisions."""
-        self._plan_savings(transcript, is_held)
+        self.savings.plan(transcript, is_held)
         self._mask()
-
-    def _plan_savings(self, transcript: Transcript, is_held: Callable[[PartId], bool]) -> None:
-        state, policy = transcript.state, self._policy
-        if at_once := self._shown_compacted(transcript):  # nothing changes in the view
-            transcript.decide(PartsCompacted(at_once, "consumed"))
-        if not policy.compaction.enabled or not (state.answered_whole or state.expanded or state.subjects.superseded):
-            return
-        if self.waiting_tools() and not self._is_opening:
-            return
-        is_cold, self._is_opening = self._is_opening, False
-        if is_cache_cold(transcript, policy.cache):  # somebody who comes back asks about the last turn
-            is_cold, begin, is_waiting = True, self._last_turn(transcript), is_held
-            is_held = lambda part: part[0] >= begin or is_waiting(part)  # noqa: E731
-        view = self._renderer.render(transcript)
-        record(transcript, saving_changes(transcript, view, policy, is_held, self._counter, is_cold))
-        if aged := aged_results(transcript, policy, self._counter):
-            ageing = ageing_of(aged, transcript, self._renderer.render(transcript), policy)
-            record(transcript, [*aged, ageing])
-
-    def _last_turn(self, transcript: Transcript) -> int:
-        """Return the position of the user's message before the newest one."""
-        told = [one for one in transcript.state.spoken.values() if one == transcript.end - 1]
-        end = told[0] if told else transcript.end
-        sources = self._policy.user_sources
-        asked = (
-            one.position
-            for one in reversed(transcript.entries(end=end))
-            if one.is_told and source_of(one.message) in sources
-        )
-        return next(asked, transcript.state.start)
-
-    def _shown_compacted(self, transcript: Transcript) -> tuple[PartId, ...]:
-        return tuple(
-            (position, address)
-            for position, address in sorted(transcript.state.answered_whole)
-            for entry in (transcript[position],)
-            for stored in (entry.part(address).stored,)
-            if stored is not None and stored.refs
-            if self._policy.first_view_of(entry.tool_of(address)) == "placeholder"
-        )
 
     def _observation_steps(self, limit: int) -> list[tuple[_Step, int]]:
         """Before a fold, activate finished observations; what it folds of them then joins the log."""
@@ -439,12 +381,3 @@ class Budget:
 
     def _fold_text_limit(self) -> int:
         return min(FOLD_TEXT_LIMIT_TOKENS, self._limit // 4)
-
-
-def record(transcript: Transcript, decisions: Sequence[Decision]) -> None:
-    """Record decisions; with a planned change of the view, a user memory that came late moves to the head."""
-    late = transcript.state.newest(UserMemoryLoaded)
-    for decision in decisions:
-        transcript.decide(decision)
-    if late is not None and late.place == "tail" and any(one.rewrites_prefix for one in decisions):
-        transcript.decide(replace(late, place="head"))

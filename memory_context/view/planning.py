@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 from ..policy import CachePolicy
 from ..transcript import Arithmetic, Decision, PartId, Transcript
-from .budget import Budget, record
+from .budget import Budget
 from .economics import arithmetic_of, expected_calls
+from .savings import record
 from .view import View
 
 __all__ = ["ViewPlanner"]
