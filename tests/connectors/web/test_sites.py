@@ -200,11 +200,6 @@ async def test_page_whose_dialogs_never_end_can_be_left(web: WebConnector, sites
     assert 'heading "Still"' in await state(web)
 
 
-async def test_address_that_changes_all_the_time_does_not_hold_the_page(web: WebConnector, sites: Sites) -> None:
-    shown = await open_page(web, f"{sites.url}/hostile/history")
-    assert (await use(web, "click", ref=ref_in(shown, 'button "Act"'))).startswith("Clicked")
-
-
 async def test_element_that_is_replaced_all_the_time_is_refused(web: WebConnector, sites: Sites) -> None:
     """Its place is taken by a button of another name every millisecond; only one of the name is ever clicked."""
     await open_page(web, f"{sites.url}/hostile/swap")
