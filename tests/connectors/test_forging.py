@@ -6,7 +6,7 @@ from memory_context import AgentMemory, MemoryStore
 
 from ..agents.scripted import report, text_of
 from ..context.steps import add_step
-from .test_context import Counter, context_of, texts
+from .counting import Counter, context_of, texts
 
 SECRET = report("salaries of the staff", 60)
 
