@@ -73,8 +73,11 @@ async def test_shell_reads_and_greps_real_files(context: MemoryContext, code: Pa
     assert not work_dir.exists()
 
 
-async def test_what_is_large_leaves_the_view_and_can_be_looked_up(context: MemoryContext, code: Path) -> None:
-    """The system message explains references; memory tools are among the tools from the first offload on."""
+async def test_what_is_large_leaves_the_view_and_can_be_looked_up(
+    context: MemoryContext, code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory tools are among the tools from the first reference on, which here need not pay for them."""
+    monkeypatch.setattr("memory_context.view.savings.pays_for_tools", lambda *given: True)
     client = model([call("read_file", path="pack/long.py")], "Read.", [call("read_history")], "Done.")
     agent = CodeAgent("coder", client, model_context=context, code_root=code)
     await agent.run(task="read it")
@@ -86,7 +89,8 @@ async def test_what_is_large_leaves_the_view_and_can_be_looked_up(context: Memor
     assert context.instructions() in client.create_calls[0]["messages"][0].content
     offered = [{tool["name"] for tool in call["tools"]} for call in client.create_calls]
     assert offered[0] == {"shell", "read_file", "grep"}
-    assert {"retrieve_memory", "read_history"} <= offered[1]
+    assert offered[1] == offered[0]
+    assert {"retrieve_memory", "read_history"} <= offered[2]
     stats = context.stats
     assert stats.head_tokens > stats.raw_head_tokens > context.token_counter.count(SYSTEM_MESSAGE)
     await agent.close()
