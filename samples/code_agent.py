@@ -112,7 +112,7 @@ class CodeAgent(AssistantAgent):
         if isinstance(context, MemoryContext):
             system_message = f"{system_message}\n\n{context.instructions()}"
             workbench: Workbench = context.workbench(own_tools)
-            context.note_agent(system_message=system_message)
+            context.note_agent(system_message=system_message, model_client=model_client)
         else:
             workbench = StaticStreamWorkbench(own_tools)
         super().__init__(

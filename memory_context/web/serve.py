@@ -194,7 +194,7 @@ def _assistant(model: str) -> tuple[AgentBuilder, ChatCompletionClient]:
 
     def build(context: MemoryContext) -> AssistantAgent:
         system_message = f"{_SYSTEM_MESSAGE}\n\n{context.instructions()}"
-        context.note_agent(system_message=system_message)
+        context.note_agent(system_message=system_message, model_client=client)
         return AssistantAgent(
             "assistant",
             model_client=client,

@@ -67,7 +67,7 @@ class Agents:
             )
         else:
             system_message = f"{_SYSTEM_MESSAGE}\n\n{context.instructions()}"
-            context.note_agent(system_message=system_message, tools=code_tools())
+            context.note_agent(system_message=system_message, tools=code_tools(), model_client=self.model_client)
             agent = AssistantAgent(
                 name,
                 self.model_client,

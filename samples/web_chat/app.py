@@ -64,7 +64,7 @@ def chat_app(
 
     def build_agent(context: MemoryContext) -> AssistantAgent:
         system_message = f"{SYSTEM_MESSAGE}\n\n{context.instructions()}"
-        context.note_agent(system_message=system_message, tools=code_tools())
+        context.note_agent(system_message=system_message, tools=code_tools(), model_client=model_client)
         return AssistantAgent(
             context.agent_id,
             model_client,
