@@ -110,8 +110,8 @@ class CodeAgent(AssistantAgent):
         if not has_own_tools:
             own_tools = []
         if isinstance(context, MemoryContext):
-            system_message = f"{system_message}\n\n{context.instructions()}"
             workbench: Workbench = context.workbench(own_tools)
+            system_message = f"{system_message}\n\n{context.instructions()}"
             context.note_agent(system_message=system_message, model_client=model_client)
         else:
             workbench = StaticStreamWorkbench(own_tools)
