@@ -19,6 +19,7 @@ from autogen_core.models import (
 from benchmarks import (
     __main__,
     comparing,
+    connectors,
     deciding,
     hostile,
     micro,
@@ -566,6 +567,7 @@ def test_all_benchmarks_run_without_folders(
     for module, name, value in (
         (micro, "SESSION_STEPS", 4),
         (micro, "STATE_STEPS", 2),
+        (connectors, "NODES", 500),
         (hostile, "_ROUNDS", 1),
         (hostile, "UNFINISHED", 30),
     ):

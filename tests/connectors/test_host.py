@@ -147,7 +147,6 @@ async def test_observations_of_one_subject_stand_together() -> None:
 @pytest.mark.parametrize(
     "trouble",
     [
-        forever,
         broken,
         giving(3),
         giving([Rendered(lambda: raise_(RuntimeError("no"))), 7]),
@@ -161,7 +160,7 @@ async def test_observations_of_one_subject_stand_together() -> None:
     ],
 )
 async def test_connector_in_trouble_hides_no_other(trouble: Callable[[], Awaitable[Any]]) -> None:
-    host = host_of(Scripted("a"), Scripted("b", trouble), Scripted("c"), seconds=1.0)
+    host = host_of(Scripted("a"), Scripted("b", trouble), Scripted("c"))
     assert [one.connector_id for one in await noticed_by(host)] == ["a", "c"]
 
 

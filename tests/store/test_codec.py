@@ -29,7 +29,7 @@ SELECT plain = %(one)s AS is_equal, bytewise = %(one)s AS is_equal_bytewise, man
 FROM kinds
 """
 on_one_connection = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 

@@ -166,8 +166,8 @@ async def _picture(tab: Tab) -> bytes:
         return b""  # a page may have nothing to paint
 
 
-async def _asked(frame: "Frame", command: str, seconds: float = _ANSWER_SECONDS) -> dict[str, Any]:
-    told = await frame.get_attribute(f"{ENGINE}={command}", "value", timeout=1000 * seconds)
+async def _asked(frame: "Frame", command: str, seconds: float | None = None) -> dict[str, Any]:
+    told = await frame.get_attribute(f"{ENGINE}={command}", "value", timeout=1000 * (seconds or _ANSWER_SECONDS))
     return json.loads(told or "{}")
 
 

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from memory_context import ConnectorError, WebConnector
+from memory_context.connectors.web import screen
 from memory_context.tokens import default_token_counter
 
 from ...support.sites import served_sites
@@ -100,7 +101,8 @@ async def test_reference_never_clicks_another_element_after_the_page_is_drawn_an
     assert await run(web, "document.title") == "Plum"
 
 
-async def test_element_behind_another_is_not_clicked(web: WebConnector) -> None:
+async def test_element_behind_another_is_not_clicked(web: WebConnector, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen, "_REACH_SECONDS", 1.0)
     await use(web, "goto", url=page("<button>Under</button><div id=over style='position:fixed;inset:0'>Cookies?</div>"))
     ref = ref_in(await state(web), 'button "Under"')
     with pytest.raises(ConnectorError, match="intercepts pointer events"):

@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 from memory_context import ConnectorError, WebConnector
+from memory_context.connectors.web import actions, capture, screen, tabs
 from memory_context.tokens import default_token_counter
 
 from ...support.sites import Sites, served_sites
@@ -86,15 +87,17 @@ async def test_new_tab_is_shown_and_a_closed_one_gives_way_to_the_one_before(web
         await use(web, "switch_tab", tab=999)
 
 
-async def test_storm_of_tabs_is_bounded(web: WebConnector, sites: Sites) -> None:
+async def test_storm_of_tabs_is_bounded(web: WebConnector, sites: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tabs, "_MOST_TABS", 6)
     shown = await open_page(web, f"{sites.url}/tabs/")
     first = web._screen.shown.tab
     with suppress(ConnectorError):  # it takes long
-        await use(web, "click", ref=ref_in(shown, 'button "Open thirty"'))
+        await use(web, "click", ref=ref_in(shown, 'button "Open twelve"'))
     assert web._screen.tabs is not None
+    assert len(web._screen.tabs.open) <= 6
     for number in [one for one in web._screen.tabs.open if one != first]:
         await use(web, "close_tab", tab=number)
-    assert len(web._screen.tabs.open) <= 20
+    assert len(web._screen.tabs.open) <= 6
     web._screen.news.clear()
 
 
@@ -111,8 +114,12 @@ async def test_download_lands_in_the_folder_and_can_be_uploaded(web: WebConnecto
         await use(web, "upload", ref=attach, files=["../../etc/passwd"])
 
 
-async def test_page_that_never_ends_loading_is_shown(web: WebConnector, sites: Sites) -> None:
-    assert 'button "Act"' in await open_page(web, f"{sites.url}/slow/parts")
+async def test_page_that_never_ends_loading_is_shown(
+    web: WebConnector, sites: Sites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(capture, "_STILL_LOADING_SECONDS", 0.3)
+        assert 'button "Act"' in await open_page(web, f"{sites.url}/slow/parts")
     assert 'text "It is here now"' in await open_page(web, f"{sites.url}/slow/late")
 
 
@@ -124,12 +131,17 @@ async def test_broken_page_is_read(web: WebConnector, sites: Sites) -> None:
     assert "(status 500)" in await use(web, "goto", url=f"{sites.url}/broken/error")
 
 
-async def test_page_that_hangs_gives_way_to_another(web: WebConnector, sites: Sites) -> None:
+async def test_page_that_hangs_gives_way_to_another(
+    web: WebConnector, sites: Sites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actions, "_ACT_SECONDS", 3.0)
     shown = await open_page(web, f"{sites.url}/broken/loop")
     with pytest.raises(ConnectorError):
         await use(web, "click", ref=ref_in(shown, 'button "Hang"'))
-    assert any("does not answer" in one.text for one in await told(web))
-    assert "the page does not answer" in await state(web)
+    with monkeypatch.context() as patch:
+        patch.setattr(capture, "_ANSWER_SECONDS", 0.5)
+        assert any("does not answer" in one.text for one in await told(web))
+        assert "the page does not answer" in await state(web)
     assert 'button "Paint"' in await open_page(web, f"{sites.url}/still/")
 
 
@@ -157,7 +169,7 @@ async def test_list_that_grows_by_scrolling_is_told_by_what_came(web: WebConnect
 
 
 async def test_large_page_is_read_whole_and_its_last_element_clicked(web: WebConnector, sites: Sites) -> None:
-    shown = await open_page(web, f"{sites.url}/huge?nodes=20000")
+    shown = await open_page(web, f"{sites.url}/huge?nodes=8000")
     assert default_token_counter().count(shown) <= web.state_limit_tokens
     last = ref_in(await use(web, "find", text='button "Last"'), 'button "Last"')
     await use(web, "click", ref=last)
@@ -187,7 +199,8 @@ async def test_endless_redirects_and_other_schemes_are_refused(web: WebConnector
             await use(web, "goto", url=url)
 
 
-async def test_page_that_never_rests_is_shown(web: WebConnector, sites: Sites) -> None:
+async def test_page_that_never_rests_is_shown(web: WebConnector, sites: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture, "_RESTLESS_SECONDS", 0.2)
     shown = await open_page(web, f"{sites.url}/hostile/storm")
     assert (await use(web, "click", ref=ref_in(shown, 'button "Act"'))).startswith("Clicked")
 
@@ -204,8 +217,12 @@ async def test_page_whose_dialogs_never_end_can_be_left(web: WebConnector, sites
     assert 'heading "Still"' in await state(web)
 
 
-async def test_element_that_is_replaced_all_the_time_is_refused(web: WebConnector, sites: Sites) -> None:
+async def test_element_that_is_replaced_all_the_time_is_refused(
+    web: WebConnector, sites: Sites, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its place is taken by a button of another name every millisecond; only one of the name is ever clicked."""
+    monkeypatch.setattr(capture, "_RESTLESS_SECONDS", 0.2)
+    monkeypatch.setattr(screen, "_REACH_SECONDS", 1.0)
     await open_page(web, f"{sites.url}/hostile/swap")
     await run(web, "window.pressed = []; onclick = ({ target }) => pressed.push(target.textContent); 0")
     shown = await state(web)
