@@ -14,7 +14,7 @@ ALL = "all sets"
 NEEDLE_SETS = ("openhands_swebench", "livemcp")
 """The sets of long, tool-heavy runs, whose needles are judged together and where every peer has to be dearer."""
 
-CHARGED_TARGETS = {"openhands_swebench": 0.54, "livemcp": 0.84, "tau_airline_dev": 1.005, "webdancer_search": 1.005}
+CHARGED_TARGETS = {"openhands_swebench": 0.54, "livemcp": 0.84, "tau_airline_dev": 1.0, "webdancer_search": 1.0}
 """What the default policy may cost at most, look-ups charged, relative to keeping everything."""
 
 SMALL_BUDGET = 16_000
