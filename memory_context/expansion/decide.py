@@ -11,7 +11,7 @@ from ..tokens import TokenCounter
 from .ambiguity import NOT_VISIBLE, asks_something, find_missing
 from .candidates import Expansion, ExpansionAnswer, ExpansionRequest, head_and_tail, named_keys, without_keys
 from .lexicon import FUNCTION_WORDS, SAID, SHORT_FOR, WHEN
-from .match import match_references
+from .match import asks_to_act, match_references
 from .prompt import ExpansionPrompt, LightAnswer
 
 __all__ = ["EXPANSIONS_LIMIT", "decide", "decide_by_rules", "needs_model"]
@@ -34,8 +34,10 @@ def decide_by_rules(asked: ExpansionRequest) -> ExpansionAnswer:
     missing = find_missing(asked, has_named=bool(named))
     sought = without_keys(request, named)
     matched = match_references(sought, others, asked.visible_texts, asked.last_answer, is_elsewhere=bool(missing))
-    if matched and missing.endswith(NOT_VISIBLE):
-        missing = ""  # what it names stands in what is opened
+    has_hidden = any(not reference.is_visible for reference in others)
+    is_own = missing.startswith(("'my ", "'our "))
+    if missing.endswith(NOT_VISIBLE) and (matched or (has_hidden and not (is_own or asks_to_act(request)))):
+        missing = ""  # what it names may stand in what is stored
     asks_for_said = SAID.search(request) is not None
     topic, left_out = (SAID.sub(" ", request), FUNCTION_WORDS | WHEN) if asks_for_said else (request, FUNCTION_WORDS)
     words = [word for word in _WORD.findall(topic) if word.casefold() not in left_out] if missing else []

@@ -14,7 +14,7 @@ from . import lexicon
 from .candidates import CandidateReference, Expansion
 from .meanings import meanings_of
 
-__all__ = ["match_references"]
+__all__ = ["asks_to_act", "match_references"]
 
 _MATCHES_LIMIT, _TERMS_LIMIT = 3, 24
 _KEPT_CHARACTERS, _OPENING_CHARACTERS = 600, 200
@@ -132,12 +132,17 @@ def _weigh(request: str) -> dict[str, _Term]:
     return weighed
 
 
+def asks_to_act(request: str) -> bool:
+    """Return whether a request begins with an order to act or to make something rather than to read."""
+    words = (match[0].lower() for match in _WORD.finditer(request[:_OPENING_CHARACTERS]))
+    first = next((word for word in words if word not in lexicon.LEAD_INS), "")
+    return first in lexicon.ACTIONS | lexicon.CREATIONS
+
+
 def _least_score(request: str) -> float:
     if lexicon.KNOWLEDGE.search(request):
         return _LEAST_SCORE_OF_KNOWLEDGE
-    words = (match[0].lower() for match in _WORD.finditer(request[:_OPENING_CHARACTERS]))
-    first = next((word for word in words if word not in lexicon.LEAD_INS), "")
-    return _LEAST_SCORE_TO_ACT if first in lexicon.ACTIONS | lexicon.CREATIONS else _LEAST_SCORE
+    return _LEAST_SCORE_TO_ACT if asks_to_act(request) else _LEAST_SCORE
 
 
 def _detail_of(answer: str) -> str:
