@@ -41,7 +41,7 @@ FROM pg_extension WHERE extname = 'vector'"""
 
 async def read_log() -> str:
     """Return the log of the payment service."""
-    return "\n".join(f"12:{n % 60:02} payment {n} {'declined' if n == 40 else 'accepted'} in 17 ms" for n in range(120))
+    return "\n".join(f"{12 + n // 60}:{n % 60:02} payment {n} {'declined' if n == 40 else 'accepted'} in 17 ms" for n in range(400))
 
 
 async def run_agent(memory_store: MemoryStore) -> str:

@@ -21,6 +21,7 @@ _KEPT_CHARACTERS, _OPENING_CHARACTERS = 600, 200
 _SHOWN_WORDS, _SHOWN_CHARACTERS = 3, 40
 _EXACT_WEIGHT, _DEFINITE_WEIGHT, _PLAIN_WEIGHT, _WEAK_WEIGHT = 2.0, 1.6, 1.0, 0.5
 _PLACE_FACTOR = 0.5  # after "into" or "beside": a target, seldom a source
+_PART_FACTOR = 0.5  # "policy" of "policy.py": another file may be about it
 _NEAR_FACTOR = 0.8  # a mistyped word
 _NEAR_RATIO, _LEAST_NEAR = 0.8, 5
 _LEAST_SCORE = 0.95
@@ -122,11 +123,14 @@ def _weigh(request: str) -> dict[str, _Term]:
         is_name = not is_english and match[0][0].isupper() and not _SENTENCE_START.search(request, 0, match.start())
         of_word = _DEFINITE_WEIGHT if is_definite or is_name else _PLAIN_WEIGHT
         factor = _PLACE_FACTOR if is_place else 1
-        for place, term in enumerate(terms_of(match[0])):
+        terms = terms_of(match[0])
+        is_named = len(terms) > 1 and _is_exact(terms[0])
+        for place, term in enumerate(terms):
             is_exact = _is_exact(term) or (place == 0 and _SNAKE_CASE.fullmatch(match[0]) is not None)
             is_told = _tells(term) or (term.isdigit() and len(term) > 1)
             weight = _EXACT_WEIGHT if is_exact else of_word if is_told else _WEAK_WEIGHT
-            weigh(term.lstrip("0") or term, weight * factor, match[0], is_exact=is_exact)
+            part_factor = _PART_FACTOR if is_named and place and not is_exact else 1
+            weigh(term.lstrip("0") or term, weight * factor * part_factor, match[0], is_exact=is_exact)
         for meant in () if is_english and word.isascii() else meanings_of(word):
             weigh(meant, of_word * factor, match[0])
     return weighed

@@ -389,7 +389,7 @@ async def test_the_same_search_is_told_until_it_finds_something_else(
     await say(context)
     answers = [
         await look(context, "search_memory", query="harbour"),
-        await look(context, "search_memory", query=" Harbour"),
+        await look(context, "search_memory", query=" harbour "),
     ]
     answers.append(await look(context, "search_memory", query="harbour"))
     assert answers[0].startswith("3 found for 'harbour'")

@@ -30,6 +30,8 @@ SESSION_GAIN = 0.3
 SIZE_PENALTY = 0.7
 """Times the logarithm of an item's thousands of bytes: the best of many passages is often best by chance."""
 
+SESSION_OCCURRENCES = 2
+"""Most occurrences that count of an adjacent item's passage: a turn tells what the next is about, a long result does not."""
 SPREAD_PASSAGES = 10
 """Passages at which the spread of similarities is believed by half."""
 FRESH_DAYS, OLD_DAYS = 30.0, 365.0
@@ -181,10 +183,12 @@ def _links(known: Mapping[PassagePlace, Candidate]) -> dict[PassagePlace, list[P
 def _joined(one: Candidate, beside: Sequence[Candidate]) -> tuple[Mapping[str, float], float]:
     occurrences, length = dict[str, float](one.occurrences), float(one.length)
     for neighbour in beside:
-        share = ITEM_SHARE if neighbour.content_id == one.content_id else SESSION_SHARE
+        is_own = neighbour.content_id == one.content_id
+        share = ITEM_SHARE if is_own else SESSION_SHARE
         length += share * neighbour.length
         for term, count in neighbour.occurrences.items():
-            occurrences[term] = occurrences.get(term, 0.0) + share * count
+            most = count if is_own else min(count, SESSION_OCCURRENCES)
+            occurrences[term] = occurrences.get(term, 0.0) + share * most
     return occurrences, length
 
 
