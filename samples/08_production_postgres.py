@@ -41,7 +41,9 @@ FROM pg_extension WHERE extname = 'vector'"""
 
 async def read_log() -> str:
     """Return the log of the payment service."""
-    return "\n".join(f"{12 + n // 60}:{n % 60:02} payment {n} {'declined' if n == 40 else 'accepted'} in 17 ms" for n in range(400))
+    outcomes = ["accepted"] * 400
+    outcomes[40] = "declined"
+    return "\n".join(f"{12 + n // 60}:{n % 60:02} payment {n} {one} in 17 ms" for n, one in enumerate(outcomes))
 
 
 async def run_agent(memory_store: MemoryStore) -> str:

@@ -128,6 +128,8 @@ def _weigh(request: str) -> dict[str, _Term]:
         for place, term in enumerate(terms):
             is_exact = _is_exact(term) or (place == 0 and _SNAKE_CASE.fullmatch(match[0]) is not None)
             is_told = _tells(term) or (term.isdigit() and len(term) > 1)
+            if not (is_told or is_exact) and word in lexicon.REQUESTS:
+                continue  # "read" is part of a tool's name
             weight = _EXACT_WEIGHT if is_exact else of_word if is_told else _WEAK_WEIGHT
             part_factor = _PART_FACTOR if is_named and place and not is_exact else 1
             weigh(term.lstrip("0") or term, weight * factor * part_factor, match[0], is_exact=is_exact)
