@@ -31,7 +31,7 @@ SIZE_PENALTY = 0.7
 """Times the logarithm of an item's thousands of bytes: the best of many passages is often best by chance."""
 
 SESSION_OCCURRENCES = 2
-"""Most occurrences that count of an adjacent item's passage: a turn tells what the next is about, a long result does not."""
+"""Most occurrences that count of an adjacent item's passage: a turn tells what the next is about, a long result not."""
 SPREAD_PASSAGES = 10
 """Passages at which the spread of similarities is believed by half."""
 FRESH_DAYS, OLD_DAYS = 30.0, 365.0
