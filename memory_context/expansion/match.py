@@ -182,11 +182,14 @@ def _found_in(reference: CandidateReference, asked: Mapping[str, _Term]) -> dict
     if lower.isascii() and not any(part in lower for some in parts.values() for part in some):
         return {}
     terms = {term.lstrip("0") or term for term in terms_of(text)}
-    found = dict.fromkeys(terms & asked.keys(), 1.0)
+    found: dict[str, float] = {}
     for term, some in parts.items():
-        if term not in found and len(some) > 1 and any(_is_near(term, one) for one in terms):
+        if term in terms:
+            found[term] = 1.0
+        elif len(some) > 1 and any(_is_near(term, one) for one in terms):
             found[term] = _NEAR_FACTOR
-    return found
+    tells = any(asked[term].weight > _WEAK_WEIGHT for term in found)  # "tool", "lines" and "context" alone do not
+    return found if tells else {}
 
 
 def _parts(term: str) -> tuple[str, ...]:

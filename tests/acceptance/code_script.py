@@ -78,7 +78,7 @@ def _work_on(module: Module, modules: list[Module]) -> list[Step]:
     ]
     lookups = [
         _retrieving("def .*", number, "read_file", transform="filtered", context_lines=1, max_matches=10 + number),
-        _retrieving("", number, transform="excerpt", start_line=2 + number, end_line=40 + number),
+        _retrieving("", number, transform="excerpt", start_line=1, end_line=40 + number),
         _retrieving("", number, "shell", transform="first_n", n=12 + number),
         _retrieving("", number, "shell", transform="last_n", n=9 + number),
         _retrieving("", number, "grep", transform="summary", limit_tokens=200 + number),
