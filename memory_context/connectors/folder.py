@@ -93,7 +93,7 @@ class Folder:
         """Write a file whole, so that nobody reads half of it, and return its state; missing folders are made.
 
         Args:
-            expected: What the file has to be still, so that a change of another process is not lost; None for anything.
+            expected: The state in which the file was read; one in another state is not overwritten. None: any state.
         """
         with self._parent(path, make=True) as (parent, name):
             mode = self._mode(parent, name)

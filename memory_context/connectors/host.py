@@ -26,14 +26,14 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Look:
-    """What connectors noticed after a message, and the present states."""
+    """The observations after a message, and the present states of all connectors."""
 
     noticed: Sequence[Noticed] = ()
     states: Sequence[ConnectorState] = ()
 
 
 class _Answer:
-    """What one connector has answered so far; a late one keeps what it had answered."""
+    """The answers of one connector. If the time limit passes, those that it gave before stay."""
 
     def __init__(self, connector_id: str) -> None:
         self.connector_id = connector_id

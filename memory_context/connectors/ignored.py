@@ -70,6 +70,6 @@ def _spec(folder: str, text: str) -> pathspec.GitIgnoreSpec:
 def _is_pattern(line: str) -> bool:
     try:
         pathspec.GitIgnoreSpec.from_lines([line], backend="re2")
-    except Exception:
+    except Exception:  # each kind of error means a malformed line, which git ignores, too
         return False
     return True

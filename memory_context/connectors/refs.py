@@ -22,7 +22,7 @@ class RefTable:
 
     Attributes:
         refs: The reference of each element, by its place in document order.
-        made: How many were given so far.
+        made: The number of references given so far.
     """
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ _SHOWN_CHARACTERS = 60
 
 
 def first_error(source: bytes, grammar: str, function: str) -> tuple[int, str] | None:
-    """Return the line, from 1, and the kind of the first error; None if there is none.
+    """Return the line number (from 1) of the first syntax error, and its kind; None if the text has no error.
 
     Indentation counts, too: the Python grammar itself accepts any.
     """

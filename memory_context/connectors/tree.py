@@ -70,7 +70,7 @@ class Node:
 
     @cached_property
     def told(self) -> tuple[str, ...]:
-        """What tells it if it has no name and key: all texts of a row or control, the title of a larger part."""
+        """The texts that identify an element without name or key: all of a row or control, a larger part's title."""
         if not self.is_row:
             return (self.title,) if self.title else ()
         return tuple(islice(_texts(self), _ROW_TEXTS)) or tuple(islice(_names(self), _ROW_TEXTS))
