@@ -530,22 +530,26 @@ async def test_each_outage_of_store_and_embedder_is_logged_once_by_the_backgroun
     """However often they are tried; and once more in the next outage."""
     caplog.set_level(logging.INFO, "memory_context")
     monkeypatch.setattr(jobs, "_RETRY_SECONDS", 0.001)
-    write, tries = store._database.write, 0
+    write, tries = store._database.write, asyncio.Semaphore(0)
 
     async def refuse(*_: Any, **__: Any) -> Any:
-        nonlocal tries
-        tries += 1
+        tries.release()
         raise StoreUnavailableError("away")
+
+    async def fail_four_times_and_recover(recovered: int) -> None:
+        while not tries.locked():  # of the outage before
+            await tries.acquire()
+        monkeypatch.setattr(store._database, "write", refuse)
+        store.jobs.wake("alice")
+        for _ in range(4):
+            await soon(tries.acquire())
+        monkeypatch.setattr(store._database, "write", write)
+        await store.flush_index()
+        await until(lambda: caplog.text.count("background jobs again") == recovered)
 
     for outage in range(1, 3):
         await store.insert_memories("alice", [memory(f"k{outage}", f"harbour {outage}")])
-        monkeypatch.setattr(store._database, "write", refuse)
-        store.jobs.wake("alice")
-        refused_before = tries
-        await until(lambda: tries >= refused_before + 4)
-        monkeypatch.setattr(store._database, "write", write)
-        await store.flush_index()
-        await until(lambda: caplog.text.count("background jobs again") == outage)
+        await fail_four_times_and_recover(outage)
         await until(lambda: database.count("jobs") == 0)
         assert caplog.text.count("background jobs go on later: away") == outage
     store._indexer.embedder = FakeEmbedder(fail_with=RuntimeError("no power"))
