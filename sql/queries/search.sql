@@ -60,7 +60,7 @@ WITH {readable}own AS MATERIALIZED (
 ), spread AS (
     SELECT avg(score) AS mean, stddev_pop(score) AS deviation FROM own WHERE score <= 2
 ), near AS (
-    SELECT * FROM own WHERE score <= 2 ORDER BY score DESC LIMIT 20 * %(limit)s
+    SELECT * FROM own WHERE score <= 2 ORDER BY score DESC LIMIT 5 * %(limit)s
 ), ranked AS (
     SELECT *, row_number() OVER (PARTITION BY content_id ORDER BY score DESC) AS place FROM near
 )
@@ -269,23 +269,27 @@ LEFT JOIN said USING (content_id, chunk_number)
 LEFT JOIN beside USING (content_id, chunk_number);
 
 -- name: select_passages :many
--- Text and span of passages. Each has the newest item of its content that meets criteria and that the reader may read; it
--- names the others.
+-- Text and span of passages.
 SELECT
-    {item_columns(item)}, NULL::text AS content, NULL::bytea AS content_raw,
     chosen.content_id, chosen.chunk_number, chosen.start_char, chosen.end_char, chosen.start_line, chosen.end_line,
-    chosen.text, chosen.text_sha256 AS shown_sha256,
-    {session_title(item)},
-    {other_keys(item)}
+    chosen.text, chosen.text_sha256 AS shown_sha256
 FROM unnest(%(content_ids)s::bigint[], %(chunk_numbers)s::integer[]) AS given (content_id, chunk_number)
 JOIN memory_context.agent_memory_chunks AS chosen
     ON chosen.user_id = %(user_id)s
     AND chosen.content_id = given.content_id
-    AND chosen.chunk_number = given.chunk_number
+    AND chosen.chunk_number = given.chunk_number;
+
+-- name: select_items_of_contents :many
+-- The newest item of each content that meets criteria and that the reader may read; it names the others.
+SELECT
+    {item_columns(item)}, given.content_id,
+    {session_title(item)},
+    {other_keys(item)}
+FROM (SELECT DISTINCT unnest(%(content_ids)s::bigint[]) AS content_id) AS given
 JOIN LATERAL (
     SELECT item.* FROM memory_context.agent_memories AS item
     WHERE item.user_id = %(user_id)s
-        AND item.content_id = chosen.content_id
+        AND item.content_id = given.content_id
         AND {meets(item)}
         AND {may_read(item)}
     ORDER BY item.id DESC

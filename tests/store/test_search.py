@@ -45,7 +45,7 @@ async def test_of_very_common_terms_the_rarest_find_and_all_score(
     store._indexer.embedder = FakeEmbedder(fail_with=RuntimeError())  # by terms alone
     found, _ = await store.search.candidates("alice", "x", ["common", "word", "7"], ANY)
     assert [set(one.occurrences) for one in found] == [{"common", "word", "7"}]
-    monkeypatch.setattr(module, "POSTINGS_LIMIT", 10_000)
+    monkeypatch.setattr(module, "POSTINGS_LIMIT", 5_000)
     everything, _ = await store.search.candidates("alice", "x", ["common", "word", "7"], ANY)
     assert found[0] in everything
     assert len(everything) == 30

@@ -14,7 +14,7 @@ from memory_context.credentials import masked
 from memory_context.notebooks import html_table
 from memory_context.references import MemoryRef
 from memory_context.runtime import in_thread_if_large
-from memory_context.text import query_terms, query_words, telling_terms, terms_of, unchangeable_words
+from memory_context.text import query_terms, telling_terms, terms_of, unchangeable_words
 from memory_context.utf8 import to_utf8
 
 from ..criteria import MemoryCriteria
@@ -151,11 +151,7 @@ async def search_items(
     terms = await in_thread_if_large(len(query), query_terms, query)
     if not query.strip():
         return []
-    # this order finds items indexed in between twice, not never
-    fresh = await search.unindexed(
-        user_id, criteria, _UNINDEXED_LIMIT, words=terms, written=query_words(query), scope=scope
-    )
-    candidates, profile = await search.candidates(user_id, query, terms, criteria, scope=scope)
+    fresh, candidates, profile = await search.found(user_id, query, terms, criteria, _UNINDEXED_LIMIT, scope=scope)
     unindexed = {(-1 - number, 0): passage for number, passage in enumerate(fresh)}
     choices = await asyncio.to_thread(_choose, candidates, unindexed, profile)
     middle = _middle(candidates)

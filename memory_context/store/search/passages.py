@@ -2,7 +2,7 @@
 
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
@@ -13,7 +13,7 @@ from pgvector import HalfVector
 from memory_context.credentials import masked
 from memory_context.embeddings import EmbeddingError, embed_checked
 from memory_context.outages import outages_of
-from memory_context.text import pointing_terms
+from memory_context.text import pointing_terms, query_words
 
 from ..codec import stored_form
 from ..criteria import MemoryCriteria, criteria_params
@@ -38,7 +38,7 @@ NEAREST = 200
 EXACT_UP_TO_PASSAGES = 20_000  # compared in some 10 ms
 NEAREST_DIMENSIONS_LIMIT = 4000  # pgvector's limit for halfvec indexes
 EF_SEARCH = 400
-POSTINGS_LIMIT = 10_000
+POSTINGS_LIMIT = 5_000
 _EMBED_QUERY_SECONDS = 5.0
 _SEARCHING = "searching by meaning"
 _USERS_REMEMBERED = 1000
@@ -47,6 +47,7 @@ _UNINDEXED_BYTES = 8_000_000  # searched for words
 _BEFORE_A_WORD = 500
 _SHORTEST_WORD = 2
 
+_Row = dict[str, Any]
 _SPAN = "text", "start_char", "end_char", "start_line", "end_line"
 _LIKE_SIGNS = re.compile(r"[\\%_]")
 
@@ -107,6 +108,20 @@ class PassageSearch:
 
         Terms are distinct; they find alone if the embedder fails.
         """
+        _, candidates, profile = await self.found(user_id, query, terms, criteria, 0, scope=scope)
+        return candidates, profile
+
+    async def found(
+        self,
+        user_id: str,
+        query: str,
+        terms: Sequence[str],
+        criteria: MemoryCriteria,
+        unindexed_limit: int,
+        *,
+        scope: ReadScope = ANYBODY,
+    ) -> tuple[list[StoredPassage], list[Candidate], QueryProfile]:
+        """Return the passages of `unindexed`, and what `candidates` returns."""
         vector = await self.embed_query(query)
         params: dict[str, Any] = {
             **await self._filter_params(user_id, criteria, scope),
@@ -117,7 +132,9 @@ class PassageSearch:
             "embedding_model": "" if vector is None else vector.model,
         }
         reach = "filtered" if criteria.is_filter or scope.is_narrow else "user"
-        counts, frequencies, nearest = await self._surveyed(user_id, params, vector, scope, reach)
+        # read first, what is indexed in between is found twice, not never
+        fresh = _select_unindexed(params, terms, query_words(query), unindexed_limit)
+        unindexed, counts, frequencies, nearest = await self._surveyed(user_id, params, vector, scope, reach, fresh)
         known = {row["term"]: row["document_frequency"] for row in frequencies}
         spread = nearest[0] if nearest else {}
         profile = QueryProfile(
@@ -128,33 +145,39 @@ class PassageSearch:
             deviation=spread.get("deviation") or 0.0,
         )
         if not counts:
-            return [], profile
+            return _checked(unindexed), [], profile
         rarest = sorted(known, key=lambda term: (known[term], term))
         found = {
             **_of_places([(row["content_id"], row["chunk_number"]) for row in nearest]),
-            "evidence": [profile.evidence(row["score"]) for row in nearest],
+            "evidence": _numbers(profile.evidence(row["score"]) for row in nearest),
             "terms": rarest,
-            "weights": [profile.weights[term] for term in rarest],
+            "weights": _numbers(profile.weights[term] for term in rarest),
             "finding": _finding([known[term] for term in rarest]),
             "limit": CANDIDATES,
         }
         (rows,) = await self._database.read(
             user_id, Statement(ranking_statement("select_candidates", reach), {**params, **found})
         )
-        return [_candidate(row, rarest) for row in rows], profile
+        return _checked(unindexed), [_candidate(row, rarest) for row in rows], profile
 
     async def _surveyed(
-        self, user_id: str, params: dict[str, Any], vector: QueryVector | None, scope: ReadScope, reach: str
-    ) -> tuple[dict[str, Any] | None, list[dict[str, Any]], list[dict[str, Any]]]:
-        """Return the number of passages, the frequencies of terms, and the nearest passages with the spread."""
+        self,
+        user_id: str,
+        params: dict[str, Any],
+        vector: QueryVector | None,
+        scope: ReadScope,
+        reach: str,
+        first: Statement,
+    ) -> tuple[list[_Row], _Row | None, list[_Row], list[_Row]]:
+        """Return rows of `first`, the number of passages, frequencies of terms, nearest passages with the spread."""
         counting = _QUERIES("fetch_statistics_within" if scope.is_narrow else "fetch_statistics", params)
         frequencies_of = ranking_statement("select_frequencies", "narrow" if scope.is_narrow else "user")
         by_meaning = Statement(ranking_statement("rank_by_embedding", reach), params)
         is_approximate = vector is not None and reach == "user" and await self._is_approximate(user_id, vector)
-        statements = [counting, Statement(frequencies_of, params)]
+        statements = [first, counting, Statement(frequencies_of, params)]
         if vector is not None:
             statements += _nearest(vector, params) if is_approximate else [by_meaning]
-        statistics, frequencies, *rest = await self._database.read(user_id, *statements)
+        unindexed, statistics, frequencies, *rest = await self._database.read(user_id, *statements)
         nearest = rest[-1] if rest else []
         if is_approximate:
             self._ann_quality.note(user_id, params, nearest)
@@ -163,7 +186,7 @@ class PassageSearch:
             else:
                 nearest = [{**row, **rest[0][0]} for row in nearest]
         self._remember(user_id, statistics[0]["chunk_count"] if statistics else 0)
-        return statistics[0] if statistics else None, frequencies, nearest
+        return unindexed, statistics[0] if statistics else None, frequencies, nearest
 
     async def stop(self) -> None:
         await self._ann_quality.stop()
@@ -174,13 +197,17 @@ class PassageSearch:
         """Return passages by place, each with its newest matching item."""
         if not places:
             return {}
-        params = {**await self._filter_params(user_id, criteria, scope)}
-        (rows,) = await self._database.read(user_id, _QUERIES("select_passages", {**params, **_of_places(places)}))
-        return {
-            (row["content_id"], row["chunk_number"]): StoredPassage(item_from_row(row), *(row[one] for one in _SPAN))
+        params = {**await self._filter_params(user_id, criteria, scope), **_of_places(places)}
+        statements = _QUERIES.each(("select_passages", "select_items_of_contents"), params)
+        rows, items = await self._database.read(user_id, *statements)
+        of_content = {row["content_id"]: item_from_row(row) for row in items}
+        found = {
+            (row["content_id"], row["chunk_number"]): StoredPassage(item, *(row[one] for one in _SPAN))
             for row in rows
-            if is_as_stored(stored_form(row["text"]), row)
+            if (item := of_content.get(row["content_id"])) is not None
+            and is_as_stored(stored_form(row["text"]), {**row, "memory_key": item.key})
         }
+        return {place: found[place] for place in places if place in found}
 
     async def unindexed(
         self,
@@ -193,22 +220,9 @@ class PassageSearch:
         scope: ReadScope = ANYBODY,
     ) -> list[StoredPassage]:
         """Return beginnings of the newest unindexed items, or surroundings of matches; items named by `words` first."""
-        sought = [word for word in dict.fromkeys((*written, *words)) if len(word) >= _SHORTEST_WORD]
-        (rows,) = await self._database.read(
-            user_id,
-            _QUERIES(
-                "select_unindexed",
-                await self._filter_params(user_id, criteria, scope),
-                characters_limit=_UNINDEXED_CHARACTERS,
-                bytes_limit=_UNINDEXED_BYTES,
-                characters_before=_BEFORE_A_WORD,
-                written=sought,
-                folded=[word.casefold() for word in sought],
-                patterns=["%" + _LIKE_SIGNS.sub(r"\\\g<0>", word) + "%" for word in words if word],
-                limit=limit,
-            ),
-        )
-        return [_unindexed(row) for row in rows if is_as_stored(_shown(row), row)]
+        params = await self._filter_params(user_id, criteria, scope)
+        (rows,) = await self._database.read(user_id, _select_unindexed(params, words, written, limit))
+        return _checked(rows)
 
     async def _filter_params(self, user_id: str, criteria: MemoryCriteria, scope: ReadScope) -> dict[str, Any]:
         related = await related_keys(self._database, user_id, criteria, scope)
@@ -271,8 +285,35 @@ def _finding(frequencies: Sequence[int]) -> int:
     return max(sum(total <= POSTINGS_LIMIT for total in accumulate(frequencies)), 1)
 
 
+def _select_unindexed(params: Mapping[str, Any], words: Sequence[str], written: Sequence[str], limit: int) -> Statement:
+    sought = [word for word in dict.fromkeys((*written, *words)) if len(word) >= _SHORTEST_WORD]
+    return _QUERIES(
+        "select_unindexed",
+        {
+            **params,
+            "characters_limit": _UNINDEXED_CHARACTERS,
+            "bytes_limit": _UNINDEXED_BYTES,
+            "characters_before": _BEFORE_A_WORD,
+            "written": sought,
+            "folded": [word.casefold() for word in sought],
+            "patterns": ["%" + _LIKE_SIGNS.sub(r"\\\g<0>", word) + "%" for word in words if word],
+            "limit": limit,
+        },
+    )
+
+
+def _checked(rows: Sequence[_Row]) -> list[StoredPassage]:
+    return [_unindexed(row) for row in rows if is_as_stored(_shown(row), row)]
+
+
 def _of_places(places: Sequence[PassagePlace]) -> dict[str, Any]:
-    return {"content_ids": [content_id for content_id, _ in places], "chunk_numbers": [number for _, number in places]}
+    content_ids, numbers = (_numbers(place[at] for place in places) for at in (0, 1))
+    return {"content_ids": content_ids, "chunk_numbers": numbers}
+
+
+def _numbers(values: Iterable[float]) -> str:
+    """Return an array literal: the driver's lists take four times as long."""
+    return "{" + ",".join(map(repr, values)) + "}"
 
 
 def _place(row: dict[str, Any], name: str) -> PassagePlace | None:
