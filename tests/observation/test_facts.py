@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_context.compaction import SalientFact, Statement, all_facts
-from memory_context.observation.facts import FACTS_SHARE, LEAST_FACTS_TOKENS, fact_lines, missing_facts
+from memory_context.observation.facts import FACTS_SHARE, LEAST_FACTS_TOKENS, fact_lines, facts_text, missing_facts
 
 from .scripted import COUNTER, line, said
 
@@ -135,3 +135,9 @@ def test_a_fact_of_two_messages_is_the_first_ones():
     messages = [said(1, "id: ord_5f3a9c21", "tool"), said(2, "id: ord_5f3a9c21", "tool")]
     assert stated(messages).count("ord_5f3a9c21") == 1
     assert SalientFact("id", "ord_5f3a9c21", "id: ord_5f3a9c21") in all_facts("id: ord_5f3a9c21")
+
+
+def test_number_that_ends_another_is_told_beside_it():
+    """`5 rows` is no part of `15 rows`."""
+    facts = [SalientFact("figure", "15", "15 rows"), SalientFact("figure", "5", "5 rows")]
+    assert facts_text(facts, 1_000, COUNTER) == "15 rows; 5 rows"
