@@ -28,6 +28,7 @@ __all__ = [
     "count_off_loop",
     "cut_to_tokens",
     "default_token_counter",
+    "equal_shares",
 ]
 
 EXACT_LIMIT_BYTES = 2 * 1024 * 1024
@@ -124,6 +125,15 @@ async def count_off_loop(counter: TokenCounter, texts: Sequence[str]) -> list[in
     is_ready = not isinstance(counter, O200kTokenCounter) or counter.is_loaded
     size = sum(map(len, texts)) if is_ready else math.inf
     return await in_thread_if_large(size, lambda: [counter.count(text) for text in texts])
+
+
+def equal_shares(wanted: Sequence[int], room: int) -> list[int]:
+    """Return shares of a room of so many tokens: equal ones, plus what others leave of theirs."""
+    shares = [0] * len(wanted)
+    for done, index in enumerate(sorted(range(len(wanted)), key=lambda index: wanted[index])):
+        shares[index] = min(wanted[index], max(room // (len(wanted) - done), 0))
+        room -= shares[index]
+    return shares
 
 
 def cut_to_tokens(

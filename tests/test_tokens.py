@@ -17,6 +17,7 @@ from memory_context.tokens import (
     count_off_loop,
     cut_to_tokens,
     default_token_counter,
+    equal_shares,
 )
 from tests.support.waiting import PATIENT_SECONDS
 
@@ -275,3 +276,15 @@ def test_the_default_counter_is_shared():
     counter: TokenCounter = default_token_counter()
     assert counter is default_token_counter()
     assert isinstance(counter, O200kTokenCounter)
+
+
+@given(st.lists(st.integers(0, 500), max_size=12), st.integers(-50, 3000))
+def test_equal_shares_fill_the_room_and_give_nobody_more_than_wanted(wanted: list[int], room: int) -> None:
+    """Whoever gets less than wanted gets at least as much as anybody else, but for the rounding."""
+    shares = equal_shares(wanted, room)
+    assert all(0 <= share <= most for share, most in zip(shares, wanted, strict=True))
+    assert sum(shares) <= max(room, 0)
+    if any(share < most for share, most in zip(shares, wanted, strict=True)):
+        assert sum(shares) == max(room, 0)
+        least = min(share for share, most in zip(shares, wanted, strict=True) if share < most)
+        assert max(shares) <= least + 1

@@ -12,7 +12,7 @@ from ..memory import AgentMemory, MemoryItem, SearchHit
 from ..outages import outages_of
 from ..policy import ContextPolicy
 from ..runtime import Breaker, attempt, begin
-from ..store import SECRET_TYPE, MemoryCriteria, at_most
+from ..store import SECRET_TYPE, MemoryCriteria, at_most, titled_once
 from ..transcript import Entry, OpenedItem, Transcript
 from .candidates import Expansion, candidate_references, visible_texts
 from .render import RetrievedText
@@ -104,8 +104,10 @@ class Fetcher:
         texts = [*visible_texts(transcript, transcript.entries(), self._policy)] if hits else []
         new = [hit for hit in hits if not any(hit.passage.strip() in text for text in texts)]
         why = f"recalled for {self._named(query)[:60]!r}"
-        opened = [OpenedItem(hit.item.key, "recalled", why) for hit in new[:most]]
-        return [FetchedItem(_recalled(hit, self._shown(one.key)), one) for hit, one in zip(new, opened, strict=False)]
+        return [
+            FetchedItem(_recalled(item, hit, self._shown(item.key)), OpenedItem(item.key, "recalled", why))
+            for hit, item in zip(new[:most], titled_once(hit.item for hit in new[:most]), strict=True)
+        ]
 
     async def conclusions(self, query: str, shown: set[str]) -> list[FetchedItem]:
         """Return what agents answered in the most relevant conversations of other sessions.
@@ -190,10 +192,9 @@ def _when(item: MemoryItem) -> str:
     return f"{item.created_at:%Y-%m-%d %H:%M} UTC"
 
 
-def _recalled(hit: SearchHit, shown: tuple[str, ...]) -> RetrievedText:
-    item, when = hit.item, _when(hit.item)
+def _recalled(item: MemoryItem, hit: SearchHit, shown: tuple[str, ...]) -> RetrievedText:
     caveat = f"; {item.caveat}" if item.caveat else ""
     lines = f"lines {hit.start_line}-{hit.end_line}"
     where = item.place or lines
-    label = f"{item.ref.render()} (recalled; from {item.source}, {when}, {where}{caveat})"
+    label = f"{item.headline} (recalled; from {item.source}, {_when(item)}, {where}{caveat})"
     return RetrievedText(label, hit.passage, hit.start_line, shown)

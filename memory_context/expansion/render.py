@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..references import shorten
 from ..store import Chunk, chunks_of
 from ..text import query_terms, relevance, terms_of
-from ..tokens import TokenCounter, cut_to_tokens
+from ..tokens import TokenCounter, cut_to_tokens, equal_shares
 from ..utf8 import to_utf8
 
 __all__ = ["LEAST_PIECE_TOKENS", "RetrievedText", "render_retrieved"]
@@ -156,7 +156,8 @@ def _fitted(
 ) -> tuple[str, list[_Prepared]] | None:
     """Also return texts that repeat visible ones; None if too long."""
     for _ in range(_ROUNDS):
-        shown = [one.passages(share) for one, share in zip(chosen, _shares(chosen, room), strict=True)]
+        shares = equal_shares([one.tokens for one in chosen], room - sum(one.overhead for one in chosen))
+        shown = [one.passages(share) for one, share in zip(chosen, shares, strict=True)]
         repeated = [one for one, text in zip(chosen, shown, strict=True) if one.repeats(text)]
         text = _render(lead, [(one.label, text) for one, text in zip(chosen, shown, strict=True)])
         tokens = counter.count(text)
@@ -164,16 +165,6 @@ def _fitted(
             return text, repeated
         room -= max(tokens - limit_tokens, 10)
     return None
-
-
-def _shares(chosen: Sequence[_Prepared], room: int) -> list[int]:
-    """Return equal shares, plus room left by shorter pieces."""
-    room -= sum(one.overhead for one in chosen)
-    shares = [0] * len(chosen)
-    for done, index in enumerate(sorted(range(len(chosen)), key=lambda index: chosen[index].tokens)):
-        shares[index] = min(chosen[index].tokens, max(room // (len(chosen) - done), 0))
-        room -= shares[index]
-    return shares
 
 
 def _scored(chunks: Sequence[Chunk], request: str) -> list[tuple[Chunk, float]]:

@@ -20,6 +20,7 @@ from .items import (
     caveat,
     checked_caller_origin,
     refuse_secret,
+    titled_once,
 )
 from .jobs import Claim, Job, JobKind, NewJob
 from .limits import StoreLimits, at_most, within
@@ -136,5 +137,6 @@ __all__ = [
     "search_items",
     "select_statements",
     "statements_from",
+    "titled_once",
     "within",
 ]

@@ -5,8 +5,8 @@ User memory is a user type with a trusted origin; it is never pruned. Secrets ar
 
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, cast, get_args
 
@@ -40,6 +40,7 @@ __all__ = [
     "refuse_secret",
     "row_params",
     "scope_params",
+    "titled_once",
 ]
 
 Origin = Literal["user_words", "user_edit", "application", "agent", "tool", "import", "consolidation"]
@@ -171,6 +172,22 @@ class MemoryItem:
             return ""
         title = one_line(self.session_title, _TITLE_CHARACTERS)
         return f"said in session {self.session_id}{f' ({title})' if title else ''}"
+
+    @property
+    def headline(self) -> str:
+        """The reference, for a line above `content`: a whole message is not described by its own beginning."""
+        is_whole_message = self.type == CONVERSATION_TYPE and self.is_whole and self.content
+        return self.ref.headline() if is_whole_message else self.ref.render()
+
+
+def titled_once(items: Iterable[MemoryItem]) -> list[MemoryItem]:
+    """Return items to show together: only the first of a session names its title."""
+    seen: set[str] = set()
+    titled: list[MemoryItem] = []
+    for item in items:
+        titled.append(replace(item, session_title="") if item.session_id in seen else item)
+        seen.add(item.session_id)
+    return titled
 
 
 @dataclass(frozen=True)

@@ -242,6 +242,24 @@ async def test_tools_return_messages_and_read_around_them_in_another_session(sto
     assert (await isolated["search_memory"].answer({"query": "database Orders"})).data.get("hits", []) == []
 
 
+async def test_search_shows_whole_messages_once_and_the_title_of_their_session_once(store: MemoryStore):
+    """Ten by default: the text of a message is not its own description, too."""
+    context = context_of(store, None)
+    await say(context, *(f"The lighthouse of harbour {number} blinks {number} times." for number in range(8)))
+    await archived(context)
+    reader = context_of(store, None)
+    (tool,) = [one for one in reader.tools() if one.name == "search_memory"]
+    answer = (await tool.answer({"query": "lighthouse of the harbour"})).text
+    for number in range(8):
+        said = f"The lighthouse of harbour {number} blinks {number} times."
+        assert len([line for line in answer.splitlines() if line == said]) == 1
+        assert f" - {said}" not in answer
+    assert answer.count(f"said in session {context.session_id}") >= 8
+    assert answer.count(f"said in session {context.session_id} (") == 1
+    assert "lines" not in answer.split("To read on")[0]
+    assert reader.token_counter.count(answer) <= 2000
+
+
 async def test_recall_reaches_what_was_said_in_another_session(store: MemoryStore):
     context = context_of(store, None)
     await say(context, "Good morning.", "My database is Orders at db1.", "Thanks, that is all.")
