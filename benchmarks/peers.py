@@ -1,7 +1,8 @@
 """What else an agent could be given for a context: the same run goes through each of these, one call after another.
 
-AutoGen's own contexts and LangChain's middleware run as they are published; two rules that many agents use are written
-out here. A peer takes AutoGen's messages and says what the model reads next, so everything is measured alike.
+AutoGen's own contexts, LangChain's middleware, Agent Framework's strategies and deepagents' files run as they are
+published; a rule that many agents use is written out here. A peer takes AutoGen's messages and says what the model
+reads next, so everything is measured alike.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,9 +16,10 @@ from autogen_core.model_context import (
     TokenLimitedChatCompletionContext,
     UnboundedChatCompletionContext,
 )
-from autogen_core.models import FunctionExecutionResult, FunctionExecutionResultMessage, LLMMessage
+from autogen_core.models import FunctionExecutionResultMessage, LLMMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
+from benchmarks.deepagents_peer import VARIABLE, DeepAgents, python_of_deepagents
 from benchmarks.prompts import render
 
 __all__ = [
@@ -25,7 +27,6 @@ __all__ = [
     "KEPT_RESULTS",
     "LEFT_OUT",
     "Conversation",
-    "LargeResultsInFiles",
     "LastResults",
     "Peer",
     "TextCounter",
@@ -37,8 +38,6 @@ EVERYTHING = "AutoGen Unbounded"
 
 KEPT_RESULTS = 3
 LEFT_OUT = "[old result left out]"
-LARGE_TOKENS = 20_000
-SHOWN_LINES = 10
 TOKEN_LIMIT = 32_000
 
 TextCounter = Callable[[str], int]
@@ -80,17 +79,40 @@ def installed_peers() -> tuple[list[Peer], list[str]]:
             lambda count: TokenLimitedChatCompletionContext(_CountingClient(count), token_limit=TOKEN_LIMIT),
         ),
         Peer(f"last {KEPT_RESULTS} results", lambda count: LastResults()),
-        Peer(f"results over {LARGE_TOKENS // 1000}k in files", LargeResultsInFiles),
     ]
-    if find_spec("langchain") is None:
-        return peers, ["LangChain is not installed, its rows are left out: pip install 'memory-context[bench]'"]
+    missing: list[str] = []
+    for module, name, make in (
+        ("langchain", "LangChain", _of_langchain),
+        ("agent_framework", "Agent Framework", _of_agent_framework),
+    ):
+        if find_spec(module) is None:
+            missing.append(f"{name} is not installed, its rows are left out: pip install 'memory-context[bench]'")
+        else:
+            peers += make()
+    if python_of_deepagents() is None:
+        missing.append(f"deepagents is left out: {VARIABLE} names no Python with it (benchmarks/deepagents_peer.py)")
+    else:
+        peers.append(Peer("deepagents", DeepAgents))
+    return peers, missing
+
+
+def _of_langchain() -> list[Peer]:
     from benchmarks.langchain_peer import ClearedResults
 
-    peers += [
+    return [
         Peer("LangChain clear at 100k", ClearedResults),
         Peer("LangChain clear at 30k", lambda count: ClearedResults(count, trigger=30_000)),
     ]
-    return peers, []
+
+
+def _of_agent_framework() -> list[Peer]:
+    from benchmarks.agent_framework_peer import CompactedByStrategy, strategy_for_tool_results, strategy_for_window
+
+    return [
+        Peer("Agent Framework window 128k", lambda count: CompactedByStrategy(count, strategy_for_window(128_000))),
+        Peer("Agent Framework window 32k", lambda count: CompactedByStrategy(count, strategy_for_window(32_000))),
+        Peer("Agent Framework old results", lambda count: CompactedByStrategy(count, strategy_for_tool_results)),
+    ]
 
 
 class LastResults:
@@ -114,40 +136,6 @@ class LastResults:
                 message = FunctionExecutionResultMessage(content=[*cleared, *message.content[old:]])
             view.append(message)
         return view[::-1]
-
-
-class LargeResultsInFiles:
-    """Writes a tool result above a size to a file when it comes and shows its path and first lines, as deepagents does.
-
-    Args:
-        count: Counts the tokens of a text.
-
-    Attributes:
-        files: What was written, by path.
-    """
-
-    def __init__(self, count: TextCounter) -> None:
-        self.files: dict[str, str] = {}
-        self._count = count
-        self._messages: list[LLMMessage] = []
-
-    async def add_message(self, message: LLMMessage) -> None:
-        """Take in the next message."""
-        if isinstance(message, FunctionExecutionResultMessage):
-            message = FunctionExecutionResultMessage(content=[self._filed(result) for result in message.content])
-        self._messages.append(message)
-
-    async def get_messages(self) -> list[LLMMessage]:
-        """Return the messages for the next call."""
-        return self._messages
-
-    def _filed(self, result: FunctionExecutionResult) -> FunctionExecutionResult:
-        if self._count(result.content) <= LARGE_TOKENS:
-            return result
-        path = f"/large_tool_results/{len(self.files)}_{result.call_id}"
-        self.files[path] = result.content
-        first = "\n".join(line[:1000] for line in result.content.splitlines()[:SHOWN_LINES])
-        return result.model_copy(update={"content": f"Too large, saved as {path}. Its first lines:\n{first}"})
 
 
 class _CountingClient(ReplayChatCompletionClient):

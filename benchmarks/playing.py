@@ -18,7 +18,7 @@ from autogen_core.models import (
 )
 
 from benchmarks.needles import TOP
-from benchmarks.peers import Conversation, LargeResultsInFiles, TextCounter
+from benchmarks.peers import Conversation, TextCounter
 from benchmarks.prompts import Cost, PromptMeter, Rendered, look_up_price, render
 from benchmarks.traces import Needle, Recorded, Run
 
@@ -152,8 +152,8 @@ class Player:
         self._run = run
         self._context = context
         self._count = count
-        own = [] if run.system_prompt is None else [SystemMessage(content=run.system_prompt)]
-        self._head = [render(message, count) for message in own]
+        texts = [run.system_prompt, getattr(context, "fixed_text", None)]  # of a peer with tools of its own
+        self._head = [render(SystemMessage(content=text), count) for text in texts if text is not None]
         self._calls, self._bare_calls = PromptMeter(count), PromptMeter(count)
         self._task_limit_tokens = task_limit_tokens
         self._task: str | None = None
@@ -191,7 +191,7 @@ class Player:
 
     async def reach(self, needle: Needle, view: str, message: AssistantMessage) -> Reach:
         """Return how a string that the view lacks can be had; most contexts know no way."""
-        files = self._context.files if isinstance(self._context, LargeResultsInFiles) else {}
+        files: dict[str, str] = getattr(self._context, "files", {})
         has_file = any(path in view and needle.text in content for path, content in files.items())
         return Reach(retrieves=1 if has_file else None)
 

@@ -287,7 +287,8 @@ def test_replay_prints_its_tables_and_writes_its_figures(tmp_path: Path, capsys:
     printed = capsys.readouterr().out
     assert all(name in printed for name in ("made", "other", MEMORY, EVERYTHING, "AutoGen Buffered(20)", "lost"))
     assert report.FOOTNOTE in printed
-    assert ("pip install 'memory-context[bench]'" in printed) == (find_spec("langchain") is None)
+    is_missing = any(find_spec(name) is None for name in ("langchain", "agent_framework"))
+    assert ("pip install 'memory-context[bench]'" in printed) == is_missing
     figures = json.loads(file.read_text(encoding="utf-8"))
     assert figures["policy"]["token_budget"] == 16000
     assert [one["runs"] for one in figures["sets"]] == [1, 1]
@@ -444,19 +445,6 @@ async def test_only_the_last_results_stay(tmp_path: Path):
     assert results_in([run.messages[2].message]) == ["first", "second"]  # the run itself is not changed
 
 
-async def test_a_string_in_a_file_is_one_look_up_away(tmp_path: Path):
-    text = "\n".join([*(f"line {number}" for number in range(20)), words(20_000), NEEDLE])
-    steps = [call("c2"), output("c2", "small")]
-    run = run_of(tmp_path, user("go"), call("c1"), output("c1", text), *steps, answer("done"))
-    conversation = peers.LargeResultsInFiles(count)
-    figures = await Player(run, conversation, count, 4000).play([Needle(NEEDLE, 2, 5), Needle("line 9", 2, 5)])
-    hidden, shown = figures.sought
-    assert (hidden.is_visible, hidden.reach.retrieves, hidden.is_lost) == (False, 1, False)
-    assert shown.is_visible
-    assert list(conversation.files.values()) == [text]
-    assert results_in(await conversation.get_messages())[1] == "small"
-
-
 async def test_the_peers_of_autogen_are_its_own_contexts(tmp_path: Path):
     """TokenLimited is given the counter of the benchmarks: 31,000 tokens pass, 33,000 do not."""
     found = {peer.name: peer for peer in installed_peers()[0]}
@@ -500,12 +488,57 @@ async def test_langchain_clears_old_results_and_changes_nothing_else(tmp_path: P
         assert pairing_violations(view) == 0
 
 
-def test_without_langchain_its_rows_are_left_out_with_a_line_that_says_so(monkeypatch: pytest.MonkeyPatch):
+async def test_agent_framework_shortens_old_results_and_keeps_the_rest(tmp_path: Path):
+    """The last group of calls stays; in a window, only what is over its half is shortened and the task stays."""
+    pytest.importorskip("agent_framework", reason="Agent Framework is in the extra [bench]")
+    from benchmarks.agent_framework_peer import CompactedByStrategy, strategy_for_tool_results, strategy_for_window
+
+    first = words(900)
+    rest = [call("c2", text="hm"), output("c2", "second"), answer("well"), user("and?"), answer("so")]
+    run = run_of(tmp_path, user("go"), call("c1"), output("c1", first), *rest)
+    messages = [recorded.message for recorded in run.messages]
+    wide = (await views_of(CompactedByStrategy(count, strategy_for_window(100_000)), run))[-1]
+    assert wide == messages[: len(wide)]
+    short = (await views_of(CompactedByStrategy(count, strategy_for_tool_results), run))[-1]
+    assert results_in(short) == ["second"]
+    assert short[1].content.startswith("[Tool results: ")
+    assert short[2:] == messages[3 : 1 + len(short)]
+    narrow = (await views_of(CompactedByStrategy(count, strategy_for_window(1_000)), run))[-1]
+    assert narrow[0] == messages[0]
+    assert first not in results_in(narrow)
+    assert not any(pairing_violations(view) for view in (wide, short, narrow))
+
+
+async def test_deepagents_writes_large_results_to_files_and_its_tools_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A stand-in for its process: the Python that is named need not be there when tests run."""
+    child = tmp_path / "python"
+    answering = 'while read -r line; do n=$((n+1)); echo "\\"saved in /files/$n\\""; done'
+    child.write_text(f"#!/bin/sh\necho '\"tools and instructions\"'\n{answering}\n")
+    child.chmod(0o755)
+    monkeypatch.setenv("MEMORY_CONTEXT_DEEPAGENTS", str(child))
+    (peer,) = [one for one in installed_peers()[0] if one.name == "deepagents"]
+    run = run_of(
+        tmp_path, user("go"), call("c1"), output("c1", f"a {NEEDLE}"), call("c2"), output("c2", "b"), answer("x")
+    )
+    figures = await Player(run, peer.start(count), count, 4000).play([Needle(NEEDLE, 2, 5)])
+    (hidden,) = figures.sought
+    assert (hidden.is_visible, hidden.reach.retrieves, hidden.is_lost) == (False, 1, False)
+    bare = await Player(run, UnboundedChatCompletionContext(), count, 4000).play()
+    assert results_in((await views_of(peer.start(count), run))[-1])[0] == "saved in /files/1"
+    assert figures.cost.tokens > figures.bare.tokens
+    assert bare.cost.tokens == bare.bare.tokens
+
+
+def test_of_a_library_that_is_not_installed_the_rows_are_left_out_with_a_line_that_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setattr(peers, "find_spec", lambda name: None)
     found, missing = installed_peers()
-    assert not any("LangChain" in peer.name for peer in found)
-    (line,) = missing
-    assert "pip install 'memory-context[bench]'" in line
+    assert not any(library in peer.name for peer in found for library in ("LangChain", "Agent Framework"))
+    assert ["pip install 'memory-context[bench]'" in line for line in missing] == [True, True, False]
+    assert "MEMORY_CONTEXT_DEEPAGENTS" in missing[-1]
 
 
 def test_targets_are_held_against_the_default_policy_only():
