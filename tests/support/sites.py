@@ -7,7 +7,7 @@
 /dialogs/         alert, confirm, prompt, leave-page
 /tabs/            links and scripts that open tabs, a storm of them, a download, an upload
 /slow/            answers after ?seconds=; /slow/parts never ends loading; /slow/late shows its content later
-/broken/          markup, scripts; /broken/error, /broken/cut, /broken/loop
+/broken/          markup, scripts; /broken/error, /broken/locked (asks for a password), /broken/cut, /broken/loop
 /huge             ?nodes= elements, or ?megabytes= of text
 /feed/            infinite scroll
 /still/           a blinking cursor beside a text that changes by a button
@@ -282,6 +282,9 @@ def _broken() -> list[Route]:
     async def error(_: Request) -> Response:
         return HTMLResponse("<title>Error</title><h1>Something went wrong</h1>", 500)
 
+    async def locked(_: Request) -> Response:
+        return PlainTextResponse("Locked", 401, {"WWW-Authenticate": 'Basic realm="vault"'})
+
     async def cut(_: Request) -> Response:
         async def begun() -> AsyncIterator[str]:
             yield "<title>Cut</title><h1>The page begins</h1>" + " " * 5000
@@ -295,6 +298,7 @@ def _broken() -> list[Route]:
     return [
         Route("/broken/", markup),
         Route("/broken/error", error),
+        Route("/broken/locked", locked),
         Route("/broken/cut", cut),
         Route("/broken/loop", loop),
     ]

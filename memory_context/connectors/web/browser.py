@@ -16,13 +16,15 @@ with needs("browser", "the web connector"):
     from playwright.async_api import async_playwright
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, BrowserContext, Playwright, ProxySettings
+    from playwright.async_api import Browser, BrowserContext, HttpCredentials, Playwright, ProxySettings
 
 __all__ = ["BrowserProcess", "find_chromium"]
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge", "brave-browser")
 _MAC = ("Chromium", "Google Chrome", "Microsoft Edge", "Brave Browser")
 _WIDTH, _HEIGHT = 1280, 720
+# A Basic challenge opens Chromium's login prompt, which nobody sees or answers; these are refused, so the request ends.
+_NO_CREDENTIALS: "HttpCredentials" = {"username": "", "password": ""}
 # A closed shadow root stays closed to the page, and open to the reader, whose world has objects of its own.
 _OPEN_SHADOWS = """(() => {
   const attach = Element.prototype.attachShadow;
@@ -102,7 +104,7 @@ class BrowserProcess:
             )
             await self._watch(self._browser)
             context = await self._browser.new_context(
-                viewport={"width": _WIDTH, "height": _HEIGHT}, accept_downloads=True
+                viewport={"width": _WIDTH, "height": _HEIGHT}, accept_downloads=True, http_credentials=_NO_CREDENTIALS
             )
             await context.add_init_script(_OPEN_SHADOWS)
         except BaseException as error:

@@ -69,6 +69,7 @@ class Capture:
         targets: The elements by their places in the tree; the root has none.
         in_view: Places of the elements in the visible part.
         is_cut: The page has more elements.
+        rows_id: Equal for equal elements of one document; empty for a page with frames.
         picture: PNG; empty if none was asked for.
     """
 
@@ -80,6 +81,7 @@ class Capture:
     targets: Sequence[_Target | None] = field(repr=False)
     in_view: frozenset[int] = field(repr=False)
     is_cut: bool = False
+    rows_id: str = ""
     picture: bytes = field(default=b"", repr=False)
 
     async def handle(self, place: int) -> "ElementHandle | None":
@@ -132,8 +134,13 @@ async def until_quiet(tab: Tab, most_seconds: float, acted_at: float) -> dict[st
         await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
 
-async def capture(tab: Tab, *, has_picture: bool, quiet_seconds: float, acted_at: float = 0.0) -> Capture:
+async def capture(
+    tab: Tab, last: Capture | None, *, has_picture: bool, quiet_seconds: float, acted_at: float = 0.0
+) -> Capture:
     """Return the page once it is quiet; tree, address, title and picture are of one document.
+
+    Args:
+        last: The tree of this capture is used again if the page did not change.
 
     Raises:
         ConnectorError: The page does not answer, or loads again and again.
@@ -143,7 +150,7 @@ async def capture(tab: Tab, *, has_picture: bool, quiet_seconds: float, acted_at
         while True:
             before = await until_quiet(tab, quiet_seconds, acted_at)
             picture = await _picture(tab) if has_picture else b""
-            seen = replace(await _tree(tab.page.main_frame), picture=picture)
+            seen = replace(await _tree(tab.page.main_frame, last), picture=picture)
             if seen.document == before["token"] or not has_picture:
                 return seen
             if time.monotonic() > ends_at:  # it keeps changing its address; the tree is of one moment in any case
@@ -180,10 +187,13 @@ class _Read:
     inner: "dict[int, _Read]"
 
 
-async def _tree(frame: "Frame") -> Capture:
-    told = await _asked(frame, f"capture {_MOST_ELEMENTS} {_DEPTH}")
+async def _tree(frame: "Frame", last: Capture | None) -> Capture:
+    told = await _asked(frame, f"capture {_MOST_ELEMENTS} {_DEPTH} {last.rows_id if last is not None else ''}")
+    if last is not None and told["rows"] is None:
+        return replace(last, url=told["url"], title=told["title"], changes=told["changes"], is_cut=bool(told["isCut"]))
     read = _Read(frame, told, await _frames(frame, told, 1))
     children, targets, in_view = _built(read, 1)
+    has_frames = any(row[6] for row in told["rows"])
     return Capture(
         told["url"],
         told["title"],
@@ -193,6 +203,7 @@ async def _tree(frame: "Frame") -> Capture:
         [None, *targets],
         frozenset(in_view),
         bool(told["isCut"]),
+        "" if has_frames else told["id"],
     )
 
 

@@ -2,12 +2,15 @@
 // the page can neither see nor change it. Selectors are commands; data come back as the value of a detached element.
 //
 //   probe                    document token, milliseconds since the last change, is it loaded, changes, address
-//   capture ELEMENTS DEPTH   the same, title, and the elements in document order; see `row`
+//   capture ELEMENTS DEPTH KNOWN   the same, title, and the elements in document order (see `row`); none if these are
+//                            what the capture KNOWN held
 //   element TOKEN INDEX      an element of the last capture; none if the document is another one
 (() => {
   const token = Math.random().toString(36).slice(2);
   const most = { visited: 200_000, characters: 4_000_000, name: 1000, milliseconds: 1500 };
   let elements = [];
+  let newest = "";
+  let captures = 0;
   let changes = 0;
   let changedAt = performance.now();
   let observer = null;
@@ -130,7 +133,7 @@
     return element.form ? attribute(element, "name").slice(0, 100) : "";
   }
 
-  function capture(mostElements, mostDepth) {
+  function capture(mostElements, mostDepth, known) {
     const left = { ...most, elements: mostElements, until: performance.now() + most.milliseconds };
     let isCut = false;
     let nesting = 0;
@@ -303,7 +306,11 @@
       node.children.forEach(row);
     };
     found.forEach(row);
-    return { title: oneLine(document.title).trim(), roots: found.length, isCut, rows };
+    const text = JSON.stringify(rows);
+    captures += text === newest ? 0 : 1;
+    newest = text;
+    const id = `${token}-${captures}`;
+    return { title: oneLine(document.title).trim(), roots: found.length, isCut, id, rows: id === known ? null : rows };
   }
 
   function probe() {
@@ -325,9 +332,9 @@
   }
 
   function query(_root, selector) {
-    const [command, first, second] = selector.split(" ");
+    const [command, first, second, third] = selector.split(" ");
     if (command === "element") return first === token ? (elements[Number(second)] ?? null) : null;
-    if (command === "capture") return answer({ ...probe(), ...capture(Number(first), Number(second)) });
+    if (command === "capture") return answer({ ...probe(), ...capture(Number(first), Number(second), third) });
     return answer(probe());
   }
 

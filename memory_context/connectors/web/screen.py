@@ -167,7 +167,8 @@ class Screen:
         """Return the page as it is now; what was shown stays as it is if this fails."""
         while True:
             tab = await self.ready_tab()
-            work = capture(tab, has_picture=has_picture, quiet_seconds=quiet_seconds, acted_at=self._acted_at)
+            last, at = self._capture, self._acted_at
+            work = capture(tab, last, has_picture=has_picture, quiet_seconds=quiet_seconds, acted_at=at)
             seen = await self._unless_dialog(tab, work)
             if seen is None:
                 raise ConnectorError(f"{tab.dialog_text()}. Answer it first")

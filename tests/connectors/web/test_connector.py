@@ -52,6 +52,25 @@ async def test_update_has_address_title_and_what_changed(web: WebConnector) -> N
     assert len(update.images) == 1
 
 
+async def test_tree_of_a_page_is_used_again_until_something_in_it_changes(web: WebConnector) -> None:
+    """Also what changes no markup: a value that a script sets, a style that takes an element away, a scroll."""
+    style = "<style>:checked ~ p { display: none }</style>"
+    body = f"{style}<input type=checkbox><input id=f><p>Open</p><div style='height:3000px'></div><p>Below</p>"
+    await use(web, "goto", url=page(body))
+
+    async def look() -> object:
+        await web._screen.look()
+        assert web._screen._capture is not None
+        return web._screen._capture.targets
+
+    for script in ("f.value = 'x'; 0", "document.querySelector('input').checked = true; 0", "scrollTo(0, 9999)"):
+        before = await look()
+        assert await look() is before
+        await run(web, script)
+        assert await look() is not before
+    assert "Open" not in await state(web)
+
+
 async def test_blinking_cursor_is_no_change_and_a_colour_is(web: WebConnector) -> None:
     await use(
         web,

@@ -131,6 +131,12 @@ async def test_broken_page_is_read(web: WebConnector, sites: Sites) -> None:
     assert "(status 500)" in await use(web, "goto", url=f"{sites.url}/broken/error")
 
 
+async def test_request_that_asks_for_a_password_ends_with_401(web: WebConnector, sites: Sites) -> None:
+    await open_page(web, f"{sites.url}/still/")
+    assert await soon(run(web, "fetch('/broken/locked').then((answer) => answer.status)")) == 401
+    assert "(status 401)" in await use(web, "goto", url=f"{sites.url}/broken/locked")
+
+
 async def test_page_that_hangs_gives_way_to_another(
     web: WebConnector, sites: Sites, monkeypatch: pytest.MonkeyPatch
 ) -> None:
