@@ -77,6 +77,9 @@ async def test_new_tab_is_shown_and_a_closed_one_gives_way_to_the_one_before(web
     shown = await open_page(web, f"{sites.url}/tabs/")
     first = web._screen.shown.tab
     await use(web, "click", ref=ref_in(shown, 'link "Open article"'))
+    opened = web._screen.tabs
+    assert opened is not None
+    await until(lambda: opened.active is not None and opened.active.number != first)  # its first answer may come late
     await told(web)
     shown = await state(web)
     assert f"URL: {sites.url}/wiki/5" in shown
