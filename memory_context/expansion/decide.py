@@ -33,7 +33,8 @@ def decide_by_rules(asked: ExpansionRequest) -> ExpansionAnswer:
     others = [reference for reference in asked.references if reference.ref.key not in named]
     missing = find_missing(asked, has_named=bool(named))
     sought = without_keys(request, named)
-    matched = match_references(sought, others, asked.visible_texts, asked.last_answer, is_elsewhere=bool(missing))
+    is_elsewhere = bool(missing) and not missing.endswith(NOT_VISIBLE)  # "as last time": nothing here is meant
+    matched = [] if is_elsewhere else match_references(sought, others, asked.visible_texts, asked.last_answer)
     has_hidden = any(not reference.is_visible for reference in others)
     is_own = missing.startswith(("'my ", "'our "))
     if missing.endswith(NOT_VISIBLE) and (matched or (has_hidden and not (is_own or asks_to_act(request)))):

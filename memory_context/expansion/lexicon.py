@@ -143,6 +143,8 @@ PAST = _phrases(rf"""
     i(?:'ve| have| had)? (?:already |once )?(?:(?:told|given|gave|sent|showed|shown) you|mentioned)\b
     as (?:agreed|discussed|decided|usual|always|before|planned|promised|arranged|requested|previously|originally)\b
     (?:like|as|than|same|way|from|of|since)\b[^.?!\n]{{0,40}}\b(?:last {_WHEN}|before\b|usual\b|yesterday\b)
+    same [\w-]+ (?:as|that) (?:we|i|you|he|she|they|(?-i:[A-Z]\w+))\b
+    (?:the|that) (?:[\w-]+ ){{1,3}}that (?-i:[A-Z]\w+) {_PAST_VERB}
     same [\w-]+ (?:as|like)\b[^.?!\n]{{0,40}}\b(?:last|previous|earlier|other)\b
     (?:last|previous) {_THEN}|last {_WHEN}'s \w+|the other day\b|back then\b
     (?:my|our|their|his|her|\w+'s) {_HABIT}|the usual\b|(?:my|our) preferences?\b
@@ -183,6 +185,14 @@ FOREIGN_PAST = re.compile(
     r"|wie (?:immer|üblich|gewohnt|besprochen|vereinbart|abgemacht|gehabt|zuletzt)\b|\bletzte woche|\bneulich\b"
     r"|\b(?:mein|unser|die|das|der|den)e?[rnms]? (?:übliche|gewohnte|bevorzugte|lieblings)\w*"
     r"|habe? ich (?:dir|ihnen) (?:\w+ )?(?:gesagt|erzählt)|erinnerst du dich|weißt du noch"
+    r"|\bdamals\b|\bso wie (?:bei|beim|mit|dem|der|den|im|neulich|gestern)\b"
+    r"|, (?:mit |nach |in )?(?:de[mnr]|die|das|denen) (?:wir|ich)\b[^.?!]{0,40}\b(?:hatten?|haben?)\b"
+    # Dutch
+    r"|\bvorige? (?:keer|week|maand|\w*jaar)\b|\bzoals (?:altijd|gewoonlijk|afgesproken|laatst|toen|gebruikelijk)\b"
+    r"|\bgebruikelijke?\b|\b(?:die|dat) (?:we|wij|ik)\b[^.?!]{0,40}\b(?:hadden|hebben|had|heb)\b"
+    # Polish, Russian
+    r"|\bjak (?:ostatnio|zwykle|zawsze|wtedy|poprzednio|ustalil\w+|się umawia\w+)\b|\b(?:ostatnim|poprzednim) razem\b"
+    r"|\bкак (?:в прошлый раз|обычно|всегда|тогда|договаривались|раньше)|\bпрошлый раз\b"
     # French
     r"|comme (?:[\w']+ ){0,4}(?:derni[eè]re?s?|précédente?s?|d'habitude)\b|\bmêmes? [^?.]{0,30}(?:que|qu')"
     r"|comme (?:la dernière fois|d'habitude|convenu|toujours|avant|prévu|on a dit)|\bhabituel(?:le)?s?\b"
@@ -190,17 +200,20 @@ FOREIGN_PAST = re.compile(
     r"|\bpréférée?s?\b|^\W*(?:quel\w*|où|quand|qui) (?:est|sont|était)[^?]{0,20} (?:mon|ma|mes|notre|nos)\b"
     # Spanish, Italian, Portuguese
     r"|\b(?:como|donde|onde) (?:siempre|sempre)\b|\bla otra vez\b|\bd?a outra vez\b|\bl'altra volta\b"
-    r"|\b(?:mism|mesm|stess)[oaie]s? [^?.]{0,30}(?:que (?:la|el|en|na|no|da|do)|dell?['a-z]* (?:ultim|scors)"
+    r"|\b(?:mism|mesm|stess)[oaie]s? [^?.]{0,30}(?:que (?:la|el|en|na|no|da|do)|dell?['a-z]* ?(?:ultim|scors)"
     r"|d[ao] (?:últim|outr|ano))"
     r"|como (?:la última vez|siempre|acordamos|quedamos|de costumbre|antes|da última vez|sempre|combinamos|hablamos)"
     r"|\bde (?:siempre|costumbre|sempre|costume)\b|\bsolit[oaie]\b|\bhabitual(?:es)?\b"
     r"|\bte (?:dije|conté|mencioné)|\brecuerdas\b|la semana pasada"
     r"|^\W*(?:cuál\w*|dónde|cuándo|quién) (?:es|son|está|era)[^?]{0,20} (?:mi|mis|nuestr\w+)\b"
-    r"|come (?:l'ultima volta|al solito|sempre)"
+    r"|come (?:l'ultima volta|al solito|sempre)|\bche (?:abbiamo|avevamo)\b|\bdi cui (?:ti|vi|abbiamo|parl)"
+    r"|\bque (?:acord|combin|decid|fal|habl|quedá|quedam|eleg|ped|us)\w*[aáei]mos\b"
+    r"|\bque (?:hicimos|fizemos|habíamos)\b"
+    r"|\b(?:la|da|a) última ve[zs]\b|l'autre (?:jour|fois)\b|la dernière fois\b"
     # Chinese, Japanese, Korean
     r"|像(?:上|去年|之前|以前)|[和跟与](?:上|去年|之前|以前).{0,8}(?:一样|相同)"
     r"|(?:去年|昨年|先月|先週|以前|前)と同じ|(?:去年|先月|先週)の(?:よう|とおり|通り)"
-    r"|上次|上回|昨天的|上一次|之前(?:说|提|讨论|聊|用|的)|老样子|照旧|像以前|说好|约定|平时|还记得|我(?:常用|喜欢)的|按(?:惯例|老规矩)"
+    r"|上次|上回|一直(?:合作|用)|老地方|昨天的|上一次|之前(?:说|提|讨论|聊|用|的)|老样子|照旧|像以前|说好|约定|平时|还记得|我(?:常用|喜欢)的|按(?:惯例|老规矩)"
     r"|昨日の|続き|前回|いつもの|好きな|好みの|いつも(?:通り|どおり)|この前|先日|以前(?:話|言|の)|覚えて"
     r"|지난번|저번|평소(?:처럼|대로)|늘 하던|기억나|전에 (?:말|얘기)",
     re.IGNORECASE,

@@ -6,6 +6,7 @@ Conservative: wrong expansions cost thousands of tokens, missed ones a look-up.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..references import QUOTATION, shorten
@@ -21,18 +22,16 @@ _KEPT_CHARACTERS, _OPENING_CHARACTERS = 600, 200
 _SHOWN_WORDS, _SHOWN_CHARACTERS = 3, 40
 _EXACT_WEIGHT, _DEFINITE_WEIGHT, _PLAIN_WEIGHT, _WEAK_WEIGHT = 2.0, 1.6, 1.0, 0.5
 _PLACE_FACTOR = 0.5  # after "into" or "beside": a target, seldom a source
-_PART_FACTOR = 0.5  # "policy" of "policy.py": another file may be about it
-_NEAR_FACTOR = 0.8  # a mistyped word
 _NEAR_RATIO, _LEAST_NEAR = 0.8, 5
 _LEAST_SCORE = 0.95
 _LEAST_SCORE_OF_KNOWLEDGE = 2.4  # "what is a p-value" hardly needs the statistics
 _LEAST_SCORE_TO_ACT = 2.4  # nor "restart docker" docker's logs
-_LEAST_SCORE_ELSEWHERE = 1.6
 _LEAD = 1.25  # others this near match too
 
 _DEFINITES = lexicon.DETERMINERS | {"both", "all", "each", "every"}
 _PLACES = frozenset(("for", "into", "to", "beside", "near", "like"))
 _WORD = re.compile(r"[^\W_](?:[\w./:@+-]*\w)?")
+_PART = re.compile(r"[^\W_]{2,}")
 _SNAKE_CASE = re.compile(r"[^\W_]+(?:_[^\W_]+)+")
 _FENCE_TAG = re.compile(r"^([ \t]*(?:```|~~~))[^\s`]*", re.MULTILINE)
 _SENTENCE_START = re.compile(r"(?:^|[.?!:\n])[^\w]*$")
@@ -51,8 +50,6 @@ def match_references(
     references: Sequence[CandidateReference],
     visible_texts: Callable[[], Iterable[str]],
     last_answer: str = "",
-    *,
-    is_elsewhere: bool = False,
 ) -> list[Expansion]:
     """Return up to three matching expansions, best first.
 
@@ -60,7 +57,6 @@ def match_references(
         references: Visible ones count only for term frequency.
         visible_texts: Called only after a match; a term found there needs no expansion.
         last_answer: Details after a colon or in a list count as visible.
-        is_elsewhere: What is asked for seems to be outside of the session, so that more has to match.
     """
     asked = _weigh(request) if references else {}
     asked = dict(sorted(asked.items(), key=lambda item: -item[1].weight)[:_TERMS_LIMIT])
@@ -70,11 +66,11 @@ def match_references(
     frequency = {term: sum(term in one for one in found) for term in asked}
     rarity = {term: max(count, 1) ** -0.5 for term, count in frequency.items()}
     matches = [
-        (_score({term: asked[term].weight * shared[term] * rarity[term] for term in shared}, asked), reference, shared)
+        (_score({term: asked[term].weight * rarity[term] for term in shared}, asked), reference, shared)
         for reference, shared in zip(references, found, strict=True)
     ]
     matches.sort(key=lambda match: (-match[0], match[1].messages_ago))
-    threshold = max(_least_score(request), _LEAST_SCORE_ELSEWHERE if is_elsewhere else 0)
+    threshold = _least_score(request)
     unique = {term for term, one in asked.items() if one.is_exact and frequency[term] == 1}
     best = [
         match
@@ -124,16 +120,14 @@ def _weigh(request: str) -> dict[str, _Term]:
         of_word = _DEFINITE_WEIGHT if is_definite or is_name else _PLAIN_WEIGHT
         factor = _PLACE_FACTOR if is_place else 1
         terms = terms_of(match[0])
-        is_named = len(terms) > 1 and _is_exact(terms[0])
         for place, term in enumerate(terms):
             is_exact = _is_exact(term) or (place == 0 and _SNAKE_CASE.fullmatch(match[0]) is not None)
             is_told = _tells(term) or (term.isdigit() and len(term) > 1)
             if not (is_told or is_exact) and word in lexicon.REQUESTS:
                 continue  # "read" is part of a tool's name
             weight = _EXACT_WEIGHT if is_exact else of_word if is_told else _WEAK_WEIGHT
-            part_factor = _PART_FACTOR if is_named and place and not is_exact else 1
-            weigh(term.lstrip("0") or term, weight * factor * part_factor, match[0], is_exact=is_exact)
-        for meant in () if is_english and word.isascii() else meanings_of(word):
+            weigh(term.lstrip("0") or term, weight * factor, match[0], is_exact=is_exact)
+        for meant in meanings_of(word):
             weigh(meant, of_word * factor, match[0])
     return weighed
 
@@ -172,32 +166,28 @@ def _is_exact(term: str) -> bool:
     return any(char.isdigit() or char in "_./:-@" for char in term)
 
 
-def _found_in(reference: CandidateReference, asked: Mapping[str, _Term]) -> dict[str, float]:
-    """Return the asked terms of a reference: 1 as asked, less if one letter differs."""
+def _found_in(reference: CandidateReference, asked: Mapping[str, _Term]) -> set[str]:
+    """Return the asked terms of a reference, also mistyped or within a compound word."""
     kept = reference.kept_text[:_KEPT_CHARACTERS].replace(QUOTATION, "")
-    text = " ".join((_SIZE.sub("", reference.ref.description), reference.ref.key, reference.source, kept))
-    lower = folded(text)
-    parts = {term: _parts(term) for term in asked}
-    # 100 times faster than splitting into terms
-    if lower.isascii() and not any(part in lower for some in parts.values() for part in some):
-        return {}
-    terms = {term.lstrip("0") or term for term in terms_of(text)}
-    found: dict[str, float] = {}
-    for term, some in parts.items():
-        if term in terms:
-            found[term] = 1.0
-        elif len(some) > 1 and any(_is_near(term, one) for one in terms):
-            found[term] = _NEAR_FACTOR
+    description = _SIZE.sub("", reference.ref.description)
+    terms = _terms_in(" ".join((description, reference.ref.key, reference.source, kept)))
+    found = {term for term in asked if term in terms or _is_like_one(term, terms)}
     tells = any(asked[term].weight > _WEAK_WEIGHT for term in found)  # "tool", "lines" and "context" alone do not
-    return found if tells else {}
+    return found if tells else set()
 
 
-def _parts(term: str) -> tuple[str, ...]:
-    """Return substrings of which a text that holds the term, also with one letter wrong, holds one."""
-    if len(term) < _LEAST_NEAR or not term.isalpha():
-        return (term[: max(3, len(term) - 2)],)
-    middle = len(term) // 2
-    return term[:middle], term[middle:]
+@lru_cache(maxsize=1024)
+def _terms_in(text: str) -> frozenset[str]:
+    """Return the terms of a description, its foreign words also in English."""
+    words = [word for word in map(folded, _PART.findall(text)) if word not in lexicon.FUNCTION_WORDS]
+    meant = {term for word in words if telling_terms([word]) for term in meanings_of(word)}
+    models = {word for word in words if not word.isalpha()}  # "sx500" of "inverter_SX500.pdf"
+    return frozenset(meant.union(models, (term.lstrip("0") or term for term in terms_of(text))))
+
+
+def _is_like_one(term: str, terms: Iterable[str]) -> bool:
+    is_long = len(term) >= _LEAST_NEAR and term.isalpha()
+    return is_long and any(one.endswith(term) or _is_near(term, one) for one in terms)
 
 
 def _is_near(term: str, other: str) -> bool:
