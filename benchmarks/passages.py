@@ -35,6 +35,41 @@ _COLUMNS = {
     "agent_memory_terms": "user_id, term, content_id, postings",
     "agent_memory_embeddings": "user_id, embedding_model, content_id, chunk_number, embedding",
 }
+_COPIES = (
+    """INSERT INTO memory_context.agent_memory_contents
+        (user_id, id, content, content_bytes, content_sha256, beginning_sha256) OVERRIDING SYSTEM VALUE
+    SELECT %(user)s, id + %(shift)s, content, content_bytes, sha256(content_sha256 || int8send(id + %(shift)s)),
+        beginning_sha256
+    FROM memory_context.agent_memory_contents WHERE user_id = %(source)s AND id BETWEEN %(first)s AND %(last)s""",
+    """INSERT INTO memory_context.agent_memories (
+        user_id, id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content_id, content_bytes,
+        token_count, tags, content_metadata
+    ) OVERRIDING SYSTEM VALUE
+    SELECT %(user)s, id + %(shift)s, 'custom_' || id + %(shift)s, agent_id, session_id, memory_type, source, origin,
+        summary, content_id + %(shift)s, content_bytes, token_count, tags, content_metadata
+    FROM memory_context.agent_memories WHERE user_id = %(source)s AND id BETWEEN %(first)s AND %(last)s""",
+    """INSERT INTO memory_context.agent_memory_chunks (
+        user_id, content_id, chunk_number, start_char, end_char, start_line, end_line, text, text_sha256
+    )
+    SELECT %(user)s, content_id + %(shift)s, chunk_number, start_char, end_char, start_line, end_line, text, text_sha256
+    FROM memory_context.agent_memory_chunks
+    WHERE user_id = %(source)s AND content_id BETWEEN %(first)s AND %(last)s""",
+    """INSERT INTO memory_context.agent_memory_terms (user_id, term, content_id, postings)
+    SELECT %(user)s, term, content_id + %(shift)s, postings FROM memory_context.agent_memory_terms
+    WHERE user_id = %(source)s AND content_id BETWEEN %(first)s AND %(last)s ORDER BY term, content_id""",
+    """INSERT INTO memory_context.agent_memory_embeddings
+    SELECT %(user)s, one.embedding_model, one.content_id + %(shift)s, one.chunk_number,
+        l2_normalize(one.embedding + other.embedding * array_fill(0.6::real, ARRAY[256])::halfvec)
+    FROM memory_context.agent_memory_embeddings AS one
+    JOIN memory_context.agent_memory_embeddings AS other
+        ON other.user_id = %(source)s AND other.embedding_model = one.embedding_model
+        AND other.content_id = 1 + (one.content_id + %(shift)s) %% %(items)s AND other.chunk_number = 0
+    WHERE one.user_id = %(source)s AND one.content_id BETWEEN %(first)s AND %(last)s""",
+    """INSERT INTO memory_context.agent_memory_statistics
+    SELECT %(user)s, count(*) FROM memory_context.agent_memory_chunks WHERE user_id = %(user)s
+    ON CONFLICT (user_id) DO UPDATE SET chunk_count = EXCLUDED.chunk_count""",
+)
+"""A copy has the texts of its source, and vectors of its own: each leans towards that of another passage."""
 
 
 @cache
@@ -87,6 +122,16 @@ class Filler:
             "ON CONFLICT (user_id) DO UPDATE SET chunk_count = EXCLUDED.chunk_count",
             [user_id, self._counts[user_id]],
         )
+        await self._connection.execute("SET session_replication_role = origin")
+
+    async def copy(self, user_id: str, source: str, first: int, items: int) -> None:
+        """Add copies of so many items of a filled user, from the first on; all items of the source are the oldest."""
+        params = {"user": user_id, "source": source, "first": first, "last": first + items - 1, "shift": self._next_id}
+        source_items = self._counts[source] // ITEM_PASSAGES
+        self._next_id += first + items
+        await self._connection.execute("SET session_replication_role = replica")
+        for statement in _COPIES:
+            await self._connection.execute(statement, {**params, "items": source_items})
         await self._connection.execute("SET session_replication_role = origin")
 
     async def drop_index(self) -> None:

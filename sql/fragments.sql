@@ -60,10 +60,52 @@ readable AS MATERIALIZED (
 
 -- fragment: within_reach()
 -- The same without criteria.
-readable AS MATERIALIZED (
+reachable AS MATERIALIZED (
     SELECT item.id, item.content_id FROM memory_context.agent_memories AS item
     WHERE item.user_id = %(user_id)s AND item.is_active AND item.memory_type <> 'user_secret'
         AND {may_read(item)} AND {is_indexed(item)}
+)
+
+-- fragment: nearest_of_all()
+-- The passages nearest in meaning, all that count compared: right, and fast enough up to some ten thousand. OFFSET keeps the
+-- model's index out. The spread of all similarities says how much one of them tells.
+own AS MATERIALIZED (
+    SELECT content_id, chunk_number, 1 - (embedding <=> %(embedding)s::halfvec) AS score
+    FROM memory_context.agent_memory_embeddings
+    WHERE user_id = %(user_id)s AND embedding_model = %(embedding_model)s AND content_id {contents}
+    OFFSET 0
+), spread AS MATERIALIZED (
+    SELECT avg(score) AS mean, stddev_pop(score) AS deviation FROM own WHERE score <= 2
+), near AS (
+    SELECT *, row_number() OVER (PARTITION BY content_id ORDER BY score DESC) AS place
+    FROM (SELECT * FROM own WHERE score <= 2 ORDER BY score DESC LIMIT 5 * %(nearest)s) AS best
+), nearest AS MATERIALIZED (
+    SELECT content_id, chunk_number, score FROM near WHERE place <= %(per_item)s ORDER BY score DESC LIMIT %(nearest)s
+)
+
+-- fragment: nearest_given()
+-- The same by the model's index.
+nearest AS (
+    SELECT * FROM unnest(%(content_ids)s::bigint[], %(chunk_numbers)s::integer[], %(scores)s::float8[])
+        AS nearest (content_id, chunk_number, score)
+), spread AS (
+    SELECT %(mean)s::float8 AS mean, %(deviation)s::float8 AS deviation
+)
+
+-- fragment: known_without_hidden()
+-- How many passages of the user's the reader may know of.
+chunk_count - (
+    SELECT count(*) FROM memory_context.agent_memory_chunks
+    WHERE user_id = %(user_id)s AND content_id IN (
+        SELECT content_id FROM memory_context.hidden_contents(%(user_id)s, %(reader_agent)s, %(reader_session)s)
+    )
+)
+
+-- fragment: known_within_reach()
+-- The same for a reader with a narrow reach, who knows of nothing else.
+(
+    SELECT count(*) FROM memory_context.agent_memory_chunks
+    WHERE user_id = %(user_id)s AND content_id {reachable_contents()}
 )
 
 -- fragment: not_hidden_contents()
@@ -85,6 +127,14 @@ IN (SELECT content_id FROM readable)
 -- fragment: readable_items()
 -- The same after an item.
 IN (SELECT id FROM readable)
+
+-- fragment: reachable_contents()
+-- After a content: an item of it is within reach.
+IN (SELECT content_id FROM reachable)
+
+-- fragment: reachable_items()
+-- The same after an item.
+IN (SELECT id FROM reachable)
 
 -- fragment: within_session(session_id)
 -- Whether a row is of the session that is asked for, if one is.

@@ -1,46 +1,15 @@
--- Search. First how frequent the terms are and what is nearest in meaning, then the passages that score best by both and
--- their neighbours, at last the texts of what is shown. Every condition is an equality that an index serves under row-level security. Passages are of
--- contents, and a content counts as far as an item makes it known to the reader: hidden contents are left out of a search
--- over everything; a narrow one reads those of its items.
+-- Search. First the passages that score best by terms and meaning, with their neighbours, then the texts of what is shown. Every
+-- condition is an equality that an index serves under row-level security. Passages are of contents, and a content counts as far
+-- as an item makes it known to the reader: hidden contents are left out of a search over everything; a narrow one reads those
+-- of its items. Braces without parentheses: which of them count (`passages.ranking_statement`).
 
--- name: fetch_statistics :one
--- How many passages the user has, and how many of them the reader may know of.
-SELECT chunk_count, chunk_count - (
-    SELECT count(*) FROM memory_context.agent_memory_chunks
-    WHERE user_id = %(user_id)s AND content_id IN (
-        SELECT content_id FROM memory_context.hidden_contents(%(user_id)s, %(reader_agent)s, %(reader_session)s)
-    )
-) AS known_count
-FROM memory_context.agent_memory_statistics
-WHERE user_id = %(user_id)s;
+-- name: fetch_passage_count :one
+-- How many passages the user has.
+SELECT chunk_count FROM memory_context.agent_memory_statistics WHERE user_id = %(user_id)s;
 
--- name: fetch_statistics_within :one
--- The same for a reader with a narrow reach, who knows of nothing else.
-SELECT chunk_count, (
-    SELECT count(*) FROM memory_context.agent_memory_chunks
-    WHERE user_id = %(user_id)s AND content_id IN (
-    SELECT item.content_id FROM memory_context.agent_memories AS item
-        WHERE item.user_id = %(user_id)s
-            AND item.is_active AND item.memory_type <> 'user_secret'
-            AND {may_read(item)}
-            AND {is_indexed(item)}
-    )
-) AS known_count
-FROM memory_context.agent_memory_statistics
-WHERE user_id = %(user_id)s;
-
--- name: select_frequencies :many
--- In how many passages that the reader may know of each term occurs; the indexes alone say it. Braces, here and in the
--- rankings: which contents and items count (`passages.ranking_statement`).
-WITH {readable}found AS (
-    SELECT term, passages FROM memory_context.agent_memory_terms
-    WHERE user_id = %(user_id)s AND term = ANY(%(terms)s::text[]) AND content_id {contents}
-    UNION ALL
-    SELECT term, count(DISTINCT content_id) FROM memory_context.agent_memory_names
-    WHERE user_id = %(user_id)s AND term = ANY(%(terms)s::text[]) AND memory_id {items}
-    GROUP BY term
-)
-SELECT term, sum(passages)::bigint AS document_frequency FROM found GROUP BY term;
+-- name: select_pending :many
+-- The items whose text is not indexed yet.
+SELECT id FROM memory_context.jobs WHERE user_id = %(user_id)s AND kind = 'index';
 
 -- name: select_related_keys :many
 -- What an item was linked to when it was stored, if the reader may read it.
@@ -50,24 +19,10 @@ WHERE item.user_id = %(user_id)s
     AND {may_read(item)};
 
 -- name: rank_by_embedding :many
--- The passages nearest in meaning, all that count compared: right, and fast enough up to some ten thousand. OFFSET keeps the
--- model's index out. The spread of all similarities says how much one of them tells.
-WITH {readable}own AS MATERIALIZED (
-    SELECT content_id, chunk_number, 1 - (embedding <=> %(embedding)s::halfvec) AS score
-    FROM memory_context.agent_memory_embeddings
-    WHERE user_id = %(user_id)s AND embedding_model = %(embedding_model)s AND content_id {contents}
-    OFFSET 0
-), spread AS (
-    SELECT avg(score) AS mean, stddev_pop(score) AS deviation FROM own WHERE score <= 2
-), near AS (
-    SELECT * FROM own WHERE score <= 2 ORDER BY score DESC LIMIT 5 * %(limit)s
-), ranked AS (
-    SELECT *, row_number() OVER (PARTITION BY content_id ORDER BY score DESC) AS place FROM near
-)
-SELECT content_id, chunk_number, score, mean, deviation FROM ranked CROSS JOIN spread
-WHERE place <= %(per_item)s
-ORDER BY score DESC
-LIMIT %(limit)s;
+-- The passages nearest in meaning, and the spread of all.
+WITH {readable}{nearest}
+SELECT content_id, chunk_number, score, mean, deviation FROM nearest CROSS JOIN spread
+ORDER BY score DESC;
 
 -- name: set_nearest_scope :exec
 -- How far the approximate search looks, for this transaction; to sort all of a user's passages is not what it is for.
@@ -80,7 +35,7 @@ FROM memory_context.agent_memory_embeddings
 WHERE user_id = %(user_id)s AND embedding_model = {embedding_model}
     AND content_id {not_hidden_contents()}
 ORDER BY embedding::halfvec({dimensions}) <=> %(embedding)s::halfvec({dimensions})
-LIMIT %(limit)s;
+LIMIT %(nearest)s;
 
 -- name: fetch_spread :one
 -- Mean and standard deviation of the similarities, estimated from the user's oldest embeddings where comparing all takes long.
@@ -96,14 +51,33 @@ FROM (
 WHERE score <= 2;
 
 -- name: select_candidates :many
--- The passages that score best by terms (BM25, k1 = 1.2, b = 0.75) and by given evidence of meaning, and what stands before and
--- after them: in the content, and for its first and last passage in the item beside the newest one with this content in the
+-- The passages that score best by terms (BM25, k1 = 1.2, b = 0.75) and by evidence of meaning (`QueryProfile.evidence`), and what
+-- stands before and after them: in the content, and for its first and last passage in the item beside the newest one with this content in the
 -- session, beside a message another message. What was forgotten, is not indexed, or the reader may not read, stands nowhere.
--- Terms come the rarest first, and only the first of them find. LATERAL with OFFSET fixes the plan: a row at a time by its
--- index, also for a user whom the planner has no statistics of. Occurrences are term number * 256 + count.
-WITH {readable}wanted AS (
-    SELECT term, weight, number::integer
-    FROM unnest(%(terms)s::text[], %(weights)s::float8[]) WITH ORDINALITY AS wanted (term, weight, number)
+-- Each row tells how frequent the terms are in what the reader may know, and the spread of meaning; one row without a passage if
+-- none is found. Only the rarest terms find. LATERAL with OFFSET fixes the plan: a row at a time by its index, also for a user
+-- whom the planner has no statistics of. Occurrences are term number * 256 + count.
+WITH {readable}{nearest}, known AS MATERIALIZED (
+    SELECT {known_count} AS passages FROM memory_context.agent_memory_statistics WHERE user_id = %(user_id)s
+), counted AS MATERIALIZED (
+    SELECT given.*, (
+        SELECT sum(passages)::bigint FROM (
+            SELECT passages FROM memory_context.agent_memory_terms
+            WHERE user_id = %(user_id)s AND term = given.term AND content_id {known_contents}
+            UNION ALL
+            SELECT count(DISTINCT content_id) FROM memory_context.agent_memory_names
+            WHERE user_id = %(user_id)s AND term = given.term AND memory_id {known_items}
+        ) AS found
+    ) AS frequency
+    FROM unnest(%(terms)s::text[], %(emphases)s::float8[]) WITH ORDINALITY AS given (term, emphasis, number)
+), wanted AS MATERIALIZED (
+    SELECT
+        term, number::integer,
+        emphasis * ln(1 + (greatest(passages, frequency) - frequency + 0.5::float8) / (frequency + 0.5::float8)) AS weight,
+        row_number() OVER rarest = 1 OR sum(frequency) OVER rarest <= %(postings_limit)s AS finds
+    FROM counted CROSS JOIN known
+    WHERE frequency > 0
+    WINDOW rarest AS (ORDER BY frequency, term COLLATE "C" ROWS UNBOUNDED PRECEDING)
 ), posted AS MATERIALIZED (
     SELECT found.content_id, wanted.number, wanted.weight, posting
     FROM wanted
@@ -113,7 +87,7 @@ WITH {readable}wanted AS (
         OFFSET 0
     ) AS found
     CROSS JOIN unnest(found.postings) AS posting
-    WHERE wanted.number <= %(finding)s AND found.content_id {contents}
+    WHERE wanted.finds AND found.content_id {contents}
     UNION ALL
     SELECT named.content_id, wanted.number, wanted.weight, max(named.posting)
     FROM wanted
@@ -122,7 +96,7 @@ WITH {readable}wanted AS (
         WHERE user_id = %(user_id)s AND term = wanted.term
         OFFSET 0
     ) AS named
-    WHERE wanted.number <= %(finding)s AND named.memory_id {items}
+    WHERE wanted.finds AND named.memory_id {items}
     GROUP BY named.content_id, wanted.number, wanted.weight
 ), scored AS (
     SELECT
@@ -133,7 +107,11 @@ WITH {readable}wanted AS (
         ) AS score
     FROM posted
     UNION ALL
-    SELECT * FROM unnest(%(content_ids)s::bigint[], %(chunk_numbers)s::integer[], %(evidence)s::float8[])
+    SELECT
+        content_id, chunk_number, CASE WHEN deviation > 0 AND score > mean THEN
+            passages / (passages + 10::float8) * ((score - mean) / deviation) ^ 2 / 2
+        ELSE 0 END
+    FROM nearest CROSS JOIN spread CROSS JOIN known
 ), best AS (
     SELECT content_id, chunk_number, sum(score) AS score FROM scored
     GROUP BY content_id, chunk_number
@@ -225,13 +203,15 @@ WITH {readable}wanted AS (
         OFFSET 0
     ) AS frequent
     CROSS JOIN unnest(frequent.postings) AS posting
-    WHERE wanted.number > %(finding)s
+    WHERE NOT wanted.finds
 ), said AS (
     SELECT content_id, chunk_number, array_agg(occurrences) AS occurrences FROM held
     WHERE (content_id, chunk_number) IN (SELECT content_id, chunk_number FROM pool)
     GROUP BY content_id, chunk_number
 )
 SELECT
+    known.passages AS known_count, (SELECT array_agg(frequency ORDER BY number) FROM counted) AS frequencies,
+    spread.mean, spread.deviation,
     pool.content_id, pool.chunk_number, chunk.length, near.score, said.occurrences, beside.session_id,
     beside.before_id, beside.before_number, beside.after_id, beside.after_number,
     (
@@ -251,12 +231,13 @@ SELECT
             AND item.last_used_at <= item.created_at
         )
     ) AS unused_days
-FROM pool
-CROSS JOIN LATERAL (
+FROM known
+CROSS JOIN spread
+LEFT JOIN (pool CROSS JOIN LATERAL (
     SELECT end_char - start_char AS length FROM memory_context.agent_memory_chunks
     WHERE user_id = %(user_id)s AND content_id = pool.content_id AND chunk_number = pool.chunk_number
     OFFSET 0
-) AS chunk
+) AS chunk) ON true
 LEFT JOIN LATERAL (
     SELECT 1 - (embedding <=> %(embedding)s::halfvec) AS score FROM memory_context.agent_memory_embeddings
     WHERE user_id = %(user_id)s
@@ -297,11 +278,11 @@ JOIN LATERAL (
 ) AS item ON true;
 
 -- name: select_unindexed :many
--- The newest items whose text is not indexed yet: the beginning of each, and what stands around the first place of each word
+-- The newest of given items that are not indexed yet: the beginning of each, and what stands around the first place of each word
 -- behind that, in so many bytes of contents. First come those whose names match a pattern; an item is left out whose content
 -- another one shows. Chosen first, so that no content is read only to be sorted.
 WITH pending AS MATERIALIZED (
-    SELECT id AS memory_id FROM memory_context.jobs WHERE user_id = %(user_id)s AND kind = 'index'
+    SELECT unnest(%(memory_ids)s::bigint[]) AS memory_id
 ), chosen AS (
     SELECT
         item.id,

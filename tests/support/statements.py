@@ -51,7 +51,7 @@ OF_TABLES = [
 ]
 
 
-RANKINGS = ("select_frequencies", "rank_by_embedding", "select_candidates")
+RANKINGS = ("rank_by_embedding", "select_candidates")
 
 
 OF_RANKINGS = [("search", f"{name} {reach}") for name in RANKINGS for reach in ("user", "narrow", "filtered")]
@@ -179,9 +179,9 @@ PARAMS: dict[str, Any] = {
     "folded": ["w1"],
     "characters_before": 500,
     "postings": ["{256}", "{256}"],
-    "weights": [2.0, 1.0],
-    "finding": 1,
-    "evidence": [3.0, 1.0],
+    "emphases": [1.4, 1.0],
+    "postings_limit": 10_000,
+    "nearest": 5,
     "embedding": "[" + ",".join(["0.5"] * 8) + "]",
     "embeddings": ["[" + ",".join(["0.5"] * 8) + "]"] * 2,
     "embedding_model": "crowd/8",
@@ -197,7 +197,6 @@ PARAMS: dict[str, Any] = {
     "attempts_limit": 8,
     "attempts_not_counted": 1,
     "characters_limit": 1000,
-    "first_wait_seconds": 2.0,
     "longest_wait_seconds": 3600.0,
     "error": "failed",
     "after": "",

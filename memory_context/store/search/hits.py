@@ -14,7 +14,7 @@ from memory_context.credentials import masked
 from memory_context.notebooks import html_table
 from memory_context.references import MemoryRef
 from memory_context.runtime import in_thread_if_large
-from memory_context.text import query_terms, telling_terms, terms_of, unchangeable_words
+from memory_context.text import query_terms, query_words, telling_terms, terms_of, unchangeable_words
 from memory_context.utf8 import to_utf8
 
 from ..criteria import MemoryCriteria
@@ -151,7 +151,11 @@ async def search_items(
     terms = await in_thread_if_large(len(query), query_terms, query)
     if not query.strip():
         return []
-    fresh, candidates, profile = await search.found(user_id, query, terms, criteria, _UNINDEXED_LIMIT, scope=scope)
+    pending, candidates, profile = await search.survey(user_id, query, terms, criteria, scope=scope)
+    written = query_words(query)
+    fresh = await search.unindexed(
+        user_id, criteria, _UNINDEXED_LIMIT, words=terms, written=written, scope=scope, pending=pending
+    )
     unindexed = {(-1 - number, 0): passage for number, passage in enumerate(fresh)}
     choices = await asyncio.to_thread(_choose, candidates, unindexed, profile)
     middle = _middle(candidates)

@@ -282,7 +282,7 @@ class AnnQualityCheck:
 
     async def _check(self, user_id: str, params: dict[str, Any], found: set[tuple[int, int]]) -> None:
         try:
-            statement = Statement(self._exact, {**params, "limit": CHECKED_RANKS})
+            statement = Statement(self._exact, {**params, "nearest": CHECKED_RANKS})
             (exact,) = await self._database.read(user_id, statement, kind="batch")
         except Exception as error:  # searches report this to their callers
             _logger.debug("the index of embeddings was not checked: %s", error)

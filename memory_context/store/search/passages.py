@@ -2,10 +2,9 @@
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate
 from typing import Any
 
 from pgvector import HalfVector
@@ -13,7 +12,7 @@ from pgvector import HalfVector
 from memory_context.credentials import masked
 from memory_context.embeddings import EmbeddingError, embed_checked
 from memory_context.outages import outages_of
-from memory_context.text import pointing_terms, query_words
+from memory_context.text import pointing_terms
 
 from ..codec import stored_form
 from ..criteria import MemoryCriteria, criteria_params
@@ -21,17 +20,21 @@ from ..database import Database
 from ..items import ANYBODY, MemoryItem, ReadScope, content_of, is_as_stored, item_from_row, scope_params
 from ..sql import Statement, expanded, load_queries
 from .indexer import AnnQualityCheck, Indexer, model_of
-from .rank import Candidate, PassagePlace, QueryProfile
+from .rank import EMPHASIS, Candidate, PassagePlace, QueryProfile
 
 __all__ = ["PassageSearch", "QueryVector", "StoredPassage"]
 
 _QUERIES = load_queries("search")
 
-_REACHES = {  # prefix of a ranking; its contents and items
-    "user": ("", "{not_hidden_contents()}", "{not_hidden_items()}"),
-    "narrow": ("{within_reach()}, ", "{readable_contents()}", "{readable_items()}"),
-    "filtered": ("{readable()}, ", "{readable_contents()}", "{readable_items()}"),
+_NOT_HIDDEN = ("{not_hidden_contents()}", "{not_hidden_items()}")
+_READABLE = ("{readable_contents()}", "{readable_items()}")
+_WITHIN_REACH = ("{known_within_reach()}", "{reachable_contents()}", "{reachable_items()}")
+_REACHES = {  # what is found is readable, contents and items; what is counted
+    "user": ("", *_NOT_HIDDEN, "{known_without_hidden()}", *_NOT_HIDDEN),
+    "filtered": ("{readable()}, ", *_READABLE, "{known_without_hidden()}", *_NOT_HIDDEN),
+    "narrow": ("{readable()}, {within_reach()}, ", *_READABLE, *_WITHIN_REACH),
 }
+_REACH_WORDS = ("readable", "contents", "items", "known_count", "known_contents", "known_items")
 CANDIDATES = 60
 PASSAGES_AN_ITEM = 8  # so that a long log does not crowd out other items
 NEAREST = 200
@@ -47,7 +50,6 @@ _UNINDEXED_BYTES = 8_000_000  # searched for words
 _BEFORE_A_WORD = 500
 _SHORTEST_WORD = 2
 
-_Row = dict[str, Any]
 _SPAN = "text", "start_char", "end_char", "start_line", "end_line"
 _LIKE_SIGNS = re.compile(r"[\\%_]")
 
@@ -108,85 +110,60 @@ class PassageSearch:
 
         Terms are distinct; they find alone if the embedder fails.
         """
-        _, candidates, profile = await self.found(user_id, query, terms, criteria, 0, scope=scope)
-        return candidates, profile
+        return (await self.survey(user_id, query, terms, criteria, scope=scope))[1:]
 
-    async def found(
+    async def survey(
         self,
         user_id: str,
         query: str,
         terms: Sequence[str],
         criteria: MemoryCriteria,
-        unindexed_limit: int,
         *,
         scope: ReadScope = ANYBODY,
-    ) -> tuple[list[StoredPassage], list[Candidate], QueryProfile]:
-        """Return the passages of `unindexed`, and what `candidates` returns."""
-        vector = await self.embed_query(query)
+    ) -> tuple[list[int], list[Candidate], QueryProfile]:
+        """Return the ids of unindexed items, and `candidates`, in one round trip."""
+        vector, emphasised = await self.embed_query(query), pointing_terms(query)
         params: dict[str, Any] = {
             **await self._filter_params(user_id, criteria, scope),
             "terms": list(terms),
-            "limit": NEAREST,
+            "emphases": _numbers(EMPHASIS if term in emphasised else 1.0 for term in terms),
+            "postings_limit": POSTINGS_LIMIT,
+            "limit": CANDIDATES,
+            "nearest": NEAREST,
             "per_item": PASSAGES_AN_ITEM,
             "embedding": None if vector is None else HalfVector(list(vector.values)),
             "embedding_model": "" if vector is None else vector.model,
         }
-        reach = "filtered" if criteria.is_filter or scope.is_narrow else "user"
-        # read first, what is indexed in between is found twice, not never
-        fresh = _select_unindexed(params, terms, query_words(query), unindexed_limit)
-        unindexed, counts, frequencies, nearest = await self._surveyed(user_id, params, vector, scope, reach, fresh)
-        known = {row["term"]: row["document_frequency"] for row in frequencies}
-        spread = nearest[0] if nearest else {}
+        reach = "narrow" if scope.is_narrow else "filtered" if criteria.is_filter else "user"
+        given = None
+        if vector is not None and reach == "user" and await self._is_approximate(user_id, vector):
+            given = await self._by_index(user_id, params, vector)
+        ranking = ranking_statement("select_candidates", reach, is_given=given is not None)
+        pending, rows = await self._database.read(  # this order finds items indexed in between twice, not never
+            user_id, _QUERIES("select_pending"), Statement(ranking, {**params, **(given or {})})
+        )
+        nothing: dict[str, Any] = {"known_count": 0, "frequencies": None, "mean": None, "deviation": None}
+        first = rows[0] if rows else nothing
+        if reach == "user":
+            self._remember(user_id, first["known_count"])
         profile = QueryProfile(
-            passages=counts["known_count"] if counts else 0,
-            frequencies={term: known.get(term, 0) for term in terms},
-            emphasised=pointing_terms(query),
-            mean=spread.get("mean") or 0.0,
-            deviation=spread.get("deviation") or 0.0,
+            passages=first["known_count"],
+            frequencies=dict(zip(terms, first["frequencies"] or [0] * len(terms), strict=True)),
+            emphasised=emphasised,
+            mean=first["mean"] or 0.0,
+            deviation=first["deviation"] or 0.0,
         )
-        if not counts:
-            return _checked(unindexed), [], profile
-        rarest = sorted(known, key=lambda term: (known[term], term))
-        found = {
-            **_of_places([(row["content_id"], row["chunk_number"]) for row in nearest]),
-            "evidence": _numbers(profile.evidence(row["score"]) for row in nearest),
-            "terms": rarest,
-            "weights": _numbers(profile.weights[term] for term in rarest),
-            "finding": _finding([known[term] for term in rarest]),
-            "limit": CANDIDATES,
-        }
-        (rows,) = await self._database.read(
-            user_id, Statement(ranking_statement("select_candidates", reach), {**params, **found})
-        )
-        return _checked(unindexed), [_candidate(row, rarest) for row in rows], profile
+        found = [_candidate(row, terms) for row in rows if row["content_id"] is not None]
+        return [row["id"] for row in pending], found, profile
 
-    async def _surveyed(
-        self,
-        user_id: str,
-        params: dict[str, Any],
-        vector: QueryVector | None,
-        scope: ReadScope,
-        reach: str,
-        first: Statement,
-    ) -> tuple[list[_Row], _Row | None, list[_Row], list[_Row]]:
-        """Return rows of `first`, the number of passages, frequencies of terms, nearest passages with the spread."""
-        counting = _QUERIES("fetch_statistics_within" if scope.is_narrow else "fetch_statistics", params)
-        frequencies_of = ranking_statement("select_frequencies", "narrow" if scope.is_narrow else "user")
-        by_meaning = Statement(ranking_statement("rank_by_embedding", reach), params)
-        is_approximate = vector is not None and reach == "user" and await self._is_approximate(user_id, vector)
-        statements = [first, counting, Statement(frequencies_of, params)]
-        if vector is not None:
-            statements += _nearest(vector, params) if is_approximate else [by_meaning]
-        unindexed, statistics, frequencies, *rest = await self._database.read(user_id, *statements)
-        nearest = rest[-1] if rest else []
-        if is_approximate:
-            self._ann_quality.note(user_id, params, nearest)
-            if len(nearest) < NEAREST:  # most near passages are other users'
-                (nearest,) = await self._database.read(user_id, by_meaning)
-            else:
-                nearest = [{**row, **rest[0][0]} for row in nearest]
-        self._remember(user_id, statistics[0]["chunk_count"] if statistics else 0)
-        return unindexed, statistics[0] if statistics else None, frequencies, nearest
+    async def _by_index(self, user_id: str, params: dict[str, Any], vector: QueryVector) -> dict[str, Any] | None:
+        """Return the nearest passages by the model's index and the spread; None if most near ones are other users'."""
+        (spread,), _, nearest = await self._database.read(user_id, *_nearest(vector, params))
+        self._ann_quality.note(user_id, params, nearest)
+        if len(nearest) < NEAREST:
+            return None
+        places = _of_places([(row["content_id"], row["chunk_number"]) for row in nearest])
+        return {**spread, **places, "scores": _numbers(row["score"] for row in nearest)}
 
     async def stop(self) -> None:
         await self._ann_quality.stop()
@@ -218,11 +195,33 @@ class PassageSearch:
         words: Sequence[str] = (),
         written: Sequence[str] = (),
         scope: ReadScope = ANYBODY,
+        pending: Sequence[int] | None = None,
     ) -> list[StoredPassage]:
-        """Return beginnings of the newest unindexed items, or surroundings of matches; items named by `words` first."""
-        params = await self._filter_params(user_id, criteria, scope)
-        (rows,) = await self._database.read(user_id, _select_unindexed(params, words, written, limit))
-        return _checked(rows)
+        """Return beginnings of the newest unindexed items, or surroundings of matches; items named by `words` first.
+
+        `pending` has the ids of unindexed items if they are known.
+        """
+        if pending is None:
+            pending = [row["id"] for row in (await self._database.read(user_id, _QUERIES("select_pending")))[0]]
+        if not pending:
+            return []
+        sought = [word for word in dict.fromkeys((*written, *words)) if len(word) >= _SHORTEST_WORD]
+        (rows,) = await self._database.read(
+            user_id,
+            _QUERIES(
+                "select_unindexed",
+                await self._filter_params(user_id, criteria, scope),
+                memory_ids=_numbers(pending),
+                characters_limit=_UNINDEXED_CHARACTERS,
+                bytes_limit=_UNINDEXED_BYTES,
+                characters_before=_BEFORE_A_WORD,
+                written=sought,
+                folded=[word.casefold() for word in sought],
+                patterns=["%" + _LIKE_SIGNS.sub(r"\\\g<0>", word) + "%" for word in words if word],
+                limit=limit,
+            ),
+        )
+        return [_unindexed(row) for row in rows if is_as_stored(_shown(row), row)]
 
     async def _filter_params(self, user_id: str, criteria: MemoryCriteria, scope: ReadScope) -> dict[str, Any]:
         related = await related_keys(self._database, user_id, criteria, scope)
@@ -232,9 +231,7 @@ class PassageSearch:
         if len(vector.values) > NEAREST_DIMENSIONS_LIMIT:
             return False
         if user_id not in self._passage_counts:  # the first search
-            params = scope_params(ReadScope())
-            statement = _QUERIES("fetch_statistics", params)
-            (rows,) = await self._database.read(user_id, statement)
+            (rows,) = await self._database.read(user_id, _QUERIES("fetch_passage_count"))
             self._remember(user_id, rows[0]["chunk_count"] if rows else 0)
         return self._passage_counts.get(user_id, 0) > EXACT_UP_TO_PASSAGES
 
@@ -256,10 +253,11 @@ async def related_keys(database: Database, user_id: str, criteria: MemoryCriteri
 
 
 @cache
-def ranking_statement(name: str, reach: str) -> bytes:
-    """Return a ranking statement for one of `_REACHES`."""
-    text = _QUERIES[name].decode()
-    for word, fragment in zip(("readable", "contents", "items"), _REACHES[reach], strict=True):
+def ranking_statement(name: str, reach: str, *, is_given: bool = False) -> bytes:
+    """Return a ranking statement for one of `_REACHES`; `is_given`: the nearest passages are parameters."""
+    nearest = expanded("{nearest_given()}" if is_given else "{nearest_of_all()}")
+    text = _QUERIES[name].decode().replace("{nearest}", nearest)
+    for word, fragment in zip(_REACH_WORDS, _REACHES[reach], strict=True):
         text = text.replace(f"{{{word}}}", expanded(fragment))
     return text.encode()
 
@@ -278,32 +276,6 @@ def _nearest(vector: QueryVector, params: dict[str, Any]) -> list[Statement]:
     spread = _QUERIES("fetch_spread", params)
     scope = _QUERIES("set_nearest_scope", ef_search=EF_SEARCH)
     return [spread, scope, Statement(nearest_statement(vector.model, len(vector.values)), params)]
-
-
-def _finding(frequencies: Sequence[int]) -> int:
-    """Return how many terms, the rarest first, find passages: together so many postings, but at least one term."""
-    return max(sum(total <= POSTINGS_LIMIT for total in accumulate(frequencies)), 1)
-
-
-def _select_unindexed(params: Mapping[str, Any], words: Sequence[str], written: Sequence[str], limit: int) -> Statement:
-    sought = [word for word in dict.fromkeys((*written, *words)) if len(word) >= _SHORTEST_WORD]
-    return _QUERIES(
-        "select_unindexed",
-        {
-            **params,
-            "characters_limit": _UNINDEXED_CHARACTERS,
-            "bytes_limit": _UNINDEXED_BYTES,
-            "characters_before": _BEFORE_A_WORD,
-            "written": sought,
-            "folded": [word.casefold() for word in sought],
-            "patterns": ["%" + _LIKE_SIGNS.sub(r"\\\g<0>", word) + "%" for word in words if word],
-            "limit": limit,
-        },
-    )
-
-
-def _checked(rows: Sequence[_Row]) -> list[StoredPassage]:
-    return [_unindexed(row) for row in rows if is_as_stored(_shown(row), row)]
 
 
 def _of_places(places: Sequence[PassagePlace]) -> dict[str, Any]:

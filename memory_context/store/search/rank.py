@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
 
-__all__ = ["Candidate", "PassagePlace", "QueryProfile", "Ranked", "inverse_frequency", "rank"]
+__all__ = ["EMPHASIS", "Candidate", "PassagePlace", "QueryProfile", "Ranked", "inverse_frequency", "rank"]
 
 BM25_K1 = 1.2
 """Saturation of repeated terms."""
