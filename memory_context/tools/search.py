@@ -219,18 +219,20 @@ def _lines(item: MemoryItem, hit: SearchHit) -> str:
 
 def _beginning(hit: SearchHit, limit_tokens: int, counter: TokenCounter) -> str:
     """Return the best passage and further ones that fit."""
-    passage = hit.passage.rstrip()
-    shown = cut_to_tokens(passage, limit_tokens, counter)
-    if len(shown) < len(passage):
-        return f"{shown}…"
-    for other in hit.passages[1:]:
+    shown, is_whole = _cut(hit.passage.rstrip(), limit_tokens, counter)
+    for other in hit.passages[1:] if is_whole else ():
         head = f"\nalso lines {other.start_line}-{other.end_line}:\n"
         room = limit_tokens - counter.count(shown + head) - 2
         if room >= _MIN_PASSAGE_TOKENS:
-            text = other.text.rstrip()
-            more = cut_to_tokens(text, room, counter)
-            shown += head + (more if len(more) == len(text) else f"{more}…")
+            shown += head + _cut(other.text.rstrip(), room, counter)[0]
     return shown
+
+
+def _cut(text: str, limit_tokens: int, counter: TokenCounter) -> tuple[str, bool]:
+    """Also return whether it is whole; a cut alone may end a little before its limit."""
+    if counter.count(text) <= limit_tokens:
+        return text, True
+    return f"{cut_to_tokens(text, limit_tokens, counter)}…", False
 
 
 def _keys(hits: list[SearchHit]) -> str:

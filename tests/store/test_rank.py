@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.store import Candidate, QueryProfile
+from memory_context.store.search.hits import _is_relevant
 from memory_context.store.search.rank import inverse_frequency, rank
 
 QUERY = QueryProfile(passages=1000, frequencies={"rare": 2, "common": 500}, mean=0.1, deviation=0.1)
@@ -182,3 +183,19 @@ def test_any_candidates_are_ranked(candidates: list[Candidate], query: QueryProf
     randomness.shuffle(shuffled)
     again = rank(shuffled, query)
     assert [round(one.total, 9) for one in again] == [round(one.total, 9) for one in ranked]
+
+
+def test_a_few_rare_words_of_a_long_question_make_a_passage_relevant_and_common_ones_do_not():
+    """A quarter of the question by weight, or what one of N passages hardly has by chance."""
+    rare, common = [f"rare{number}" for number in range(40)], [f"common{number}" for number in range(40)]
+    query = QueryProfile(1000, dict.fromkeys(rare, 1) | dict.fromkeys(common, 100))
+
+    def is_relevant(words: list[str], profile: QueryProfile = query) -> bool:
+        (ranked,) = rank([Candidate(1, 0, dict.fromkeys(words, 1), None, 500)], profile)
+        return _is_relevant(ranked, set(words), profile, 0.0)
+
+    assert is_relevant(rare[:4] + common[:4])
+    assert not is_relevant(rare[:1] + common[:4])
+    assert not is_relevant(common[:10])
+    assert is_relevant(rare[:1], QueryProfile(1000, dict.fromkeys(rare[:4], 1)))
+    assert not is_relevant([])

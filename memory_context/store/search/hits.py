@@ -285,7 +285,9 @@ def _middle(candidates: Sequence[Candidate]) -> float:
 def _is_relevant(ranked: Ranked, words: set[str], profile: QueryProfile, middle: float) -> bool:
     """Return whether a passage shares enough of the query, by words or meaning.
 
-    Terms weigh as in a memory of at least a thousand passages: in a small one its topic is in every passage.
+    Terms weigh as in a memory of at least a thousand passages: in a small one its topic is in every passage. Of a long
+    question, which a passage answers with a small share of its words, evidence beyond chance of 2 ln N is enough: less
+    than one of N passages has it by chance, and the odds are still N to one.
     """
     telling = telling_terms(profile.frequencies)
     if not telling:
@@ -296,7 +298,9 @@ def _is_relevant(ranked: Ranked, words: set[str], profile: QueryProfile, middle:
     passages = max(profile.passages, _TELLING_PASSAGES)
     weights = {term: inverse_frequency(profile.frequencies[term], passages) for term in telling}
     covered = sum(weight for term, weight in weights.items() if term in words)
-    return covered >= _RELEVANT_SHARE * sum(weights.values()) > 0
+    by_chance = sum(weight * profile.frequencies[term] / passages for term, weight in weights.items())
+    enough = min(_RELEVANT_SHARE * sum(weights.values()), by_chance + 2 * math.log(passages))
+    return covered >= enough > 0
 
 
 def _hit(ranked: Ranked, found: Sequence[StoredPassage], is_relevant: bool) -> SearchHit:
