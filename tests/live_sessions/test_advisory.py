@@ -279,9 +279,10 @@ async def test_connection_that_falls_silent_loses_its_claims_without_being_asked
     """A silent connection brings no request of another process, so it is probed while it keeps claims."""
     is_lost = asyncio.Event()
     claims.watch(lambda _: None, lambda _: is_lost.set())
-    store._database.limits = StoreLimits(transaction_seconds=0.5, probe_seconds=0.05)
+    store._database.limits = StoreLimits(probe_seconds=0.05)
     await claims.claim(KEY, 5)
     with hanging(server):
+        store._database.limits = StoreLimits(transaction_seconds=0.5, probe_seconds=0.05)
         await soon(is_lost)
     store._database.limits = StoreLimits()
     await claims.claim(KEY, 5)
