@@ -192,7 +192,7 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
                 await self._ready()
                 await self._look()
             self._is_fresh = False
-            notes = [self._trouble] if self._trouble else []
+            notes = [f"{self._trouble}; below is the page as it was last read"] if self._trouble else []
             if self._transfers.records:
                 notes.append(f"Downloads: {', '.join(map(str, self._transfers.records[-5:]))}")
             page, limit = self._screen.shown, self.state_limit_tokens

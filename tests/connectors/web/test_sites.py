@@ -150,7 +150,9 @@ async def test_page_that_hangs_gives_way_to_another(
     with monkeypatch.context() as patch:
         patch.setattr(capture, "_ANSWER_SECONDS", 0.5)
         assert any("does not answer" in one.text for one in await told(web))
-        assert "the page does not answer" in await state(web)
+        shown = await state(web)
+        assert "the page does not answer" in shown
+        assert "below is the page as it was last read" in shown
     assert 'button "Paint"' in await open_page(web, f"{sites.url}/still/")
 
 
