@@ -11,7 +11,7 @@ from benchmarks.figures import LATER, SetFigures, pooled
 from benchmarks.peers import EVERYTHING
 from benchmarks.remembering import MEMORY
 
-__all__ = ["draw_chart"]
+__all__ = ["draw_chart", "draw_frontier"]
 
 _OURS, _PEER, _KEPT, _INK, _FAINT = "#20639b", "#d9a78c", "#9aa1a8", "#33383d", "#8a9199"
 
@@ -39,6 +39,31 @@ def draw_chart(sets: Sequence[SetFigures], path: Path) -> None:
             ha="left",
             fontsize=11,
         )
+        figure.savefig(path)
+
+
+def draw_frontier(sets: SetFigures, path: Path) -> None:
+    """Draw the charged cost of each context against what it shows of the strings needed later, and save it."""
+    with rc_context({"text.color": _INK, "axes.labelcolor": _INK, "svg.fonttype": "none"}):
+        figure = Figure(figsize=(9, 5.5), dpi=150, layout="constrained")
+        axes = figure.subplots()
+        places: dict[tuple[float, float], list[str]] = {}
+        for context, played in sets.played.items():
+            later = played.needles(LATER)
+            place = (round(sets.charged_cost(context), 2), round(later.visible / max(later.total, 1), 2))
+            places.setdefault(place, []).append(context)
+        for (cost, shown), contexts in places.items():
+            axes.scatter(cost, shown, s=45, color=_colour(contexts[0]), zorder=3)
+            axes.annotate(
+                "\n".join(contexts), (cost, shown), (7, 0), textcoords="offset points", va="center", fontsize=7.5
+            )
+        axes.set_xlabel("charged cost relative to keeping everything")
+        axes.set_ylabel("visible of the strings needed later")
+        axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+        axes.margins(x=0.22)
+        axes.spines[["top", "right"]].set_visible(False)
+        title = f"Price against strings, {sets.runs} runs (up and to the left is better)"
+        axes.set_title(title, loc="left", fontsize=11)
         figure.savefig(path)
 
 
@@ -75,4 +100,4 @@ def _draw_bars(
 
 
 def _colour(context: str) -> str:
-    return {MEMORY: _OURS, EVERYTHING: _KEPT}.get(context, _PEER)
+    return _KEPT if context == EVERYTHING else _OURS if context.startswith(MEMORY) else _PEER

@@ -86,7 +86,7 @@ class Played:
     @property
     def charged_price(self) -> float:
         """The price of all calls, tools and all, and of a look-up for each string that was needed and not visible."""
-        return self.whole_cost.price + self.sum(lambda run: run.price_of_look_ups)
+        return self.sum(lambda run: run.charged_price)
 
     @property
     def memory(self) -> MemoryFigures | None:
@@ -132,6 +132,11 @@ class SetFigures:
         """Return a context's cost with look-ups, and with tools as a workbench offers them."""
         return share(self.played[context].charged_price, self.everything.charged_price)
 
+    def charged_runs(self, context: str) -> list[float]:
+        """Return the same for each run."""
+        pairs = zip(self.played[context].runs, self.everything.runs, strict=True)
+        return [share(run.charged_price, kept.charged_price) for run, kept in pairs]
+
     def as_json(self, with_runs: bool = True) -> dict[str, Any]:
         """Return all figures, JSON-native; texts of the traces are not among them."""
         return {
@@ -149,6 +154,7 @@ class SetFigures:
         figures: dict[str, Any] = {
             "context": played.context,
             "charged_cost": self.charged_cost(played.context),
+            "charged_cost_of_dearest_run": max(self.charged_runs(played.context)),
             "relative_cost": self.relative_cost(played.context),
             "relative_cost_with_workbench": share(played.whole_cost.price, everything.cost.price),
             "relative_cost_with_tools": share(played.with_tools.price, everything.cost.price),

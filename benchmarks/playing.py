@@ -136,6 +136,11 @@ class RunFigures:
         """What it costs to look up every string that was needed and not visible."""
         return sum(look_up_price(one.call_tokens) for one in self.sought if not one.is_visible)
 
+    @property
+    def charged_price(self) -> float:
+        """The price of all calls, tools and all, and of these look-ups."""
+        return self.whole_cost.price + self.price_of_look_ups
+
 
 class Player:
     """Plays a run through a context.

@@ -21,6 +21,7 @@ from benchmarks import (
     comparing,
     connectors,
     deciding,
+    frontier,
     hostile,
     micro,
     needles,
@@ -33,7 +34,7 @@ from benchmarks import (
     storing,
 )
 from benchmarks.bm25 import Bm25, windows
-from benchmarks.chart import draw_chart
+from benchmarks.chart import draw_chart, draw_frontier
 from benchmarks.figures import ANY, LATER, NEXT, SOON, Needles, Played, SetFigures, pooled
 from benchmarks.peers import EVERYTHING, Conversation, installed_peers
 from benchmarks.playing import MemoryFigures, Player, Reach, RunFigures, Sought, pairing_violations
@@ -274,7 +275,9 @@ def test_broken_pairs_are_counted():
     assert pairing_violations([asked, FunctionExecutionResultMessage(content=[result, result])]) == 2
 
 
-def test_replay_prints_its_tables_and_writes_its_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_replay_prints_its_tables_and_writes_its_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], one_server: None
+):
     traces = tmp_path / "traces"
     traces.mkdir()
     write_set(traces, "made", THREE_CALLS, THREE_CALLS)
@@ -365,6 +368,19 @@ class Forgetful(UnboundedChatCompletionContext):
         messages = await super().get_messages()
         left_out = (FunctionExecutionResultMessage, *([UserMessage] if len(messages) > 1 else []))
         return [message for message in messages if not isinstance(message, left_out)]
+
+
+@pytest.fixture
+def one_server(monkeypatch: pytest.MonkeyPatch, server: Server, template: str) -> None:
+    """Scratch databases are copies of a template on one server, which need not be started and migrated for each."""
+
+    def database(folder: Path) -> dict[str, str]:
+        name = folder.name.replace("-", "_")
+        server.copy(template, name)
+        return {**server.params, "dbname": name}
+
+    monkeypatch.setattr(embedded, "start", database)
+    monkeypatch.setattr(embedded, "release", lambda folder: None)
 
 
 def run_of(folder: Path, *messages: dict[str, Any]) -> Run:
@@ -583,18 +599,30 @@ def test_the_chart_shows_every_context(tmp_path: Path):
     assert all(text in drawn for text in (EVERYTHING, MEMORY, "peer", "made", "other", "1.00", "0%"))
 
 
-def test_all_benchmarks_run_without_folders(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, server: Server, template: str
+async def test_the_frontier_plays_each_policy_and_each_peer_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], one_server: None
 ):
-    """On databases of this one server, which need not be started and migrated for each."""
+    """A context for each policy, named after it, beside the default one and the peers."""
+    write_set(tmp_path, "made", THREE_CALLS)
+    kept = installed_peers()[0][:2]
+    few = {"first views .2k": {"first_view_limit_tokens": 200}}
+    sets = await frontier.measure_frontier(tmp_path, ["made"], kept, policies=few)
+    (one,) = sets
+    assert list(one.played) == [EVERYTHING, MEMORY, kept[1].name, f"{MEMORY}, first views .2k"]
+    assert all(played.context == name for name, played in one.played.items())
+    assert one.charged_runs(EVERYTHING) == [1.0]
+    assert one.charged_runs(MEMORY) == [pytest.approx(one.charged_cost(MEMORY))], "one run is the set"
+    frontier.print_frontier(sets)
+    draw_frontier(one, tmp_path / "frontier.svg")
+    drawn = (tmp_path / "frontier.svg").read_text(encoding="utf-8")
+    printed = capsys.readouterr().out
+    assert all(name in printed and name in drawn for name in one.played)
 
-    def database(folder: Path) -> dict[str, str]:
-        name = folder.name.replace("-", "_")
-        server.copy(template, name)
-        return {**server.params, "dbname": name}
 
-    monkeypatch.setattr(embedded, "start", database)
-    monkeypatch.setattr(embedded, "release", lambda folder: None)
+def test_all_benchmarks_run_without_folders(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, one_server: None
+):
+    """Each measurement runs once, on inputs as small as its figures allow."""
     for module in (comparing, deciding, micro, steps, storing):
         monkeypatch.setattr(module, "WARM_UP", 1)
     for module, name, value in (
