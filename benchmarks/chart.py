@@ -47,24 +47,31 @@ def draw_frontier(sets: SetFigures, path: Path) -> None:
     with rc_context({"text.color": _INK, "axes.labelcolor": _INK, "svg.fonttype": "none"}):
         figure = Figure(figsize=(9, 5.5), dpi=150, layout="constrained")
         axes = figure.subplots()
-        places: dict[tuple[float, float], list[str]] = {}
-        for context, played in sets.played.items():
-            later = played.needles(LATER)
-            place = (round(sets.charged_cost(context), 2), round(later.visible / max(later.total, 1), 2))
-            places.setdefault(place, []).append(context)
-        for (cost, shown), contexts in places.items():
-            axes.scatter(cost, shown, s=45, color=_colour(contexts[0]), zorder=3)
-            axes.annotate(
-                "\n".join(contexts), (cost, shown), (7, 0), textcoords="offset points", va="center", fontsize=7.5
-            )
+        for shown, beside in _clusters(sets):
+            axes.scatter([x for x, _ in beside], [shown] * len(beside), s=45, color=[_colour(one) for _, one in beside])
+            text = "\n".join(f"{context} {cost:.2f}" for cost, context in beside)
+            axes.annotate(text, (beside[-1][0], shown), (7, 0), textcoords="offset points", va="center", fontsize=7.5)
         axes.set_xlabel("charged cost relative to keeping everything")
         axes.set_ylabel("visible of the strings needed later")
         axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
-        axes.margins(x=0.22)
+        axes.margins(x=0.22, y=0.12)
         axes.spines[["top", "right"]].set_visible(False)
         title = f"Price against strings, {sets.runs} runs (up and to the left is better)"
         axes.set_title(title, loc="left", fontsize=11)
         figure.savefig(path)
+
+
+def _clusters(sets: SetFigures) -> list[tuple[float, list[tuple[float, str]]]]:
+    """Return what is shown, and the costs and names that share a label since they stand too near for one each."""
+    clusters: list[tuple[float, list[tuple[float, str]]]] = []
+    needles = {context: played.needles(LATER) for context, played in sets.played.items()}
+    shares = {context: round(of.visible / max(of.total, 1), 2) for context, of in needles.items()}
+    for shown, cost, context in sorted((shares[one], sets.charged_cost(one), one) for one in shares):
+        if clusters and clusters[-1][0] == shown and cost - clusters[-1][1][-1][0] < 0.4:
+            clusters[-1][1].append((cost, context))
+        else:
+            clusters.append((shown, [(cost, context)]))
+    return clusters
 
 
 def _draw_needles(axes: Axes, contexts: Sequence[str], sets: SetFigures) -> None:

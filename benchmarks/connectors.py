@@ -31,7 +31,7 @@ from autogen_core.models import (
 from benchmarks.comparing import Measured, print_measured
 from benchmarks.scratch import scratch_store
 from benchmarks.web_runs import RUNS, STEPS, Act, place_of
-from memory_context import ConnectorError, MemoryContext, MemoryStore, WebConnector
+from memory_context import ConnectorError, ConnectorsPolicy, ContextPolicy, MemoryContext, MemoryStore, WebConnector
 from memory_context.connectors.refs import INTERACTIVE, RefTable, in_order
 from memory_context.connectors.tree import Node
 from memory_context.connectors.web.browser import find_chromium
@@ -46,6 +46,7 @@ __all__ = ["main", "measure_connectors"]
 PAGES = 1250
 CHANGES = 8
 NODES = 5000
+PATIENCE_SECONDS = 60.0  # the next action is sought on the page, so a slow browser is waited for
 COUNTER = default_token_counter()
 _SHARES = {"board": 0.15, "shop": 0.40, "guide": 1.0}
 _NAMED_SHARE = 0.99
@@ -90,7 +91,8 @@ async def play(url: str, acts: Sequence[Act], store: MemoryStore) -> Run:
     """Let an agent's context see a run of actions."""
     run = Run()
     web = WebConnector(url, allow_private=True)
-    context = MemoryContext("benchmark", memory_store=store, connectors=[web])
+    policy = ContextPolicy(connectors=ConnectorsPolicy(timeout_seconds=PATIENCE_SECONDS))
+    context = MemoryContext("benchmark", memory_store=store, policy=policy, connectors=[web])
     try:
         await context.add_message(UserMessage(content="Work on this site.", source="user"))
         for number, act in enumerate(acts):

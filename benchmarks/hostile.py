@@ -33,6 +33,7 @@ HEALTH_TARGET_SECONDS = 0.5
 UNFINISHED = 300
 _HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 _ROUNDS = 3
+SHARE = 1.0  # of the size of each body
 
 
 def build_agent(context: MemoryContext) -> AssistantAgent:
@@ -65,10 +66,10 @@ async def measure_hostile() -> list[Measured]:
 def _chat_bodies() -> dict[str, bytes]:
     text = {"id": "1", "sender": "user", "timestamp": "2026-01-01T00:00:00Z"}
     return {
-        "300,000 empty elements": b'{"new_messages": [' + b"{}," * 299_999 + b"{}]}",
+        "300,000 empty elements": b'{"new_messages": [' + b"{}," * int(299_999 * SHARE) + b"{}]}",
         "5,000 nested brackets": b"[" * 5_000 + b"]" * 5_000,
-        "a body of blanks": b" " * 999_999,
-        "a text of quotes": json.dumps({"new_messages": [{**text, "text": '"' * 400_000}]}).encode(),
+        "a body of blanks": b" " * int(999_999 * SHARE),
+        "a text of quotes": json.dumps({"new_messages": [{**text, "text": '"' * int(400_000 * SHARE)}]}).encode(),
         "100 wrong messages": json.dumps({"new_messages": [{}] * 100}).encode(),
     }
 
@@ -79,11 +80,11 @@ def _mcp_bodies() -> dict[str, bytes]:
         return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
 
     return {
-        "3 MB of small keys": call({str(number): 1 for number in range(280_000)}),
+        "3 MB of small keys": call({str(number): 1 for number in range(int(280_000 * SHARE))}),
         "5,000 nested brackets": b"[" * 5_000 + b"]" * 5_000,
-        "4 MB of text": call({"content": "x y " * 1_040_000, "description": "x"}),
+        "4 MB of text": call({"content": "x y " * int(1_040_000 * SHARE), "description": "x"}),
         "900 keys": call({str(number): 1 for number in range(900)}),
-        "40 MB": call({"content": "x" * 40_000_000}),
+        "40 MB": call({"content": "x" * int(40_000_000 * SHARE)}),
     }
 
 

@@ -631,6 +631,7 @@ def test_all_benchmarks_run_without_folders(
         (connectors, "NODES", 500),
         (hostile, "_ROUNDS", 1),
         (hostile, "UNFINISHED", 30),
+        (hostile, "SHARE", 0.05),
     ):
         monkeypatch.setattr(module, name, value)
     sizes = ["--rounds", "1", "--passages", "250,300", "--indexed", "40", "--largest", "5000"]
