@@ -926,13 +926,13 @@ async def test_an_item_that_is_indexed_during_a_search_is_found_once(
     """Between the look at what is not indexed and the look at what is."""
     monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     await store.insert_memories("alice", [memory("a", "the harbour " + "and other words of it\n" * 200)])
-    search = store.search.found
+    search = store.search.survey
 
     async def indexed_first(*arguments: Any, **options: Any) -> Any:
         await store.flush_index()
         return await search(*arguments, **options)
 
-    monkeypatch.setattr(store.search, "found", indexed_first)
+    monkeypatch.setattr(store.search, "survey", indexed_first)
     assert await keys_found(store, "harbour words") == ["a"]
 
 
