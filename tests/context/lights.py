@@ -18,7 +18,7 @@ from memory_context.observation.prompts import OBSERVER_INSTRUCTIONS, REFLECTOR_
 STRUCTURED = ModelInfo(vision=False, function_calling=True, json_output=True, family="unknown", structured_output=True)
 
 _READS = ("fetch_memory", "fetch_contents", "select_keys", "select_memories")
-_SEARCHES = ("found", "passages", "unindexed")
+_SEARCHES = ("survey", "passages", "unindexed")
 
 Answer = str | Exception | Callable[[str], str]
 
