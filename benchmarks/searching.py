@@ -1,11 +1,12 @@
 """What a search costs, and what its approximate ranking misses, as memories grow.
 
-    python -m benchmarks.searching [--passages 1000,10000,100000] [--rounds N] [--json FILE]
+    python -m benchmarks.searching [--passages 1000,10000,100000 | --crowd 200000] [--rounds N] [--json FILE]
 
 One database holds so many passages: 200 of a user with few, the rest of a user with many. Their searches (the query's
-embedding, all reads, the ranking, ten hits) are timed by turns with raw pgvector: the ten nearest of a plain table of
-the same vectors by its HNSW index, nobody's in particular, the query's vector at hand. Recall is how many of the ten
-nearest passages of the user, all of them compared, the ranking by meaning has.
+embedding, all reads, the ranking, ten hits) are timed by turns with raw pgvector: the ten nearest of the same table by
+its HNSW index, nobody's in particular, the query's vector at hand. Recall is how many of the ten nearest passages of
+the user, all of them compared, the ranking by meaning has. A crowd is one user with half of the passages, users of
+1,000, and one of 1,000 who came after the last ANALYZE, so that the planner has no statistics of them.
 """
 
 import argparse
@@ -17,14 +18,15 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
+from time import process_time
 from typing import Any
 
 from pgvector import HalfVector
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, sql
 
 from benchmarks.comparing import compare, timed
-from benchmarks.passages import Filler, new_content
-from benchmarks.scratch import scratch_store
+from benchmarks.passages import ITEM_PASSAGES, Filler, new_content
+from benchmarks.scratch import processor_seconds, scratch_store
 from benchmarks.tables import print_table
 from memory_context import AgentMemory, MemoryStore
 from memory_context.embeddings import WordLlamaEmbedder, embed_checked
@@ -34,7 +36,15 @@ from memory_context.store.search import passages as store_search
 from memory_context.store.search.indexer import model_of
 from memory_context.store.search.passages import QueryVector, Statement
 
-__all__ = ["SIZES", "SearchCost", "main", "measure_searching", "print_costs", "query_from"]
+__all__ = [
+    "SIZES",
+    "SearchCost",
+    "main",
+    "measure_crowd",
+    "measure_searching",
+    "print_costs",
+    "query_from",
+]
 
 SIZES = (1_000, 10_000, 100_000)
 FEW = 200
@@ -42,10 +52,12 @@ DEPTH = 10
 RECALL_QUERIES = 40
 _QUERY_WORDS = 8
 
-_RAW_TABLE = "CREATE TABLE public.raw_vectors (id bigint GENERATED ALWAYS AS IDENTITY, embedding halfvec(256) NOT NULL)"
-_RAW_FILL = "INSERT INTO public.raw_vectors (embedding) SELECT embedding FROM memory_context.agent_memory_embeddings"
-_RAW_INDEX = "CREATE INDEX raw_vectors_nearest ON public.raw_vectors USING hnsw (embedding halfvec_cosine_ops)"
-_RAW_SEARCH = "SELECT id, embedding <=> %s::halfvec AS distance FROM public.raw_vectors ORDER BY distance LIMIT 10"
+CROWD_USER = 1_000
+_UNIQUE = 20_000
+"""Passages of a crowd that are made; the others are copies with vectors of their own."""
+
+_RAW_SEARCH = """SELECT content_id, chunk_number FROM memory_context.agent_memory_embeddings
+WHERE embedding_model = {} ORDER BY embedding::halfvec(256) <=> {}::halfvec(256) LIMIT 10"""
 
 
 @dataclass(frozen=True)
@@ -54,13 +66,16 @@ class SearchCost:
 
     Attributes:
         passages: Passages in the database.
-        user: "few" or "many".
+        user: "few", "many", or "new" without statistics.
         own_passages: Passages of the user.
         ratio: Median time of a search by that of raw pgvector.
         detail: The medians.
+        p95_ms: Of a search.
+        client_ms: Processor time of this process for a search.
+        server_ms: The same of the server.
         recall: Of the ranking by meaning as it is, against comparing all of the user's passages.
         index_recall: Of the ranking by the index of embeddings, whether the search would use it or not.
-        raw_recall: Of raw pgvector with its default settings, against comparing all passages.
+        raw_recall: Of raw pgvector with its default settings, against comparing the passages of all users.
         path: How the ranking by meaning is made.
     """
 
@@ -69,6 +84,9 @@ class SearchCost:
     own_passages: int
     ratio: float
     detail: str
+    p95_ms: float
+    client_ms: float
+    server_ms: float
     recall: float
     index_recall: float
     raw_recall: float
@@ -86,22 +104,33 @@ async def measure_searching(sizes: Sequence[int], rounds: int) -> list[SearchCos
     """Measure one size after the other in a scratch database that grows."""
     costs: list[SearchCost] = []
     async with scratch_store() as (store, url), _superuser(url) as connection:
-        await connection.execute(_RAW_TABLE)
         filler = Filler(connection)
         for size in sizes:
             await filler.drop_index()
             for user, own in _users(size):
                 await filler.fill(user, own)
             await filler.make_index()
-            await connection.execute("DROP INDEX IF EXISTS raw_vectors_nearest")
-            await connection.execute("TRUNCATE raw_vectors")
-            await connection.execute(_RAW_FILL)
-            await connection.execute(_RAW_INDEX)
-            await connection.execute("VACUUM ANALYZE public.raw_vectors")
             for user, own in _users(size):
-                costs.append(await _measure_user(store, connection, size, user, own, rounds))
+                costs.append(await _measure_user(store, url, connection, size, user, own, rounds))
             print(f"{size:,} passages: done", flush=True)
     return costs
+
+
+async def measure_crowd(passages: int, rounds: int) -> list[SearchCost]:
+    """Measure a user with half of so many passages, one of many with 1,000, and a new one."""
+    async with scratch_store() as (store, url), _superuser(url) as connection:
+        filler, source = Filler(connection), min(_UNIQUE, passages // 2)
+        await filler.drop_index()
+        await filler.fill("many", source)
+        for _ in range(passages // 2 // source - 1):
+            await filler.copy("many", "many", 1, source // ITEM_PASSAGES)
+        for number in range(passages // 2 // CROWD_USER):
+            await filler.copy(f"few{number}", "many", 1 + number * 37 % (source // 20), CROWD_USER // ITEM_PASSAGES)
+        await filler.make_index()
+        await filler.copy("new", "many", 1, CROWD_USER // ITEM_PASSAGES)
+        print(f"{passages:,} passages: done", flush=True)
+        users = (("few1", CROWD_USER), ("new", CROWD_USER), ("many", passages // 2))
+        return [await _measure_user(store, url, connection, passages, user, own, rounds) for user, own in users]
 
 
 def _users(size: int) -> list[tuple[str, int]]:
@@ -115,7 +144,7 @@ async def _superuser(url: str) -> AsyncIterator[AsyncConnection[Any]]:
 
 
 async def _measure_user(
-    store: MemoryStore, connection: AsyncConnection[Any], size: int, user: str, own: int, rounds: int
+    store: MemoryStore, url: str, connection: AsyncConnection[Any], size: int, user: str, own: int, rounds: int
 ) -> SearchCost:
     rng = random.Random(21)
     memory = AgentMemory(store, user)
@@ -126,9 +155,13 @@ async def _measure_user(
 
     async def raw() -> float:
         vector = await _vector(embedder, query_from(rng))
-        return await timed(_fetch(connection, HalfVector(list(vector.values)).to_text()))
+        return await timed(_fetch(connection, vector))
 
     compared = await compare("search", search, raw, rounds)
+    both, own_before = processor_seconds(url), process_time()
+    walls = sorted([await search() for _ in range(rounds)])
+    client = process_time() - own_before
+    server = processor_seconds(url) - both - client
     is_approximate = own > store_search.EXACT_UP_TO_PASSAGES
     index_recall, raw_recall = await _recalls(store, connection, user, embedder)
     return SearchCost(
@@ -137,6 +170,9 @@ async def _measure_user(
         own,
         compared.value,
         compared.detail,
+        1000 * walls[int(0.95 * rounds)],
+        1000 * client / rounds,
+        1000 * server / rounds,
         index_recall if is_approximate else 1.0,
         index_recall,
         raw_recall,
@@ -155,10 +191,9 @@ async def _recalls(
         vector = await _vector(embedder, query_from(rng))
         nearest, exact = [await _by_meaning(store, user, vector, approximate) for approximate in (True, False)]
         ours.append(len(set(nearest[:DEPTH]) & set(exact[:DEPTH])) / min(DEPTH, len(exact)))
-        literal = HalfVector(list(vector.values)).to_text()
-        found = {row[0] for row in await _fetch(connection, literal)}
+        found = set(await _fetch(connection, vector))
         await connection.execute("SET enable_indexscan = off")
-        raws.append(len(found & {row[0] for row in await _fetch(connection, literal)}) / DEPTH)
+        raws.append(len(found & set(await _fetch(connection, vector))) / DEPTH)
         await connection.execute("RESET enable_indexscan")
     return fmean(ours), fmean(raws)
 
@@ -169,7 +204,7 @@ async def _by_meaning(
     """Return the ranking by meaning, made as the search makes it on either path."""
     params = {
         "user_id": user,
-        "limit": store_search.NEAREST,
+        "nearest": store_search.NEAREST,
         "per_item": store_search.PASSAGES_AN_ITEM,
         "embedding": HalfVector(list(vector.values)),
         "embedding_model": vector.model,
@@ -187,8 +222,10 @@ async def _vector(embedder: WordLlamaEmbedder, query: str) -> QueryVector:
     return QueryVector(model_of(embedder), vector)
 
 
-async def _fetch(connection: AsyncConnection[Any], vector: str) -> list[Any]:
-    return await (await connection.execute(_RAW_SEARCH, [vector])).fetchall()
+async def _fetch(connection: AsyncConnection[Any], vector: QueryVector) -> list[Any]:
+    literal = HalfVector(list(vector.values)).to_text()
+    query = sql.SQL(_RAW_SEARCH).format(sql.Literal(vector.model), sql.Literal(literal))
+    return await (await connection.execute(query)).fetchall()
 
 
 # --- the terminal ------------------------------------------------------------------------------------------------
@@ -198,14 +235,29 @@ def print_costs(costs: Sequence[SearchCost]) -> None:
     """Print a line for each size and user."""
     print_table(
         "search / raw pgvector, and recall@10 of the ranking by meaning",
-        ["passages", "user has", "by", "ratio", "search / raw", "recall", "recall of the index", "raw recall"],
+        [
+            "passages",
+            "user",
+            "has",
+            "by",
+            "ratio",
+            "search / raw",
+            "p95",
+            "client",
+            "server",
+            "recall",
+            "recall of the index",
+            "raw recall",
+        ],
         [
             [
                 f"{one.passages:,}",
+                one.user,
                 f"{one.own_passages:,}",
                 one.path,
                 f"{one.ratio:.2f}",
                 one.detail,
+                *(f"{value:.1f} ms" for value in (one.p95_ms, one.client_ms, one.server_ms)),
                 *(f"{value:.3f}" for value in (one.recall, one.index_recall, one.raw_recall)),
             ]
             for one in costs
@@ -217,10 +269,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run it from the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.searching", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--passages", default=",".join(map(str, SIZES)), help="sizes, rising, with commas between")
+    parser.add_argument("--crowd", type=int, help="passages of many users instead, at least 4,000")
     parser.add_argument("--rounds", type=int, default=40, help="times each pair is measured (default 40)")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     given = parser.parse_args(arguments)
-    costs = asyncio.run(measure_searching([int(size) for size in given.passages.split(",")], given.rounds))
+    sizes = [int(size) for size in given.passages.split(",")]
+    measured = measure_crowd(given.crowd, given.rounds) if given.crowd else measure_searching(sizes, given.rounds)
+    costs = asyncio.run(measured)
     print_costs(costs)
     if given.json:
         given.json.write_text(json.dumps([asdict(cost) for cost in costs], indent=1), encoding="utf-8")

@@ -8,12 +8,13 @@ from tempfile import TemporaryDirectory
 import psycopg
 import pytest
 
-from memory_context import errors
+from memory_context import AgentMemory, errors
 from memory_context.store import MemoryStore, NewItem, ReadScope
 from memory_context.store.pool import Connection
 from memory_context.store.sql import Statement
 from tests.conftest import Server, database_of
 from tests.context.steps import a_turn_of_the_loop
+from tests.embeddings.fakes import FakeEmbedder
 from tests.support.waiting import soon, until
 
 
@@ -186,16 +187,23 @@ async def test_a_store_opens_by_itself_and_again_after_close(database_url: str) 
     await store.close()
 
 
-async def test_no_prepared_statement_stays_on_a_connection(database_url: str) -> None:
-    """PgBouncer would hand them to other clients; settings neither."""
-    async with MemoryStore(database_url, pool_size=1) as store:
+@pytest.mark.parametrize("exact_up_to", [1000, 0])
+async def test_no_prepared_statement_stays_on_a_connection(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, exact_up_to: int
+) -> None:
+    """PgBouncer would hand them to other clients; settings neither, also those of an approximate search."""
+    monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", exact_up_to)
+    async with MemoryStore(database_url, FakeEmbedder(), pool_size=1) as store:
         for number in range(12):
             await store.insert_memories("alice", [memory(f"k{number}", str(number))])
+        await store.flush_index()
+        for _ in range(8):
+            assert (await AgentMemory(store, "alice").search("7"))[0].item.key == "k7"
         pool, login = await store._database.ready()  # type: ignore[attr-defined]
         query = b"""SELECT (SELECT count(*) FROM pg_prepared_statements) AS prepared,
-            current_setting('memory_context.user_id', true) AS user_id"""
+            current_setting('memory_context.user_id', true) AS user_id, current_setting('enable_sort') AS sorts"""
         ((row,),) = await pool.run(login, [Statement(query)], 5)
-        assert row == {"prepared": 0, "user_id": ""}
+        assert row == {"prepared": 0, "user_id": "", "sorts": "on"}
 
 
 async def test_connections_that_nobody_needs_are_closed_after_a_while(

@@ -4,7 +4,6 @@ Terms weigh their log odds (BM25). A similarity of z standard deviations above t
 would have it: where all texts resemble the query alike, meaning tells nothing.
 """
 
-import heapq
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -98,6 +97,10 @@ class QueryProfile:
             for term, count in self.frequencies.items()
         }
 
+    @cached_property
+    def _gains(self) -> dict[str, float]:
+        return {term: weight * (BM25_K1 + 1) for term, weight in self.weights.items()}
+
     def evidence(self, similarity: float | None) -> float:
         """Return what a similarity tells; nothing if it is below the mean or no number."""
         if similarity is None or not self.deviation or not similarity > self.mean:
@@ -107,9 +110,10 @@ class QueryProfile:
 
     def bm25(self, occurrences: Mapping[str, float], length: float) -> float:
         """Return what occurrences in a text of so many characters tell (Robertson and Zaragoza, 2009)."""
-        norm = BM25_K1 * (1 - BM25_B + BM25_B * length / TYPICAL_CHARACTERS)
-        weights = self.weights
-        return math.fsum(weights[term] * (BM25_K1 + 1) * count / (count + norm) for term, count in occurrences.items())
+        if not occurrences:
+            return 0.0
+        norm, gains = BM25_K1 * (1 - BM25_B + BM25_B * length / TYPICAL_CHARACTERS), self._gains
+        return math.fsum([gains[term] * count / (count + norm) for term, count in occurrences.items()])
 
 
 @dataclass(frozen=True)
@@ -145,13 +149,13 @@ def rank(candidates: Sequence[Candidate], query: QueryProfile) -> list[Ranked]:
     - Decay: up to `MOST_DECAY` of what tools and agents stored and nobody used, linear in its age.
     """
     known = {one.place: one for one in candidates}
-    beside = _links(known)
+    links = _links(known)
+    beside = [links[one.place] for one in candidates]
     own = [query.bm25(one.occurrences, one.length) for one in candidates]
     semantic = [query.evidence(one.semantic) for one in candidates]
     around = [
-        query.bm25(*_joined(one, [known[place] for place in beside[one.place]]))
-        - SIZE_PENALTY * math.log(max(one.content_bytes / 1000, 1.0))
-        for one in candidates
+        query.bm25(*_joined(one, others)) - SIZE_PENALTY * math.log(max(one.content_bytes / 1000, 1.0))
+        for one, others in zip(candidates, beside, strict=True)
     ]
     gains = _by_session(candidates, beside, [sum(scores) for scores in zip(around, semantic, strict=True)])
     most = (BM25_K1 + 1) * math.fsum(query.weights.values()) or 1.0
@@ -169,15 +173,15 @@ def _ranked(candidate: Candidate, lexical: float, semantic: float, neighbours: f
     return Ranked(candidate, total - decay, lexical, semantic, neighbours)
 
 
-def _links(known: Mapping[PassagePlace, Candidate]) -> dict[PassagePlace, list[PassagePlace]]:
+def _links(known: Mapping[PassagePlace, Candidate]) -> dict[PassagePlace, list[Candidate]]:
     """Return adjacent candidates by place, in order; a link in one direction counts in both."""
-    beside: defaultdict[PassagePlace, set[PassagePlace]] = defaultdict(set)
+    beside: dict[PassagePlace, set[PassagePlace]] = {place: set() for place in known}
     for place, one in known.items():
         for neighbour in (one.before, one.after):
-            if neighbour is not None and neighbour in known and neighbour != place:
+            if neighbour in beside and neighbour != place:
                 beside[place].add(neighbour)
                 beside[neighbour].add(place)
-    return {place: sorted(beside[place]) for place in known}
+    return {place: [known[other] for other in sorted(others)] for place, others in beside.items()}
 
 
 def _joined(one: Candidate, beside: Sequence[Candidate]) -> tuple[Mapping[str, float], float]:
@@ -193,16 +197,19 @@ def _joined(one: Candidate, beside: Sequence[Candidate]) -> tuple[Mapping[str, f
 
 
 def _by_session(
-    candidates: Sequence[Candidate], beside: Mapping[PassagePlace, Sequence[PassagePlace]], scores: Sequence[float]
+    candidates: Sequence[Candidate], beside: Sequence[Sequence[Candidate]], scores: Sequence[float]
 ) -> list[float]:
     """Return what each gains by the best of its session, or of its content if it belongs to none."""
-    sessions = {one.place: one.session for one in candidates}
-    groups: list[str | int] = []
-    for one in candidates:
-        named = (sessions[place] for place in (one.place, *beside[one.place]) if sessions[place])
-        groups.append(next(named, None) or one.content_id)
+    groups = [_group(one, others) for one, others in zip(candidates, beside, strict=True)]
     of_group: defaultdict[str | int, list[float]] = defaultdict(list)
     for group, score in zip(groups, scores, strict=True):
         of_group[group].append(score)
-    gains = {group: SESSION_GAIN * fmean(heapq.nlargest(3, values)) for group, values in of_group.items()}
+    gains = {group: SESSION_GAIN * fmean(sorted(values)[-3:]) for group, values in of_group.items()}
     return [gains[group] for group in groups]
+
+
+def _group(one: Candidate, beside: Sequence[Candidate]) -> str | int:
+    for candidate in (one, *beside):
+        if candidate.session:
+            return candidate.session
+    return one.content_id
