@@ -43,7 +43,7 @@ class Savings:
             transcript.decide(PartsCompacted(at_once, "consumed"))
         if not policy.compaction.enabled or not (state.answered_whole or state.expanded or state.subjects.superseded):
             return
-        if self.waiting_tools() and not self._is_opening:
+        if self.waiting_tools() and not (self._is_opening or is_cold):  # a fold brings the tools, too
             return
         is_cold, self._is_opening = is_cold or self._is_opening, False
         if is_cache_cold(transcript, policy.cache):  # somebody who comes back asks about the last turn
