@@ -240,3 +240,21 @@ async def test_invalid_state_is_refused_and_changes_nothing(folded: MemoryContex
         with pytest.raises(ValueError, match=message):
             await folded.load_state(broken)
     assert await folded.get_messages() == before
+
+
+async def test_fold_that_brings_memory_tools_compacts_in_the_same_call(store: MemoryStore):
+    """All behind the fold is read anew, so a compaction one call later would have it read twice."""
+    policy = ContextPolicy(view_target_tokens=2000)
+    context = MemoryContext("alice", "coder", "the session", store, policy=policy)
+    context.workbench()
+    await context.add_message(UserMessage(content="Survey the birds.", source="user"))
+    for i in range(9):
+        await add_step(context, f"note {i} of the birds\n" * 16)
+    await add_step(context, report("owl", 65))
+    await context.get_messages()
+    assert (context.stats.offloads, context.stats.folds, context.stats.tools_offered) == (1, 0, "")
+    await context.add_message(AssistantMessage(content="Owls are next. " * 100, source=context.agent_id))
+    await context.get_messages()
+    assert context.stats.folds == 1
+    assert context.stats.tools_offered == "offload"
+    assert not context.transcript.state.answered_whole
