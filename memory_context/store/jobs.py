@@ -43,6 +43,7 @@ _logger = logging.getLogger("memory_context")
 
 ATTEMPTS_LIMIT = 8
 LEASE_SECONDS = 180.0
+FIRST_WAIT_SECONDS = 2.0
 LONGEST_WAIT_SECONDS = 3600.0
 _GATHER_SECONDS = 0.2  # jobs written meanwhile share a batch; a pass costs as much as indexing five items
 _RETRY_SECONDS = 30.0
@@ -171,6 +172,7 @@ class Claim:
             ids=list(ids),
             error=f"{type(error).__name__}: {error}"[:1000],
             kind=self.kind.name,
+            first_wait_seconds=FIRST_WAIT_SECONDS,
             longest_wait_seconds=LONGEST_WAIT_SECONDS,
             attempts_limit=self.kind.attempts_limit,
         )

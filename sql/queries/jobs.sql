@@ -45,7 +45,9 @@ WHERE user_id = %(user_id)s AND id = ANY(%(ids)s::bigint[]) AND claim = %(claim)
 -- Try again later, each time twice as late. After too many attempts of its kind a job is failed; one that became a job of
 -- another kind meanwhile is not.
 UPDATE memory_context.jobs
-SET due_at = now() + make_interval(secs => least(2.0 ^ least(attempts, 30), %(longest_wait_seconds)s)),
+SET due_at = now() + make_interval(
+        secs => least(%(first_wait_seconds)s::float8 * 2.0 ^ least(attempts - 1, 30), %(longest_wait_seconds)s)
+    ),
     claim = NULL,
     last_error = %(error)s,
     is_failed = coalesce(kind = %(kind)s AND attempts >= %(attempts_limit)s::integer, false)

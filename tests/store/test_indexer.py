@@ -29,7 +29,7 @@ from memory_context.utf8 import unescape
 from tests.conftest import Server, StartPython, database_of
 from tests.context.steps import a_turn_of_the_loop
 from tests.embeddings.fakes import FakeEmbedder
-from tests.support.waiting import soon, until
+from tests.support.waiting import PATIENT_SECONDS, soon, until
 
 ANY = MemoryCriteria()
 on_one_database = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -86,6 +86,13 @@ def database(server: Server, database_url: str) -> Database:
 @pytest.fixture
 def embedder() -> FakeEmbedder:
     return FakeEmbedder()
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What failed is not due again, and claims are given back in time, while a busy machine works on."""
+    monkeypatch.setattr(jobs, "FIRST_WAIT_SECONDS", 200.0)
+    monkeypatch.setattr(jobs, "_RELEASE_SECONDS", PATIENT_SECONDS)
 
 
 async def keys_found(store: MemoryStore, query: str, user: str = "alice", **criteria: Any) -> list[str]:
@@ -423,8 +430,9 @@ async def test_a_broken_embedder_delays_nothing_but_embeddings(
     database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch, broken: FakeEmbedder, says: str
 ) -> None:
     """What is stored is found by its text, is tried again later each time, and embedded when one works."""
-    monkeypatch.setattr(indexer, "EMBED_SECONDS", 0.2)
-    monkeypatch.setattr(indexer, "_PROBE_SECONDS", 0.2)
+    seconds = 0.2 if isinstance(broken, Hanging) else PATIENT_SECONDS
+    monkeypatch.setattr(indexer, "EMBED_SECONDS", seconds)
+    monkeypatch.setattr(indexer, "_PROBE_SECONDS", seconds)
     monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     async with MemoryStore(database_url, broken) as store:
         await store.insert_memories("alice", [memory(f"k{n}", f"harbour number{n}") for n in range(40)])
@@ -740,7 +748,7 @@ def test_two_threads_with_a_loop_each_share_a_store(database_url: str, database:
         most_tasks.append(most)
         if is_last:
             await until(is_other_stopped.is_set)
-            assert await soon(store.flush_index(), 55) == IndexReport(0, 0)
+            assert await soon(store.flush_index()) == IndexReport(0, 0)
         await store.close()
         is_other_stopped.set()
 
@@ -749,7 +757,7 @@ def test_two_threads_with_a_loop_each_share_a_store(database_url: str, database:
             threads.submit(asyncio.run, use(name, is_last=is_last)) for name, is_last in (("a", False), ("b", True))
         ]
         for call in calls:
-            call.result(60)
+            call.result(PATIENT_SECONDS)
     assert most_tasks == [1, 1]
     assert len(store.jobs._users.all()) <= 2
     database.check(120)
@@ -801,23 +809,23 @@ async def test_a_lease_does_not_end_while_an_embedder_is_waited_for(
             )
             left.append(remaining[0][0])
             database(
-                """UPDATE memory_context.jobs SET due_at = due_at - interval '1 second'
+                """UPDATE memory_context.jobs SET due_at = due_at - interval '100 seconds'
                 WHERE claim IS NOT NULL"""
             )
-            clock[0] += 1
+            clock[0] += 100
             return await super().embed(texts, purpose)
 
     left: list[float] = []
     clock = [0.0]
     monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     monkeypatch.setattr(jobs, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + clock[0]))
-    monkeypatch.setattr(indexer, "EMBED_SECONDS", 1.5)
-    monkeypatch.setattr(jobs, "LEASE_SECONDS", 4.0)
-    monkeypatch.setattr(indexer, "_PROBE_SECONDS", 0.5)
+    monkeypatch.setattr(indexer, "EMBED_SECONDS", 150)
+    monkeypatch.setattr(jobs, "LEASE_SECONDS", 400)
+    monkeypatch.setattr(indexer, "_PROBE_SECONDS", 50)
     async with MemoryStore(database_url, Slow()) as store:
         await store.insert_memories("alice", [memory(f"k{n}", f"poison {n}") for n in range(6)])
         assert await store.flush_index() == IndexReport(6, 0)
-    assert min(left) > 1
+    assert min(left) > 100
     assert database("SELECT max(attempts) FROM memory_context.jobs") == [(1,)]
 
 
