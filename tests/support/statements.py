@@ -197,6 +197,7 @@ PARAMS: dict[str, Any] = {
     "attempts_limit": 8,
     "attempts_not_counted": 1,
     "characters_limit": 1000,
+    "first_wait_seconds": 2.0,
     "longest_wait_seconds": 3600.0,
     "error": "failed",
     "after": "",
