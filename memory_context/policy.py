@@ -111,6 +111,8 @@ class CompactionPolicy(BaseModel):
             results wait for it.
         facts_in_view_tokens: The most for all facts; then the oldest go, down to a share of 0.4.
         excerpt_limit_tokens: The first view of a result too long to be whole.
+        call_arguments: Strings over so many tokens in arguments of earlier calls that succeeded become references as
+            soon as that pays; None: they stay whole while the budget allows.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -120,6 +122,7 @@ class CompactionPolicy(BaseModel):
     facts_limit_tokens: int = Field(default=280, ge=0)
     facts_in_view_tokens: int = Field(default=4000, ge=0)
     excerpt_limit_tokens: int = Field(default=1500, ge=200)
+    call_arguments: int | None = Field(default=None, ge=100)
     summarise_over_tokens: int = Field(default=2000, ge=500)
     summary_limit_tokens: int = Field(default=200, ge=50)
     summary_timeout_seconds: float = Field(default=30.0, gt=0)
@@ -351,6 +354,10 @@ class ContextPolicy(BaseModel):
         if not self.compaction.enabled:
             return "full"
         return self._named_for(tool) or self.first_view
+
+    @property
+    def argument_threshold_tokens(self) -> int:
+        return min(self.offload_threshold_tokens, self.compaction.call_arguments or self.offload_threshold_tokens)
 
     def names_first_view(self, agent_has_tools: bool) -> bool:
         is_needed = self.compaction.enabled and not agent_has_tools

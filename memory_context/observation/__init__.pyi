@@ -1,4 +1,4 @@
-from .artifacts import ARTIFACT_TRAIL_TOKENS, ArtifactTrail, artifact_trail
+from .artifacts import ARTIFACT_TRAIL_TOKENS, ArtifactTrail, artifact_trail, artifacts_of
 from .coordinator import BufferingCoordinator
 from .digest import digest_edits, digest_lines, stored_lines
 from .events import EventHandlers, ObservationEvent, ReflectionEvent
@@ -35,6 +35,7 @@ __all__ = [
     "UnobservedTokens",
     "Views",
     "artifact_trail",
+    "artifacts_of",
     "by_session",
     "compute_effective_reflection_threshold",
     "digest_edits",

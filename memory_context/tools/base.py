@@ -21,6 +21,7 @@ from typing_extensions import Self
 
 from ..errors import StoreError
 from ..references import one_line
+from ..transcript import CallRefused
 from ..utf8 import sayable
 from .hosts import MemoryToolConfig, ToolHost, attach_tool, config_of, find_hosts
 from .repeats import NOTE_TOKENS, Answer, find_previous_answers, with_repeat_notice
@@ -99,6 +100,13 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         """True if it is offered now."""
         host = self._own_host
         return not self.is_late or host is None or bool(host.transcript.state.offered.memory_tools)
+
+    def refuse(self, key: str) -> bool:
+        """Record that a call with a shortened argument is not run; False without a context."""
+        if (host := self._own_host) is None or (position := host.transcript.end - 1) < host.transcript.first:
+            return False
+        host.transcript.decide(CallRefused(position, key))
+        return True
 
     def bind(self, host: object) -> None:
         self._own_host = cast(ToolHost, host)

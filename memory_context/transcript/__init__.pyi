@@ -24,6 +24,7 @@ from .observations import (
     reflected_chunks,
 )
 from .part_decisions import (
+    CallRefused,
     CompactedTextChosen,
     CredentialsMasked,
     FirstViewChosen,
@@ -53,6 +54,7 @@ __all__ = [
     "MESSAGE_OVERHEAD_TOKENS",
     "Arithmetic",
     "AuditLine",
+    "CallRefused",
     "CompactedTextChosen",
     "ConnectorCompared",
     "ConnectorStateShown",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .transcript import Transcript
 
 __all__ = [
+    "CallRefused",
     "ChosenBy",
     "CompactedTextChosen",
     "CredentialsMasked",
@@ -252,6 +253,20 @@ class CredentialsMasked(EntryDecision):
             pieces += (shown[done:start], mask)
             done = end
         return "".join([*pieces, shown[done:]])
+
+
+@dataclass(frozen=True)
+class CallRefused(EntryDecision):
+    """A call was not run: its arguments hold a reference in place of the text `key`."""
+
+    kind = "call_refused"
+    key: str
+
+    def memory_keys(self) -> tuple[str, ...]:
+        return (self.key,)
+
+    def tally(self) -> dict[str, int]:
+        return {"refused_calls": 1}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@
 Nothing is cached behind a result answered just now, so it is compacted at once if that saves anything.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from ..policy import CachePolicy, ContextPolicy
@@ -122,13 +122,16 @@ def saving_changes(
     policy: ContextPolicy,
     is_held: Callable[[PartId], bool],
     counter: TokenCounter,
+    arguments: Set[PartId] = frozenset(),
     is_cold: bool = False,
 ) -> list[Decision]:
     """Return the compactions and withdrawals that pay now, except parts with `is_held`.
 
-    `is_cold`: nothing of the view is in the prompt cache.
+    Args:
+        arguments: Those of calls that may be compacted, too.
+        is_cold: Nothing of the view is in the prompt cache.
     """
-    changes = _changes(transcript, view, policy, is_held, counter)
+    changes = _changes(transcript, view, policy, is_held, counter, arguments)
     if not changes:
         return []
     calls = expected_calls(transcript, policy.cache)
@@ -202,14 +205,15 @@ def _changes(
     policy: ContextPolicy,
     is_held: Callable[[PartId], bool],
     counter: TokenCounter,
+    arguments: Set[PartId],
 ) -> list[_Change]:
     state = transcript.state
     task = transcript.task(policy.user_sources) or 0
-    places = {*state.expanded_at, *state.subjects.superseded}
+    places = {*state.expanded_at, *state.subjects.superseded, *(position for position, _ in arguments)}
     for position in {position for position, _ in state.answered_whole}:
         places |= {position, *transcript.calls_answered_by(transcript[position])}
     changes = (
-        _change_of(index, view.messages[index], transcript, task, is_held, counter)
+        _change_of(index, view.messages[index], transcript, task, is_held, counter, arguments)
         for place in sorted(places)
         for index in view.indexes_at(place)
         if view.messages[index].position < state.shown
@@ -224,6 +228,7 @@ def _change_of(
     task: int,
     is_held: Callable[[PartId], bool],
     counter: TokenCounter,
+    arguments: Set[PartId],
 ) -> _Change:
     state = transcript.state
     removed, parts, superseded = 0, list[PartId](), list[CompactedTextChosen]()
@@ -238,7 +243,8 @@ def _change_of(
             removed += segment.tokens - transcript[segment.position].part(newer.address).overhead_tokens - newer.tokens
             superseded.append(newer)
             continue
-        if segment.part is None or segment.part not in state.answered_whole or is_held(segment.part):
+        is_answered = segment.part in state.answered_whole or segment.part in arguments
+        if segment.part is None or not is_answered or is_held(segment.part):
             continue
         if state.subjects.unchanged.get(segment.position, -1) >= state.consumed:
             continue  # a line says that it still holds, and no answer has seen that
