@@ -355,9 +355,9 @@ class ContextPolicy(BaseModel):
             return "full"
         return self._named_for(tool) or self.first_view
 
-    @property
-    def argument_threshold_tokens(self) -> int:
-        return min(self.offload_threshold_tokens, self.compaction.call_arguments or self.offload_threshold_tokens)
+    def threshold_of(self, kind: str) -> int:
+        limit = self.offload_threshold_tokens
+        return min(limit, self.compaction.call_arguments or limit) if kind == "arguments" else limit
 
     def names_first_view(self, agent_has_tools: bool) -> bool:
         is_needed = self.compaction.enabled and not agent_has_tools

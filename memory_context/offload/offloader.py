@@ -193,16 +193,12 @@ class Offloader:
         return [
             (part, text)
             for part in entry.measured
-            if (part.tokens > self._threshold_of(part) or self._is_superseded(entry, part))
+            if (part.tokens > self._policy.threshold_of(part.address.kind) or self._is_superseded(entry, part))
             and part.stored is None
             and (entry.position, part.address) not in self._inline_for_good
             and (entry.position, part.address) not in self._transcript.state.repeated
             and (text := entry.text(part.address)) is not None
         ]
-
-    def _threshold_of(self, part: Part) -> int:
-        policy = self._policy
-        return policy.argument_threshold_tokens if part.address.kind == "arguments" else policy.offload_threshold_tokens
 
     def _is_superseded(self, entry: Entry, part: Part) -> bool:
         return entry.position in self._transcript.state.subjects.superseded and part.tokens > WORTH_SUPERSEDING_TOKENS
