@@ -111,8 +111,7 @@ class CompactionPolicy(BaseModel):
             results wait for it.
         facts_in_view_tokens: The most for all facts; then the oldest go, down to a share of 0.4.
         excerpt_limit_tokens: The first view of a result too long to be whole.
-        call_arguments: Strings over so many tokens in arguments of earlier calls that succeeded become references as
-            soon as that pays; None: they stay whole while the budget allows.
+        call_arguments: Longer strings in arguments of earlier calls become references once that pays; None: never.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
