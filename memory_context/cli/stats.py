@@ -12,6 +12,7 @@ from .console import Output, age, byte_size, counted, listed, print_fields, prin
 from .lookup import TranscriptOption, find_session
 
 if TYPE_CHECKING:
+    from ..stats import ContextStats
     from ..store import MemoryStore, SessionInfo
     from ..store.admin.user_stats import DaySum, KindSum, UserExtent
     from .replay import Replay
@@ -63,7 +64,7 @@ class _Bill:
     def as_dict(self) -> dict[str, Any]:
         stats = self.replay.stats
         sums = {name: value for name, value in asdict(stats).items() if name not in _NOT_IN_JSON}
-        derived = ("saved_tokens", "relative_cost", "relative_view_cost")
+        derived = ("saved_tokens", "relative_cost", "relative_view_cost", "cheapest_autogen_context")
         return {
             "session": self.info.session_id,
             "agent": self.agent,
@@ -85,6 +86,13 @@ async def _make_bill(store: "MemoryStore", user: str, info: "SessionInfo", agent
     return _Bill(info, agent, replay(archived, ContextPolicy()), events)
 
 
+def _cheapest_of_autogen(stats: "ContextStats") -> str | None:
+    name, cost = stats.cheapest_autogen_context
+    if not stats.raw_cost:
+        return None
+    return f"{cost / stats.raw_cost:.2f} by the cheapest of its own contexts, {name}"
+
+
 def _print_bill(bill: _Bill, *, with_calls: bool) -> None:
     stats, events = bill.replay.stats, bill.events
     lookups = [(kind, events[kind]) for kind in ("retrieved", "searched", "listed", "paged") if kind in events]
@@ -102,6 +110,7 @@ def _print_bill(bill: _Bill, *, with_calls: bool) -> None:
             ("with each", _head_of(bill)),
             ("saved", f"{stats.saved_tokens:,} tokens{share}"),
             ("cost", f"{stats.relative_cost:.2f} of keeping everything, by the prices of a prompt cache"),
+            ("AutoGen", _cheapest_of_autogen(stats)),
             ("of messages", f"{stats.relative_view_cost:.2f} without tools, instructions and system prompt"),
             ("light model", f"{stats.light_model}{_APART if stats.light_model.total.calls else ''}"),
             ("largest view", f"{stats.peak_view_tokens:,} tokens"),

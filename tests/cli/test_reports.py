@@ -82,7 +82,10 @@ def test_a_bill_of_a_session_says_what_it_sent_and_what_that_saved(command: Comm
     assert f"cost          {lived.stats.relative_cost:.2f} of keeping everything" in out
     assert f"of messages   {lived.stats.relative_view_cost:.2f} without tools" in out
     assert "tokens of memory tools and instructions (offered: offload), " in out
-    assert len(out.splitlines()) == 16 + 3 + lived.stats.views
+    context, cost = lived.stats.cheapest_autogen_context
+    assert bill["cheapest_autogen_context"] == [context, cost]
+    assert f"AutoGen       {cost / lived.stats.raw_cost:.2f} by the cheapest of its own contexts, {context}" in out
+    assert len(out.splitlines()) == 17 + 3 + lived.stats.views
     assert "Note" not in err
 
 
