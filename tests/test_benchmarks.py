@@ -1,5 +1,6 @@
 """The benchmarks measure what they say: small runs made here give figures that were worked out by hand."""
 
+import asyncio
 import json
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,7 @@ from autogen_core.models import (
 
 from benchmarks import (
     __main__,
+    citus,
     comparing,
     connectors,
     deciding,
@@ -502,6 +504,16 @@ async def test_langchain_clears_old_results_and_changes_nothing_else(tmp_path: P
             m for m in messages if m.type != "FunctionExecutionResultMessage"
         ]
         assert pairing_violations(view) == 0
+
+
+def test_script_for_citus_says_not_run_where_there_is_none_and_its_work_is_right(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    assert citus.main([database_url]) == 1
+    assert "not run: " in capsys.readouterr().err
+    monkeypatch.setattr(citus, "_ITEMS", 12)
+    asyncio.run(citus._work(database_url))
+    assert capsys.readouterr().out.count("10 hits: only own ones") == 2
 
 
 async def test_agent_framework_shortens_old_results_and_keeps_the_rest(tmp_path: Path):
