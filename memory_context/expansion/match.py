@@ -22,6 +22,7 @@ _KEPT_CHARACTERS, _OPENING_CHARACTERS = 600, 200
 _SHOWN_WORDS, _SHOWN_CHARACTERS = 3, 40
 _EXACT_WEIGHT, _DEFINITE_WEIGHT, _PLAIN_WEIGHT, _WEAK_WEIGHT = 2.0, 1.6, 1.0, 0.5
 _PLACE_FACTOR = 0.5  # after "into" or "beside": a target, seldom a source
+_PART_FACTOR = 0.5  # "policy" of "policy.py": another file may be about it
 _NEAR_RATIO, _LEAST_NEAR = 0.8, 5
 _LEAST_SCORE = 0.95
 _LEAST_SCORE_OF_KNOWLEDGE = 2.4  # "what is a p-value" hardly needs the statistics
@@ -120,13 +121,15 @@ def _weigh(request: str) -> dict[str, _Term]:
         of_word = _DEFINITE_WEIGHT if is_definite or is_name else _PLAIN_WEIGHT
         factor = _PLACE_FACTOR if is_place else 1
         terms = terms_of(match[0])
+        is_named = len(terms) > 1 and _is_exact(terms[0])
         for place, term in enumerate(terms):
             is_exact = _is_exact(term) or (place == 0 and _SNAKE_CASE.fullmatch(match[0]) is not None)
             is_told = _tells(term) or (term.isdigit() and len(term) > 1)
             if not (is_told or is_exact) and word in lexicon.REQUESTS:
                 continue  # "read" is part of a tool's name
             weight = _EXACT_WEIGHT if is_exact else of_word if is_told else _WEAK_WEIGHT
-            weigh(term.lstrip("0") or term, weight * factor, match[0], is_exact=is_exact)
+            part_factor = _PART_FACTOR if is_named and place and not is_exact else 1
+            weigh(term.lstrip("0") or term, weight * factor * part_factor, match[0], is_exact=is_exact)
         for meant in meanings_of(word):
             weigh(meant, of_word * factor, match[0])
     return weighed
@@ -166,14 +169,14 @@ def _is_exact(term: str) -> bool:
     return any(char.isdigit() or char in "_./:-@" for char in term)
 
 
-def _found_in(reference: CandidateReference, asked: Mapping[str, _Term]) -> set[str]:
-    """Return the asked terms of a reference, also mistyped or within a compound word."""
+def _found_in(reference: CandidateReference, asked: Mapping[str, _Term]) -> list[str]:
+    """Return the asked terms of a reference, in their order, also mistyped or within a compound word."""
     kept = reference.kept_text[:_KEPT_CHARACTERS].replace(QUOTATION, "")
     description = _SIZE.sub("", reference.ref.description)
     terms = _terms_in(" ".join((description, reference.ref.key, reference.source, kept)))
-    found = {term for term in asked if term in terms or _is_like_one(term, terms)}
+    found = [term for term in asked if term in terms or _is_like_one(term, terms)]
     tells = any(asked[term].weight > _WEAK_WEIGHT for term in found)  # "tool", "lines" and "context" alone do not
-    return found if tells else set()
+    return found if tells else []
 
 
 @lru_cache(maxsize=1024)

@@ -24,7 +24,8 @@ _NUMBERED = re.compile(r"^(?:\d+[:-] )?(\d+)\t(.*)$", re.MULTILINE)
 _LISTED = re.compile(r"([\w/]+\.py)\t(\d+) lines\t(.*)")
 _FOUND = re.compile(r"^([\w/.]+\.py):(\d+):(.*)$", re.MULTILINE)
 _PASSAGE = re.compile(
-    r"^\d+\. \[MemoryRef: (\S+) - (.*?) - \d+ tokens\].*?lines (\S+):\n(.*?)(?=\n\n|\Z)", re.MULTILINE | re.DOTALL
+    r"^\d+\. \[MemoryRef: (\S+) - ([^\n]*?) - \d+ tokens\][^\n]*?(?:, lines (\S+))?:\n(.*?)(?=\n\n|\Z)",
+    re.MULTILINE | re.DOTALL,
 )
 _DEFINITION = re.compile(r"\s*(?:async )?(?:def|class) (\w+)")
 _KEY = re.compile(r"\b(?=\w*\d)[a-z]+(?:_[a-z]+)*_[a-z2-7]{6}\b")
@@ -186,7 +187,8 @@ def _remembered(question: str, result: str) -> str:
     lines = ["This is what I find in my memory:"]
     for key, description, place, passage in passages[:3]:
         beginning = "\n".join(passage.splitlines()[:8])
-        lines.append(f"\n**{re.sub('[*`]', '', description)}**, lines {place} of `{key}`:\n\n```text\n{beginning}\n```")
+        where = f"**{re.sub('[*`]', '', description)}**, lines {place} of `{key}`" if place else f"The whole of `{key}`"
+        lines.append(f"\n{where}:\n\n```text\n{beginning}\n```")
     return "\n".join(lines)
 
 
