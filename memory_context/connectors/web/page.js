@@ -151,6 +151,9 @@
 
     function childrenOf(element) {
       if (element.shadowRoot) return element.shadowRoot.childNodes;
+      if (element.tagName === "DETAILS" && !element.open) {
+        return [...element.children].filter((child) => child.tagName === "SUMMARY").slice(0, 1);
+      }
       if (element.tagName === "SLOT") {
         const assigned = element.assignedNodes();
         if (assigned.length) return assigned;

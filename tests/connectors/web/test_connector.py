@@ -128,6 +128,18 @@ async def test_element_behind_another_is_not_clicked(web: WebConnector, monkeypa
         await use(web, "click", ref=ref)
 
 
+async def test_closed_details_show_their_summary_only(web: WebConnector) -> None:
+    await use(web, "goto", url=page("<details><summary>More</summary><p>Small print</p><button>Buy</button></details>"))
+    closed = await state(web)
+    assert "collapsed" in closed
+    assert "Small print" not in closed
+    assert 'button "Buy"' not in closed
+    await use(web, "click", ref=ref_in(closed, 'button "More"'))
+    opened = await state(web)
+    assert "Small print" in opened
+    assert 'button "Buy"' in opened
+
+
 async def test_missing_browser_says_what_to_do() -> None:
     with pytest.raises(ConnectorError, match="there is no browser 'no-such-browser'"):
         await WebConnector(browser="no-such-browser").on_start()
