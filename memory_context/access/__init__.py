@@ -1,8 +1,7 @@
 """Access control of all servers, as plain ASGI: host and origin checks, body limits, trusted proxies, bearer tokens."""
 
-from .authentication import ProxyRefusal, Tokens, TrustedProxy, UsageError, is_loopback
 from .bodies import BodyLimits, BodyRefusal, BoundedJson, ClientGone, check_json, off_the_loop, read_body, replayed
-from .gate import Gate, GateRules, Refusal
+from .gate import Gate, GateRules, ProxyRefusal, Refusal, Tokens, TrustedProxy, UsageError, is_loopback
 
 __all__ = [
     "BodyLimits",
