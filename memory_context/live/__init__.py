@@ -3,8 +3,7 @@
 from .cache import CacheStats, SessionCache
 from .claims import Claims, LocalClaims, SessionKey, SessionStates
 from .entry import LiveSession
-from .redis_claims import RedisClaims
-from .redis_states import RedisStates
+from .redis import RedisClaims, RedisStates
 
 __all__ = [
     "CacheStats",

@@ -1,7 +1,6 @@
 from .entry import EntryFilter
 from .forms import DETECTED, SecretFilter, is_name, names_in, reference, resolved_text
-from .keys import SECRET_KEY_ENV, EnvironmentKeys
-from .secrets import Rotation, Secrets, secrets_of
+from .secrets import SECRET_KEY_ENV, EnvironmentKeys, Rotation, Secrets, secrets_of
 
 __all__ = [
     "DETECTED",

@@ -5,8 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memory_context import NotesError
-from memory_context.notes import LIMIT_CHARACTERS, NotesEdit, sections_of
-from memory_context.notes.sections import clean
+from memory_context.notes import LIMIT_CHARACTERS, NotesEdit, clean, sections_of
 
 NOTES = """Loose text.
 

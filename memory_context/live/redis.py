@@ -1,25 +1,38 @@
-"""Claims as Redis keys with leases, all renewed together three times per lease.
+"""Claims and saved states in Redis.
 
-A holder treats an unrenewed claim as lost before others can take it.
+Claims are keys with leases, all renewed together three times per lease; an unrenewed claim counts as lost before others
+can take it. The client has bounded waits and this library's errors, without secrets.
 """
 
 import asyncio
+import hashlib
+import json
 import logging
 import time
 import uuid
-from collections.abc import Callable
+import zlib
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from urllib.parse import urlsplit
 
 from memory_context.errors import SessionBusyError, StoreError, StoreUnavailableError
 from memory_context.identifiers import SessionKey
-from memory_context.runtime import Background, Timer, begin
+from memory_context.runtime import Background, Timer, attempt, begin
+from memory_context.utf8 import from_utf8, to_utf8
 
-from .claims import busy_text
-from .redis_states import ANSWER_SECONDS, RedisServer, name_of
+from .claims import Redaction, busy_text
 
-__all__ = ["RedisClaims"]
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
 
+__all__ = ["RedisClaims", "RedisStates"]
+
+_ANSWER_SECONDS = 3.0
+_CONNECTIONS = 16
+_SCHEMES = ("redis", "rediss", "unix")
+_KEEP_SECONDS = 7 * 24 * 3600
 _RETRY_SECONDS = (0.02, 0.25)  # between attempts at a taken claim: first, longest
 _RENEWED_AT_ONCE = 500  # a script blocks Redis
 _AGAIN_SECONDS = 1.0  # between renewals while Redis is away
@@ -54,7 +67,87 @@ for place, key in ipairs(KEYS) do
 end
 return lost
 """
+# KEYS: state; ARGV: the value before, the new one
+_REPLACE = "if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[1], ARGV[2], 'KEEPTTL') end"
+
+_T = TypeVar("_T")
 _logger = logging.getLogger("memory_context")
+
+
+class RedisServer:
+    """A client in the event loop of its first use; `what` names the feature in the ImportError."""
+
+    def __init__(self, what: str, url: str, prefix: str, answer_seconds: float = _ANSWER_SECONDS) -> None:
+        if find_spec("redis") is None:
+            raise ImportError(f"{what} needs the redis package: pip install 'memory-context[redis]'")
+        self.prefix = prefix
+        self.place = _without_secrets(url)
+        self.answer_seconds = answer_seconds
+        self._url = url
+        self._client: Redis | None = None
+
+    @property
+    def client(self) -> "Redis":
+        if self._client is None:
+            from redis.asyncio import BlockingConnectionPool, Redis  # lazily: this module imports fast
+            from redis.asyncio.retry import Retry
+            from redis.backoff import NoBackoff
+
+            pool = BlockingConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType]
+                self._url,
+                max_connections=_CONNECTIONS,
+                timeout=self.answer_seconds,
+                socket_timeout=self.answer_seconds,
+                socket_connect_timeout=self.answer_seconds,
+                **({} if self._url.startswith("unix:") else {"socket_keepalive": True}),
+                retry=Retry(NoBackoff(), 0),
+            )
+            self._client = Redis.from_pool(pool)
+        return self._client
+
+    async def run(self, script: str, keys: Sequence[str], *arguments: str | bytes) -> Any:
+        return await self.ask(self.client.eval(script, len(keys), *keys, *arguments))
+
+    async def ask(self, answer: Awaitable[_T]) -> _T:
+        """Return the answer, or raise StoreUnavailableError; StoreError if Redis refuses."""
+        from redis.exceptions import ConnectionError as Unreachable
+        from redis.exceptions import RedisError
+        from redis.exceptions import TimeoutError as TooSlow
+
+        try:
+            task = await attempt(answer, 2 * self.answer_seconds)  # to connect, then to answer
+            if task is None:
+                raise StoreUnavailableError(f"Redis does not answer ({self.place}): is it stopped, or overloaded?")
+            return task.result()
+        except (Unreachable, TooSlow, OSError) as error:
+            text = str(error) or type(error).__name__
+            raise StoreUnavailableError(
+                f"Redis does not answer: {text} ({self.place}): start it, or correct the address"
+            ) from error
+        except RedisError as error:
+            raise StoreError(f"Redis refused this: {error} ({self.place})") from error
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            with suppress(StoreError):
+                await self.ask(client.aclose())
+
+
+def name_of(key: SessionKey) -> str:
+    """Return a fixed-length hash, so that key names show no ids."""
+    return hashlib.sha256(to_utf8("\0".join(key))).hexdigest()
+
+
+def _without_secrets(url: str) -> str:
+    """Return a URL without credentials; the ValueError does not show it."""
+    parts = urlsplit(url)
+    if parts.scheme not in _SCHEMES or "@" in parts.path:
+        raise ValueError(
+            "the address of Redis cannot be read (it is not shown, since it may hold a password): expected "
+            "redis://user:password@host:port/database, with special characters percent-encoded"
+        )
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 class RedisClaims:
@@ -72,7 +165,7 @@ class RedisClaims:
     def __init__(self, url: str, *, prefix: str = "memory_context:", lease_seconds: float = 30) -> None:
         if lease_seconds <= 0:
             raise ValueError(f"lease_seconds must be above zero, got {lease_seconds!r}")
-        self._server = RedisServer("RedisClaims", url, prefix, min(ANSWER_SECONDS, lease_seconds / 5))
+        self._server = RedisServer("RedisClaims", url, prefix, min(_ANSWER_SECONDS, lease_seconds / 5))
         self._lease_seconds = lease_seconds
         self._lease = str(int(lease_seconds * 1000))
         self._id = uuid.uuid4().hex
@@ -83,8 +176,8 @@ class RedisClaims:
         self._renewed_at = 0.0
         self._timer = Timer(self._start_renewing)
         self._lasting = Background[None]("memory_context claims")
-        self._on_wanted: Callable[[SessionKey], None] = _ignore
-        self._on_lost: Callable[[SessionKey], None] = _ignore
+        self._on_wanted: Callable[[SessionKey], None] = lambda _: None
+        self._on_lost = self._on_wanted
 
     def watch(self, wanted: Callable[[SessionKey], None], lost: Callable[[SessionKey], None]) -> None:
         self._on_wanted, self._on_lost = wanted, lost
@@ -208,10 +301,8 @@ class RedisClaims:
         try:
             await self._server.ask(channel.subscribe(self._channel(self._id)))  # pyright: ignore[reportUnknownMemberType]
             while True:
-                heard = cast(
-                    dict[str, Any] | None,
-                    await channel.get_message(ignore_subscribe_messages=True, timeout=self._lease_seconds),
-                )
+                coming = channel.get_message(ignore_subscribe_messages=True, timeout=self._lease_seconds)
+                heard = cast(dict[str, Any] | None, await coming)
                 if heard is not None:
                     self._take_in(heard["data"].decode("utf-8", "replace"))
         except (StoreError, RedisError, OSError) as error:
@@ -240,5 +331,69 @@ class RedisClaims:
         return f"{self._server.prefix}holder:{holder}"
 
 
-def _ignore(key: SessionKey) -> None:
-    pass
+class RedisStates:
+    """Saved states in Redis, as compressed JSON, with unarchived messages: a killed process loses no finished request.
+
+    `url` and errors are those of `RedisClaims`. States older than `keep_seconds` come from the archive.
+    """
+
+    def __init__(self, url: str, *, prefix: str = "memory_context:", keep_seconds: float = _KEEP_SECONDS) -> None:
+        if keep_seconds <= 0:
+            raise ValueError(f"keep_seconds must be above zero, got {keep_seconds!r}")
+        self._server = RedisServer("RedisStates", url, prefix)
+        self._keep_milliseconds = int(keep_seconds * 1000)
+
+    async def save(self, key: SessionKey, state: Mapping[str, Any]) -> None:
+        """Replace the state; raises StoreUnavailableError, or StoreError if Redis refuses (out of memory)."""
+        packed = await asyncio.to_thread(_pack, state)
+        await self._server.ask(self._server.client.set(self._key(key), packed, px=self._keep_milliseconds))
+
+    async def load(self, key: SessionKey) -> Mapping[str, Any] | None:
+        """Return the last state, None if missing or unreadable; raises StoreUnavailableError."""
+        packed = cast(bytes | None, await self._server.ask(self._server.client.get(self._key(key))))
+        if packed is None:
+            return None
+        try:
+            return await asyncio.to_thread(_unpack, packed)
+        except (ValueError, zlib.error) as error:
+            _logger.error("the saved state of session %r cannot be read: %s", key.session_id, error)
+            return None
+
+    async def erase_traces(self, traces: Redaction, sessions: Collection[SessionKey]) -> None:
+        """Rewrite the states of these sessions without forgotten contents; raises StoreUnavailableError.
+
+        A state that its session replaces meanwhile stays: a running context drops them itself.
+        """
+        for key in sessions:
+            name = self._key(key)
+            packed = cast(bytes | None, await self._server.ask(self._server.client.get(name)))
+            redacted = None if packed is None else await asyncio.to_thread(_redacted, packed, traces)
+            if packed is not None and redacted is not None:
+                await self._server.run(_REPLACE, [name], packed, redacted)
+
+    async def delete(self, key: SessionKey) -> None:
+        await self._server.ask(self._server.client.delete(self._key(key)))
+
+    async def close(self) -> None:
+        await self._server.close()
+
+    def _key(self, key: SessionKey) -> str:
+        return f"{self._server.prefix}state:{name_of(key)}"
+
+
+def _redacted(packed: bytes, traces: Redaction) -> bytes | None:
+    """Return a changed state; one that cannot be read is emptied."""
+    try:
+        state = _unpack(packed)
+    except (ValueError, zlib.error):
+        return b""
+    redacted = traces.redacted(state)
+    return None if redacted == state else _pack(redacted)
+
+
+def _pack(state: Mapping[str, Any]) -> bytes:
+    return zlib.compress(to_utf8(json.dumps(dict(state), ensure_ascii=False, separators=(",", ":"))))
+
+
+def _unpack(packed: bytes) -> dict[str, Any]:
+    return json.loads(from_utf8(zlib.decompress(packed)))
