@@ -1,5 +1,4 @@
 from .agent_memory import AgentMemory, MemoryCriteria, SearchHit
-from .audit import AuditEvent, AuditTrail
 from .items import (
     KNOWN_TYPES,
     MAX_CONTENT_BYTES,
@@ -8,7 +7,7 @@ from .items import (
     NewItem,
     is_too_large,
 )
-from .scope import MemorySnapshot
+from .scope import AuditEvent, AuditTrail, MemorySnapshot
 from .secret_traces import (
     ClearSecrets,
     SecretTraces,

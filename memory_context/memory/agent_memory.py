@@ -25,7 +25,6 @@ from ..store import (
 from ..tokens import count_off_loop
 from ..transforms import FULL, MemoryTransform, cut
 from ..utf8 import to_utf8
-from .audit import AuditEvent
 from .items import (
     MAX_CONTENT_BYTES,
     SUFFIX_LENGTHS,
@@ -37,7 +36,7 @@ from .items import (
     is_too_large,
     placed,
 )
-from .scope import MemorySnapshot
+from .scope import AuditEvent, MemorySnapshot
 from .secret_traces import MemoryWithSecrets
 from .statements import UserStatements
 

@@ -4,8 +4,7 @@ Only `memory_context.testing.fixtures` needs pytest.
 """
 
 from .conformance import CLAIMS_CHECKS, COMPACTOR_CHECKS, CONNECTOR_CHECKS, EMBEDDER_CHECKS
-from .models import Call, Decision, ScriptedModel, ScriptedModelConfig, call, tool_calls
-from .observer import observe_by_script
+from .models import Call, Decision, ScriptedModel, ScriptedModelConfig, call, observe_by_script, tool_calls
 from .stores import temporary_database, temporary_store
 
 __all__ = [

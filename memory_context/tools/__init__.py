@@ -2,7 +2,7 @@
 
 from .base import MemoryTool, failed_answer
 from .forget import Confirm, ForgetMemoryTool, ForgetProposal
-from .history import Place, ReadHistoryArgs, ReadHistoryTool, past_place
+from .history import Place, ReadHistoryArgs, ReadHistoryTool, RecallResult, RecallTool, create_recall_tool, past_place
 from .hosts import (
     MemoryToolConfig,
     TemplateKey,
@@ -12,8 +12,13 @@ from .hosts import (
     register_host,
     register_loaded_host,
 )
-from .items import RetrieveMemoryTool, StoreMemoryTool, retrieve_item
-from .notes import ManageLongTermMemoryArgs, ManageLongTermMemoryTool
+from .items import (
+    ManageLongTermMemoryArgs,
+    ManageLongTermMemoryTool,
+    RetrieveMemoryTool,
+    StoreMemoryTool,
+    retrieve_item,
+)
 from .prompt_head import (
     INSTRUCTIONS,
     MEMORY_TOOLS,
@@ -28,7 +33,6 @@ from .prompt_head import (
     tool_tokens,
     tools_of,
 )
-from .recall import RecallResult, RecallTool, create_recall_tool
 from .repeats import Answer
 from .search import QueryMemoryTool, SearchMemoryTool
 from .secret_rules import SecretRules

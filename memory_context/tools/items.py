@@ -1,20 +1,38 @@
 """`store_memory` and `retrieve_memory`: a text, an item."""
 
+import hashlib
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, WithJsonSchema
 
-from ..errors import ItemDamagedError, ItemNotFoundError, SecretError, StoreError, TransformError
+from ..errors import (
+    ConflictError,
+    ItemDamagedError,
+    ItemNotFoundError,
+    NotesError,
+    SecretError,
+    StoreError,
+    TransformError,
+)
 from ..memory import MemoryItem, MemoryType
+from ..notes import LIMIT_CHARACTERS
 from ..references import MemoryRef
-from ..store import SECRET_TYPE
+from ..store import SECRET_TYPE, AgentNotes
 from ..transforms import MemoryTransform, cut
+from ..utf8 import to_utf8
 from ..view import folded_text, session_tag
 from .base import MemoryTool, ToolArguments, answer_limit
 from .hosts import ToolHost
 from .repeats import Answer
 
-__all__ = ["RetrieveMemoryTool", "RetrievedText", "StoreMemoryTool", "retrieve_item"]
+__all__ = [
+    "ManageLongTermMemoryArgs",
+    "ManageLongTermMemoryTool",
+    "RetrieveMemoryTool",
+    "RetrievedText",
+    "StoreMemoryTool",
+    "retrieve_item",
+]
 
 
 class RetrievedText(NamedTuple):
@@ -185,3 +203,55 @@ def _next_step(text: str, key: str, transform: MemoryTransform) -> str:
 
 _ANOTHER_WAY = "Go on with what you know."
 _ANOTHER_PATTERN = 'retrieve_memory(memory_key="{key}", transform="filtered", pattern="…")'
+
+
+class ManageLongTermMemoryArgs(ToolArguments):
+    """Arguments of `manage_long_term_memory`."""
+
+    operation: Literal[
+        "read",
+        "overwrite",
+        "append",
+        "prepend",
+        "delete_section_by_header",
+        "replace_section_by_header",
+        "delete_all_notes",
+    ] = "read"
+    content: str | None = None
+    section_header: str | None = None
+
+
+class ManageLongTermMemoryTool(MemoryTool):
+    """Reads and edits the notes of this agent about the user."""
+
+    component_provider_override = "memory_context.tools.ManageLongTermMemoryTool"
+    args_model = ManageLongTermMemoryArgs
+    tool_name = "manage_long_term_memory"
+    tool_description = "Your own Markdown notes on this user, for all later sessions."
+
+    async def _answer(self, host: ToolHost, args: ManageLongTermMemoryArgs) -> Answer:
+        notes = host.agent_memory.notes
+        if args.operation == "read":
+            return _shown(await notes.fetch())
+        try:
+            now = await notes.edit(args.operation, args.content, args.section_header)
+        except ConflictError as error:
+            return Answer(f'Not done: {error}. Next: {self.name}(operation="read").', failed=True)
+        except NotesError as error:
+            return Answer(f"Not done: {error}.", failed=True)
+        size = f"{len(now.text):,} of {LIMIT_CHARACTERS:,} characters"
+        return Answer(f"Done: {args.operation}. The notes have {size} now (version {now.version}).", data=_data(now))
+
+
+def _shown(notes: AgentNotes) -> Answer:
+    if not notes.text:
+        return Answer('There are no long-term notes yet: operation="append" writes some.', data=_data(notes))
+    label = f"the long-term notes, version {notes.version}"
+    text = f"Long-term notes, version {notes.version}, written in earlier sessions:\n\n{notes.text}"
+    next_step = "Go on with what they say, or change them."
+    found = hashlib.sha256(to_utf8(notes.text)).hexdigest()
+    return Answer(text, label, next_step, found, data=_data(notes))
+
+
+def _data(notes: AgentNotes) -> dict[str, object]:
+    return {"notes": notes.text, "version": notes.version}

@@ -33,8 +33,7 @@ from .base import MemoryTool
 from .forget import Confirm, ForgetMemoryTool
 from .history import ReadHistoryTool
 from .hosts import MemoryToolConfig, ToolHost, config_of
-from .items import RetrieveMemoryTool, StoreMemoryTool
-from .notes import ManageLongTermMemoryTool
+from .items import ManageLongTermMemoryTool, RetrieveMemoryTool, StoreMemoryTool
 from .search import QueryMemoryTool, SearchMemoryTool
 
 __all__ = [
