@@ -6,10 +6,7 @@
     GET    {prefix}/sessions/{id}
     GET    {prefix}/sessions/{id}/messages     pages
     DELETE {prefix}/sessions/{id}
-    GET    {prefix}/notes/{agent}              long-term notes; their version is the ETag
-    PUT    {prefix}/notes/{agent}              replaces them, If-Match
-    GET    {prefix}/notes/{agent}/versions
-           {prefix}/memory, {prefix}/secrets  see `user_memory`
+           {prefix}/memory, {prefix}/secrets, {prefix}/notes  see `user_memory`
 
 The OpenAPI description lists every response, errors included.
 """
@@ -34,8 +31,8 @@ from ..outages import OutageLog
 from ..policy import ContextPolicy
 from ..store import MemoryStore
 from .chat import AgentBuilder, CacheBuilder, Chat, ChatLimits
-from .notes import add_notes
 from .problems import Flaw, ProblemError, ProblemKind, ProblemRoute
+from .run import EVENTS, collect, stream
 from .schemas import (
     Archived,
     ArchiveRequest,
@@ -52,8 +49,7 @@ from .schemas import (
     read_body,
     route,
 )
-from .sse import EVENTS, collect, stream
-from .user_memory import add_user_memory
+from .user_memory import add_notes, add_user_memory
 
 __all__ = ["HOST_SETTING", "ChatRouter", "CurrentUser", "RequestLimiter", "create_chat_router"]
 

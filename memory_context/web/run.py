@@ -1,12 +1,15 @@
-"""The run of one request in a task of its own, and its events; the client may disconnect at any moment.
+"""The run of one request in a task of its own; its events, as one answer or server-sent events.
 
-A stopped run releases its session. An agent that ignores its cancellation token is cancelled a second later.
+A run stops when its client disconnects, and releases its session. An agent that ignores its cancellation token is
+cancelled a second later. An error before the first event is an HTTP error, later an event `error`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Any
 
 from autogen_agentchat.base import TaskResult, TaskRunner
 from autogen_agentchat.messages import (
@@ -20,17 +23,33 @@ from autogen_agentchat.messages import (
 )
 from autogen_core import CancellationToken
 from autogen_core.models import FunctionExecutionResult, FunctionExecutionResultMessage
+from fastapi import Request, Response
+from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from ..context import MemoryContext
 from ..messages import Address
 from ..references import shorten
 from ..runtime import Timer, begin
-from ..store import ChatMessage
+from ..store import ChatMessage as StoredMessage
 from .problems import ProblemError
-from .schemas import ChatStep, replace_surrogates
+from .schemas import ChatAnswer, ChatMessage, ChatStep, replace_surrogates, to_json
 
-__all__ = ["AgentAnswer", "Answer", "Delta", "RequestRun", "RunEnd", "RunEvent", "RunStart", "run_agent"]
+__all__ = [
+    "EVENTS",
+    "AgentAnswer",
+    "Answer",
+    "Delta",
+    "RequestRun",
+    "RunEnd",
+    "RunEvent",
+    "RunStart",
+    "collect",
+    "run_agent",
+    "stream",
+]
 
+EVENTS = "text/event-stream"
+_CLIENT_IS_GONE = ProblemError("internal", "nobody listens any more")
 _GRACE_SECONDS = 1.0  # from stop to cancellation
 _SUMMARY_CHARACTERS = 300
 _ENTRIES_SEARCHED = 8  # more than one, as agents may share a context
@@ -55,7 +74,7 @@ class Delta:
 class Answer:
     """The answer."""
 
-    message: ChatMessage
+    message: StoredMessage
 
 
 @dataclass(frozen=True)
@@ -133,7 +152,7 @@ class RequestRun:
 
 
 async def run_agent(
-    agent: TaskRunner, context: MemoryContext, task: Sequence[ChatMessage], cancellation: CancellationToken
+    agent: TaskRunner, context: MemoryContext, task: Sequence[StoredMessage], cancellation: CancellationToken
 ) -> AsyncIterator[Delta | ChatStep | AgentAnswer]:
     """Run an agent or a team and yield its events, `AgentAnswer` last; without a task it continues from its context.
 
@@ -200,3 +219,96 @@ def _step(kind: str, name: str, summary: str) -> ChatStep:
     return ChatStep.model_construct(
         kind=kind, name=shorten(replace_surrogates(name), 128), summary=replace_surrogates(text)
     )
+
+
+# --- over HTTP
+
+
+async def collect(request: Request, run: RequestRun) -> ChatAnswer:
+    """Return the whole answer; raise ProblemError if the run fails."""
+    await _while_connected(request, run, run.task)
+    return await _answer_of(run)
+
+
+async def stream(request: Request, run: RequestRun, ping_seconds: int) -> Response:
+    """Return the run as events; raise ProblemError if it fails before the first."""
+    events = run.events()
+
+    async def next_event() -> RunEvent:
+        return await anext(events)
+
+    first = begin(next_event())
+    try:
+        await _while_connected(request, run, first)
+    finally:
+        first.cancel()  # no effect after its end
+    return EventSourceResponse(_sent(run, first.result(), events), ping=ping_seconds)
+
+
+async def _while_connected(request: Request, run: RequestRun, result: "asyncio.Future[Any]") -> None:
+    """Wait for a result; stop the run on a disconnect or a cancellation of the caller."""
+    gone = begin(_disconnected(request))
+    try:
+        await asyncio.wait([result, gone], return_when=asyncio.FIRST_COMPLETED)
+        if not result.done():
+            run.stop(_CLIENT_IS_GONE)
+            raise _CLIENT_IS_GONE
+    except asyncio.CancelledError:
+        run.stop(_CLIENT_IS_GONE)
+        raise
+    finally:
+        gone.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _answer_of(run: RequestRun) -> ChatAnswer:
+    start, message, end = RunStart("", ""), None, RunEnd((), False)
+    steps: list[ChatStep] = []
+    async for event in run.events():
+        if isinstance(event, RunStart):
+            start = event
+        elif isinstance(event, ChatStep):
+            steps.append(event)
+        elif isinstance(event, Answer):
+            message = ChatMessage.of(event.message)
+        elif isinstance(event, RunEnd):
+            end = event
+    return ChatAnswer.model_construct(
+        session_id=start.session_id,
+        agent_id=start.agent_id,
+        message=message,
+        steps=steps,
+        stored_ids=[*end.stored_ids],
+        replayed=end.replayed,
+    )
+
+
+async def _sent(
+    run: RequestRun, first: RunEvent, others: AsyncIterator[RunEvent]
+) -> AsyncGenerator[ServerSentEvent, None]:
+    try:
+        yield _event(first)
+        async for event in others:
+            yield _event(event)
+    except ProblemError as error:
+        yield ServerSentEvent(error.text(), event="error")
+    finally:
+        run.stop(_CLIENT_IS_GONE)  # no effect after its end
+
+
+def _event(event: RunEvent) -> ServerSentEvent:
+    if isinstance(event, Answer):
+        return ServerSentEvent(to_json(ChatMessage.of(event.message)), event="message")
+    if isinstance(event, ChatStep):
+        return ServerSentEvent(to_json(event), event="step")
+    if isinstance(event, Delta):
+        name, data = "delta", {"text": event.text}
+    elif isinstance(event, RunStart):
+        name, data = "session", {"session_id": event.session_id, "agent_id": event.agent_id}
+    else:
+        name, data = "done", {"stored_ids": [*event.stored_ids], "replayed": event.replayed}
+    return ServerSentEvent(json.dumps(data), event=name)
