@@ -12,14 +12,10 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from .console import USAGE_ERROR, Failure, say_error
-from .consolidate import consolidate
 from .explain import explain
-from .items import forget, list_items, store_file
-from .maintenance import migrate, prune, reindex, stop
-from .memory import memory_app
-from .notes import notes_app
-from .search import search
-from .secrets import secrets_app
+from .items import forget, list_items, search, store_file
+from .maintenance import consolidate, migrate, prune, reindex, stop
+from .memory import memory_app, notes_app, secrets_app
 from .serve import mcp, serve
 from .sessions import sessions_app
 from .show import show

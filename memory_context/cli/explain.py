@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .command import Target, command
+from .command import SessionArgument, Target, TranscriptOption, command, find_session
 from .console import Output, harmless, print_table, say
-from .lookup import SessionArgument, TranscriptOption, find_session
 
 if TYPE_CHECKING:
     from ..memory import AgentMemory

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .command import Target, YesOption, command, group
+from .command import NamedSession, SessionArgument, Target, TranscriptOption, YesOption, command, find_session, group
 from .console import (
     USAGE_ERROR,
     Failure,
@@ -19,7 +19,6 @@ from .console import (
     progress_bar,
     say,
 )
-from .lookup import NamedSession, SessionArgument, TranscriptOption, find_session
 
 if TYPE_CHECKING:
     from ..archive import ResumeReport

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .command import Target, command
+from .command import Target, command, find_key
 from .console import USAGE_ERROR, Failure, Output, age, harmless, listed, print_fields, say
 from .items import item_json
-from .lookup import find_key
 
 if TYPE_CHECKING:
     from ..memory import AgentMemory, MemoryItem

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..identifiers import SessionKey
-from .command import Target, command
+from .command import Target, TranscriptOption, command, find_session
 from .console import Output, age, byte_size, counted, listed, print_fields, print_table, progress_bar, say
-from .lookup import TranscriptOption, find_session
 
 if TYPE_CHECKING:
     from ..stats import ContextStats
