@@ -1,8 +1,8 @@
 """Counts and costs of a context."""
 
 from collections import Counter
-from dataclasses import dataclass, field, fields, replace
-from typing import Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
 
 from .light_model import LightModelBill
 from .notebooks import html_table
@@ -126,22 +126,6 @@ _USER_MEMORY = ("user_memory", "user_memory_news")
 _OBSERVATIONS = ("observations", "observation_hints")
 
 
-@dataclass(frozen=True)
-class _Call:
-    raw_tokens_total: int = 0
-    view_tokens_total: int = 0
-    stable_tokens_total: int = 0
-    cached_tokens_total: int = 0
-    head_tokens_total: int = 0
-    raw_head_tokens_total: int = 0
-    cost: float = 0.0
-    raw_cost: float = 0.0
-    view_cost: float = 0.0
-    raw_view_cost: float = 0.0
-    buffered_cost: float = 0.0
-    head_and_tail_cost: float = 0.0
-
-
 class UsageMeter:
     """Adds up views; `views` are the last two distinct ones."""
 
@@ -151,9 +135,9 @@ class UsageMeter:
         self._prices = policy.cache
         self._reserved_tokens = policy.reserved_tokens
         self._views = 0
-        self._sum = _Call()
+        self._sum: dict[str, Any] = {}  # tokens and costs by the name of their field in `ContextStats`
+        self._last: dict[str, Any] = {}
         self._peak = 0
-        self._last = _Call()
         self._end = -1
         self._raw_before = 0
         self._offered = self._offered_before = Offered()
@@ -166,17 +150,17 @@ class UsageMeter:
         if transcript.end != self._end:
             before = last
             self._views += 1
-            self._end, self._raw_before = transcript.end, self._last.raw_tokens_total
+            self._end, self._raw_before = transcript.end, self._last.get("raw_tokens_total", 0)
             self._offered_before = self._offered
         else:  # an AutoGen Memory read first: one call
-            self._sum = _added(self._sum, self._last, -1)
+            self._sum = {name: self._sum[name] - value for name, value in self._last.items()}
         self.views = (before, view)
         self._offered = transcript.state.offered
         is_cold = transcript.pause_seconds(transcript.end - 1) >= self._prices.ttl_seconds
         stable = 0 if is_cold else stable_tokens(before, view)
         self._last = self._call(_raw_tokens(transcript), view.tokens, stable, is_cold)
-        self._last = replace(self._last, **self._autogen_costs(transcript, self._last.raw_cost, is_cold))
-        self._sum = _added(self._sum, self._last, 1)
+        self._last |= self._autogen_costs(transcript, self._last["raw_cost"], is_cold)
+        self._sum = {name: self._sum.get(name, 0) + value for name, value in self._last.items()}
         self._peak = max(self._peak, view.tokens)
         return True
 
@@ -195,7 +179,7 @@ class UsageMeter:
             "head_and_tail_cost": self._price(kept_head, own + head + tail),
         }
 
-    def _call(self, raw: int, shown: int, stable: int, is_cold: bool) -> _Call:
+    def _call(self, raw: int, shown: int, stable: int, is_cold: bool) -> dict[str, Any]:
         now, before = self._offered, self._offered_before
         is_switched = bool(now.memory_tools) and not before.memory_tools
         cached, raw_cached = self._cached(stable), 0 if is_cold else self._cached(min(self._raw_before, raw))
@@ -207,9 +191,18 @@ class UsageMeter:
             kept = 0 if is_switched else self._cached(now.tokens + stable, now.tokens)
             raw_kept = self._cached(now.own_tokens + min(self._raw_before, raw), now.own_tokens)
             cost, raw_cost = self._price(kept, now.tokens + shown), self._price(raw_kept, now.own_tokens + raw)
-        view_cost, raw_view_cost = self._price(cached, shown), self._price(raw_cached, raw)
-        heads = (now.tokens, now.own_tokens)
-        return _Call(raw, shown, stable, cached, *heads, cost, raw_cost, view_cost, raw_view_cost)
+        return {
+            "raw_tokens_total": raw,
+            "view_tokens_total": shown,
+            "stable_tokens_total": stable,
+            "cached_tokens_total": cached,
+            "head_tokens_total": now.tokens,
+            "raw_head_tokens_total": now.own_tokens,
+            "cost": cost,
+            "raw_cost": raw_cost,
+            "view_cost": self._price(cached, shown),
+            "raw_view_cost": self._price(raw_cached, raw),
+        }
 
     def _cached(self, prefix: int, head: int = 0) -> int:
         is_long_enough = prefix + max(self._reserved_tokens - head, 0) >= self._prices.least_prefix_tokens
@@ -226,14 +219,14 @@ class UsageMeter:
             counts.update(decision.tally())
         bill = light_model or transcript.state.light_model
         return ContextStats(
-            **{one.name: round(getattr(self._sum, one.name), 2) for one in fields(_Call)},
+            **{name: round(value, 2) for name, value in self._sum.items()},
             **counts,
             views=self._views,
             raw_tokens=_raw_tokens(transcript),
             view_tokens=self.views[1].tokens,
             peak_view_tokens=self._peak,
-            head_tokens=self._last.head_tokens_total,
-            raw_head_tokens=self._last.raw_head_tokens_total,
+            head_tokens=self._last.get("head_tokens_total", 0),
+            raw_head_tokens=self._last.get("raw_head_tokens_total", 0),
             user_memory_tokens=sum(one.tokens for one in self.views[1].beside if one.kind in _USER_MEMORY),
             observation_tokens=sum(one.tokens for one in self.views[1].beside if one.kind in _OBSERVATIONS),
             tools_offered=transcript.state.offered.reason,
@@ -246,10 +239,6 @@ class UsageMeter:
             summary_tokens=bill.summaries.tokens,
             write_transactions=write_transactions,
         )
-
-
-def _added(sums: _Call, call: _Call, sign: int) -> _Call:
-    return _Call(*(getattr(sums, one.name) + sign * getattr(call, one.name) for one in fields(_Call)))
 
 
 def _raw_tokens(transcript: Transcript) -> int:
