@@ -5,7 +5,7 @@ digits. Pieces keep a conversion from blocking the event loop.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 __all__ = [
@@ -15,8 +15,10 @@ __all__ = [
     "escape_json",
     "from_utf8",
     "is_plain",
+    "map_strings",
     "pieces_of",
     "sayable",
+    "strings_in",
     "to_utf8",
     "unescape",
     "unescape_json",
@@ -61,12 +63,12 @@ def unescape(text: str) -> str:
 
 def escape_json(value: Any) -> Any:
     """`escape` all strings, keys included."""
-    return _map_strings(value, escape)
+    return map_strings(value, escape)
 
 
 def unescape_json(value: Any) -> Any:
     """Reverse `escape_json`."""
-    return _map_strings(value, unescape)
+    return map_strings(value, unescape)
 
 
 def to_utf8(text: str) -> bytes:
@@ -97,11 +99,25 @@ def from_utf8(data: bytes) -> str:
     return "".join(pieces)
 
 
-def _map_strings(value: Any, change: Any) -> Any:
+def map_strings(value: Any, change: Callable[[str], str]) -> Any:
+    """Return JSON-native data with all its strings changed, keys included."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {change(key): _map_strings(item, change) for key, item in cast(dict[str, Any], value).items()}
+        return {change(key): map_strings(item, change) for key, item in cast(dict[str, Any], value).items()}
     if isinstance(value, (list, tuple)):
-        return [_map_strings(item, change) for item in cast(list[Any], value)]
+        return [map_strings(item, change) for item in cast(list[Any], value)]
     return value
+
+
+def strings_in(value: Any) -> Iterator[str]:
+    """Yield all strings of JSON-native data, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, one in cast(dict[str, Any], value).items():
+            yield key
+            yield from strings_in(one)
+    elif isinstance(value, list):
+        for one in cast(list[Any], value):
+            yield from strings_in(one)

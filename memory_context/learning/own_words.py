@@ -7,9 +7,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
-from ..utf8 import unescape
+from ..utf8 import strings_in, unescape
 
 __all__ = ["SessionTexts", "UserText", "own_passages", "plain_words", "sentences"]
 
@@ -111,7 +111,8 @@ def _prose(lines: list[str]) -> Iterator[str]:
             until = f"</{tag[1]}>"
         elif _ends_own_words(line, lines[number + 1] if number + 1 < len(lines) else ""):
             if attributed := _ATTRIBUTED.search(line):
-                passage.append(line[: _sentence_start(line, attributed.start())])
+                before = line[: attributed.start()]
+                passage.append(before[: max((end.end() for end in re.finditer(r"[.!?]\s", before)), default=0)])
             break
         elif not (tag or _NOT_PROSE.match(line) or _CODE.search(line)):
             passage.append(line)
@@ -127,10 +128,6 @@ def _ends_own_words(line: str, following: str) -> bool:
     if _HEADER.match(line):
         return bool("@" in line or _HEADER.match(following))
     return bool(_SPEAKER.match(line)) and not _OWN_LABEL.match(line)
-
-
-def _sentence_start(line: str, place: int) -> int:
-    return max((found.end() for found in re.finditer(r"[.!?]\s", line[:place])), default=0)
 
 
 def _unquoted(passage: str) -> Iterator[str]:
@@ -205,7 +202,7 @@ class SessionTexts:
             if (
                 position < said.position
                 and not is_users
-                and any(words in plain_words(one) for one in _strings(message))
+                and any(words in plain_words(unescape(one)) for one in strings_in(message))
             ):
                 return True
         return False
@@ -222,14 +219,3 @@ def _offloaded_texts(decisions: Sequence[Sequence[Any]]) -> Iterator[tuple[tuple
     for _, one in decisions:
         if one["kind"] == "offloaded" and one["address"]["kind"] == "text" and one["stored"]["refs"]:
             yield (one["position"], one["address"]["index"]), unescape(one["stored"]["refs"][0]["key"])
-
-
-def _strings(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield unescape(value)
-    elif isinstance(value, dict):
-        for one in cast(dict[str, object], value).values():
-            yield from _strings(one)
-    elif isinstance(value, list):
-        for one in cast(list[object], value):
-            yield from _strings(one)

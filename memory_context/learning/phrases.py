@@ -16,7 +16,6 @@ __all__ = [
     "LEAD_INS",
     "OF_USER",
     "PREFERENCES",
-    "REMEMBER",
     "REMEMBER_THAT",
     "ROLES",
     "TAIL",

@@ -18,7 +18,7 @@ from ..errors import ItemNotFoundError, MemoryContextError, StoreError
 from ..references import one_line
 from ..store import within
 from ..tools import Confirm, ForgetProposal
-from ..utf8 import sayable
+from ..utf8 import map_strings, sayable
 from .memory import ServedMemory, complete, list_resources, read_resource, resource_templates
 from .tools import ServedTools
 
@@ -140,7 +140,7 @@ def _answering(answer: Callable[[Any], Any]) -> Callable[[Any], Awaitable[types.
         try:
             result.model_dump_json()
         except PydanticSerializationError:
-            result = cast(Any, type(result)).model_validate(_spelled(result.model_dump(by_alias=True)))
+            result = cast(Any, type(result)).model_validate(map_strings(result.model_dump(by_alias=True), sayable))
         return types.ServerResult(result)
 
     return handle
@@ -149,17 +149,6 @@ def _answering(answer: Callable[[Any], Any]) -> Callable[[Any], Awaitable[types.
 def _error(code: int, text: str) -> McpError:
     sentence = text if text.endswith((".", "?")) else f"{text}."
     return McpError(types.ErrorData(code=code, message=sayable(sentence)))
-
-
-def _spelled(value: Any) -> Any:
-    """Spell lone surrogates, which JSON here cannot carry, as `\\ud83d`."""
-    if isinstance(value, str):
-        return sayable(value)
-    if isinstance(value, dict):
-        return {_spelled(name): _spelled(one) for name, one in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, list):
-        return [_spelled(one) for one in value]  # pyright: ignore[reportUnknownVariableType]
-    return value
 
 
 def _version() -> str:

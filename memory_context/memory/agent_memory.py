@@ -289,8 +289,17 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
         newest_first: bool = False,
     ) -> list[AuditEvent]:
         """Return audit events of a session (None: the own one) behind `after`, the last of the previous page."""
-        return await self.trail.events(
-            session_id, scope=self.scope, limit=limit, after=after, newest_first=newest_first
+        if limit < 1:
+            raise ValueError(f"limit={limit!r} must be at least 1")
+        events = self.memory_store.events
+        await events.flush(self.user_id)
+        return await events.select(
+            self.user_id,
+            self.session_id if session_id is None else session_id,
+            scope=self.scope,
+            limit=limit,
+            after=None if after is None else (after.at, after.id),
+            newest_first=newest_first,
         )
 
     async def snapshot(self) -> MemorySnapshot:

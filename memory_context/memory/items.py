@@ -17,7 +17,6 @@ __all__ = [
     "KNOWN_TYPES",
     "MAX_CONTENT_BYTES",
     "SUFFIX_LENGTHS",
-    "TYPE_LIMIT_CHARACTERS",
     "MemoryItem",
     "MemoryType",
     "NewItem",

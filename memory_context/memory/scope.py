@@ -137,17 +137,17 @@ def refusal(key: str, item: Whereabouts, scope: ReadScope, sharing: Sharing) -> 
 
 
 class AuditTrail:
-    """Records and lists the events of a scope; `is_private` hides them from other scopes."""
+    """Records the events of a scope; `is_private` hides them from other scopes."""
 
     def __init__(
         self,
         memory_store: MemoryStore,
         user_id: str,
-        agent_id: str = "",
-        session_id: str = "",
+        agent_id: str,
+        session_id: str,
         *,
-        is_private: bool = False,
-        masks_credentials: bool = True,
+        is_private: bool,
+        masks_credentials: bool,
     ) -> None:
         self._masks_credentials = masks_credentials
         self._secrets = secrets_of(memory_store, user_id)
@@ -179,25 +179,3 @@ class AuditTrail:
                 self.note(*event)
         except Exception:  # auditing must not fail the agent
             _logger.exception("a decision is missing in the audit trail: %s", type(decision).__name__)
-
-    async def events(
-        self,
-        session_id: str | None = None,
-        *,
-        scope: ReadScope | None = None,
-        limit: int = 100,
-        after: AuditEvent | None = None,
-        newest_first: bool = False,
-    ) -> list[AuditEvent]:
-        """Flush, then return a page of events that follow `after`; a session or scope of None is the own one."""
-        if limit < 1:
-            raise ValueError(f"limit={limit!r} must be at least 1")
-        await self._log.flush(self._user_id)
-        return await self._log.select(
-            self._user_id,
-            self._session_id if session_id is None else session_id,
-            scope=scope or ReadScope(self._agent_id, self._session_id),
-            limit=limit,
-            after=None if after is None else (after.at, after.id),
-            newest_first=newest_first,
-        )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ..errors import SecretError
 from ..runtime import in_thread_if_large
 from ..store import SECRET_TYPE, USER_TYPES, MemoryCriteria, MemoryItem, NewItem, Traces
-from ..utf8 import from_utf8, unescape, unescape_json
+from ..utf8 import from_utf8, strings_in, unescape, unescape_json
 from ..vault import SecretFilter, Secrets
 from .scope import MemoryScope
 
@@ -24,8 +24,6 @@ __all__ = [
     "SecretTraces",
     "adopt_clear_secrets",
     "clear_secrets_in",
-    "erase_traces",
-    "find_traces",
     "keep_clear_secret",
     "without_clear_secrets",
 ]
@@ -73,7 +71,7 @@ class MemoryWithSecrets(MemoryScope):
         Raises:
             SecretError: There is no such secret, or no key for it.
         """
-        return (await find_traces(cast("AgentMemory", self), await self._filter_of(name)))[0]
+        return (await _found(cast("AgentMemory", self), await self._filter_of(name)))[0]
 
     async def erase_traces(self, name: str) -> SecretTraces:
         """Erase a secret's value wherever it is stored in clear; return what is left of it.
@@ -84,13 +82,19 @@ class MemoryWithSecrets(MemoryScope):
         Raises:
             SecretError: There is no such secret, or no key for it.
         """
-        return await erase_traces(cast("AgentMemory", self), await self._filter_of(name))
+        memory, values = cast("AgentMemory", self), await self._filter_of(name)
+        found, spelled = await _found(memory, values)
+        for key in found.items:
+            await _replace(memory, key)
+        if spelled:
+            await self.memory_store.redact(self.user_id, Traces.of((), spelled))
+        return (await _found(memory, values))[0]
 
     async def _filter_of(self, name: str) -> SecretFilter:
         return await asyncio.to_thread(SecretFilter, {name: await self._secrets.value_of(name)})
 
 
-async def find_traces(memory: "AgentMemory", values: SecretFilter) -> tuple[SecretTraces, set[str]]:
+async def _found(memory: "AgentMemory", values: SecretFilter) -> tuple[SecretTraces, set[str]]:
     """Return the places of values, and the texts that spell them there."""
     spelled: set[str] = set()
     sessions: dict[str, None] = {}
@@ -112,16 +116,6 @@ async def find_traces(memory: "AgentMemory", values: SecretFilter) -> tuple[Secr
             items[item.key] = None
             spelled |= found
     return SecretTraces(tuple(items), tuple(sessions), dict(others)), spelled
-
-
-async def erase_traces(memory: "AgentMemory", values: SecretFilter) -> SecretTraces:
-    """Erase values; return what is found afterwards."""
-    found, spelled = await find_traces(memory, values)
-    for key in found.items:
-        await _replace(memory, key)
-    if spelled:
-        await memory.memory_store.redact(memory.user_id, Traces.of((), spelled))
-    return (await find_traces(memory, values))[0]
 
 
 async def adopt_clear_secrets(memory: "AgentMemory") -> ClearSecrets:
@@ -248,19 +242,7 @@ def _spelled_in(line: bytes, values: SecretFilter) -> tuple[dict[str, Any], set[
     if not values.finds(text):
         return {}, set()
     record = cast(dict[str, Any], json.loads(text))
-    texts = list(_strings(unescape_json(record)))
+    texts = list(strings_in(unescape_json(record)))
     if isinstance(encoded := record.get("content_base64"), str) and not record.get("content_type"):
         texts.append(from_utf8(base64.b64decode(encoded)))
     return record, {spelled for text in texts for spelled in values.spellings(text)}
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for name, one in cast(dict[str, Any], value).items():
-            yield name
-            yield from _strings(one)
-    elif isinstance(value, list):
-        for one in cast(list[Any], value):
-            yield from _strings(one)

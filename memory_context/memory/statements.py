@@ -3,7 +3,6 @@ same types by other authors, such as a model or a page, stay unconfirmed.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Literal, get_args
 
@@ -69,16 +68,6 @@ async def insert_statement(
     return MemoryRef(key, statement[:160], tokens), is_new
 
 
-@dataclass(frozen=True)
-class _Confirmed:
-    by: str
-    at: datetime
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        return {"confirmed_by": self.by, "confirmed_at": self.at.isoformat()}
-
-
 class UserStatements(MemoryScope):
     """The methods of `AgentMemory` for user memory, which all agents share but isolated ones."""
 
@@ -134,11 +123,11 @@ class UserStatements(MemoryScope):
         """
         item = await self._statement(key)
         text = checked_statement(item.content)
-        said = _Confirmed(by or self.user_id, datetime.now(timezone.utc))
-        since = item.valid_from or item.created_at if not item.caveat else said.at
+        now, said = self._confirmed(by)
+        since = item.valid_from or item.created_at if not item.caveat else now
         subject = subject_of(text)
-        metadata = {**said.metadata, **({"subject": subject} if subject else {})}
-        source = f"user_edit {said.at.isoformat()}"
+        metadata = {**said, **({"subject": subject} if subject else {})}
+        source = f"user_edit {now.isoformat()}"
         if not await self.memory_store.update_statement_confirmed(
             self.user_id, key, source=source, valid_from=since, metadata=metadata
         ):
@@ -148,18 +137,22 @@ class UserStatements(MemoryScope):
     async def edit(self, key: str, statement: str, *, by: str | None = None) -> MemoryRef:
         """Replace a preference or fact, for the authenticated user; see `confirm`. The older one stays, linked."""
         item = await self._statement(key)
-        said = _Confirmed(by or self.user_id, datetime.now(timezone.utc))
+        now, said = self._confirmed(by)
         text = checked_statement(statement)
         if text == item.content:
             return await self.confirm(key, by=by)
         type_: StatementType = "user_preference" if item.type == "user_preference" else "user_fact"
-        return await self._insert(text, type_, "user_edit", said.at, said.metadata, (key,))
+        return await self._insert(text, type_, "user_edit", now, said, (key,))
 
     async def add(self, statement: str, *, type: StatementType = "user_fact", by: str | None = None) -> MemoryRef:
         """Store what the authenticated user entered; see `remember`."""
         self._refuse_isolated()
-        said = _Confirmed(by or self.user_id, datetime.now(timezone.utc))
-        return await self._insert(checked_statement(statement), type, "user_edit", said.at, said.metadata)
+        return await self._insert(checked_statement(statement), type, "user_edit", *self._confirmed(by))
+
+    def _confirmed(self, by: str | None) -> tuple[datetime, dict[str, Any]]:
+        """Return the time, and the record of who confirmed."""
+        now = datetime.now(timezone.utc)
+        return now, {"confirmed_by": by or self.user_id, "confirmed_at": now.isoformat()}
 
     async def _insert(
         self,

@@ -25,12 +25,10 @@ from .hosts import MemoryToolConfig, ToolHost, config_of
 from .repeats import NOTE_TOKENS, Answer
 
 __all__ = [
-    "EVERY_SESSION",
     "ReadHistoryArgs",
     "ReadHistoryTool",
     "RecallResult",
     "RecallTool",
-    "RecallToolConfig",
     "TimeText",
     "create_recall_tool",
     "parsed_time",

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from ..credentials import MASK
 from ..errors import SecretError
 from ..runtime import in_thread_if_large
+from ..utf8 import map_strings
 from ..vault import DETECTED, SecretFilter, Secrets, is_name, names_in, reference, resolved_text
 from .hosts import MemoryToolConfig, ToolHost, config_of, find_hosts
 
@@ -114,7 +115,7 @@ class SecretRules:
                 )
         if values:
             self._check_hosts(tool, arguments, values)
-        resolved = cast(dict[str, Any], _with_values(arguments, values))
+        resolved = map_strings(dict(arguments), lambda text: resolved_text(text, values))
         return SecretCall(resolved, values, (SecretFilter(values), secrets.filter))
 
     def _may_stand(self, name: str, path: Path) -> bool:
@@ -204,16 +205,6 @@ def _strings_of(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
     elif isinstance(value, (list, tuple)):
         for number, one in enumerate(cast(Sequence[Any], value)):
             yield from _strings_of(one, (*path, str(number)))
-
-
-def _with_values(value: Any, values: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        return resolved_text(value, values)
-    if isinstance(value, Mapping):
-        return {name: _with_values(one, values) for name, one in cast(Mapping[str, Any], value).items()}
-    if isinstance(value, (list, tuple)):
-        return [_with_values(one, values) for one in cast(Sequence[Any], value)]
-    return value
 
 
 def _is_address(path: Path, text: str) -> bool:

@@ -24,14 +24,7 @@ from typing_extensions import Self
 from ..errors import SecretError
 from .secret_rules import SecretCall, SecretRules, SecretRulesConfig
 
-__all__ = [
-    "SecretStreamTool",
-    "SecretTool",
-    "SecretToolConfig",
-    "SecretToolError",
-    "SecretWorkbench",
-    "SecretWorkbenchConfig",
-]
+__all__ = ["SecretStreamTool", "SecretTool", "SecretToolError", "SecretWorkbench"]
 
 _CHUNK = "ModelClientStreamingChunkEvent"
 _events = logging.getLogger(EVENT_LOGGER_NAME)

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ..store import MemoryStore, SecretName
 
 __all__ = [
-    "LEAST_CHARACTERS",
-    "MOST_CHARACTERS",
     "SECRET_KEY_ENV",
     "EnvironmentKeys",
     "Rotation",
@@ -37,11 +35,9 @@ __all__ = [
     "unseal",
 ]
 
-LEAST_CHARACTERS, MOST_CHARACTERS = 8, 8192
-"""Shorter values stand in ordinary text by chance."""
-
 SECRET_KEY_ENV = "MEMORY_CONTEXT_SECRET_KEY"
 
+_LEAST_CHARACTERS, _MOST_CHARACTERS = 8, 8192  # shorter values stand in ordinary text by chance
 _READING, _KEEPING = "reading the values of secrets", "keeping masked credentials"
 _REFRESH_SECONDS = 30.0  # another process may set one
 _RETRY_SECONDS = 30.0
@@ -222,9 +218,9 @@ def _checked(name: str, value: str) -> str:
             f"name={name!r}: a secret's name is a letter, then up to 63 letters, digits, _ . or -, and does not begin "
             f"with {DETECTED!r}"
         )
-    if not LEAST_CHARACTERS <= len(value) <= MOST_CHARACTERS:
+    if not _LEAST_CHARACTERS <= len(value) <= _MOST_CHARACTERS:
         raise SecretError(
-            f"the value of {name} has {len(value):,} characters: {LEAST_CHARACTERS} to {MOST_CHARACTERS:,} are kept, "
+            f"the value of {name} has {len(value):,} characters: {_LEAST_CHARACTERS} to {_MOST_CHARACTERS:,} are kept, "
             "since a shorter one stands in ordinary text by chance"
         )
     try:

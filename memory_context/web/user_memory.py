@@ -38,16 +38,7 @@ from .schemas import (
     route,
 )
 
-__all__ = [
-    "SecretEntry",
-    "SecretList",
-    "StatementEntry",
-    "StatementKey",
-    "StatementPage",
-    "StatementRequest",
-    "add_notes",
-    "add_user_memory",
-]
+__all__ = ["add_notes", "add_user_memory"]
 
 _Name = Annotated[str, Path(pattern="^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
 _Key = Annotated[str, Path(pattern=f"^{KEY_PATTERN.pattern}$")]
@@ -171,8 +162,7 @@ def add_user_memory(router: APIRouter, memory_store: MemoryStore, user: Any, lim
     @route(router, "GET", "/secrets", "The names of the user's secrets", SecretList)
     async def secrets(user_id: str = user) -> Response:
         names = await AgentMemory(memory_store, user_id).secrets.names()
-        found = [SecretEntry(name=one.name, has_value=one.has_value, updated_at=one.updated_at) for one in names]
-        return json_response(SecretList(secrets=found))
+        return json_response(SecretList(secrets=[SecretEntry.of(one) for one in names]))
 
     @route(router, "DELETE", "/secrets/{name}", "Delete a secret; texts keep its name", None, "unknown-secret")
     async def delete_secret(name: _Name, user_id: str = user) -> Response:
