@@ -116,7 +116,6 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
 
         Args:
             content: Its metadata stays with the item and may name `description`, `source`, `type` and `tags`.
-            cancellation_token: Not used; cancel the task.
             origin: None for the application. A preference or fact of the user that only the metadata names is then
                 unconfirmed (`import`), since metadata may come from anywhere: give `application` to vouch for it.
 
@@ -156,10 +155,6 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         **kwargs: Any,
     ) -> MemoryQueryResult:
         """Return the best passages first; their metadata names item, lines and score.
-
-        Args:
-            cancellation_token: Not used; cancel the task.
-            **kwargs: Ignored; other memories take them.
 
         Raises:
             ValueError: The limit is less than 1.

@@ -159,7 +159,8 @@ def sections_of(text: str) -> list[Section]:
         path = (*(one.title for one in around), " ".join(inline.content.split()))
         around.append(Section(level, starts[first], min(starts[last], len(text)), len(text), path))
         found.append(around[-1])
-    return [_ended(one, found[number + 1 :]) for number, one in enumerate(found)]
+    ends = (next((n.start for n in found[i:] if n.level <= one.level), one.end) for i, one in enumerate(found, 1))
+    return [replace(one, end=end) for one, end in zip(found, ends, strict=True)]
 
 
 def find_section(text: str, header: str) -> Section:
@@ -195,11 +196,6 @@ def _check_length(text: str) -> None:
             f"the notes would have {len(text):,} characters and {LIMIT_CHARACTERS:,} is the most; nothing was changed: "
             "shorten or delete sections that are no longer needed, or write less"
         )
-
-
-def _ended(section: Section, following: Sequence[Section]) -> Section:
-    end = next((one.start for one in following if one.level <= section.level), section.end)
-    return replace(section, end=end)
 
 
 def _brings_header(content: str, section: Section) -> bool:

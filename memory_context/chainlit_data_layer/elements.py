@@ -7,21 +7,22 @@ No script in a content runs in a browser.
 import os
 import re
 from collections.abc import AsyncGenerator, Mapping
-from typing import Annotated, Any, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 from urllib.parse import quote
 
 from chainlit.auth import get_current_user
 from chainlit.config import config
-from chainlit.types import ThreadDict
 from chainlit.user import PersistedUser, User
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import StreamingResponse
 
 from memory_context.references import KEY_PATTERN
-from memory_context.store import ElementContent, MemoryItem, MemoryStore
+from memory_context.store import MemoryItem, MemoryStore
+
+if TYPE_CHECKING:
+    from .data_layer import MemoryDataLayer
 
 __all__ = [
-    "ElementSource",
     "byte_range",
     "element_url",
     "image_of_thread",
@@ -39,20 +40,6 @@ _MIME = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+", re.ASCII | re.IGNOR
 _SHOWN = ("image/", "audio/", "video/", "text/plain", "application/json", "application/pdf")
 
 CurrentUser = Annotated[User | PersistedUser | None, Depends(get_current_user)]
-
-
-class ElementSource(Protocol):
-    """Threads and contents for the route: a `MemoryDataLayer`."""
-
-    async def get_thread(self, thread_id: str) -> ThreadDict | None: ...
-
-    async def get_thread_author(self, thread_id: str) -> str: ...
-
-    async def element_content(
-        self, thread_id: str, element_id: str, *, start: int = 0, length: int | None = None
-    ) -> ElementContent | None: ...
-
-    async def image_item(self, thread_id: str, memory_key: str) -> MemoryItem | None: ...
 
 
 def element_url(thread_id: str, element_id: str) -> str:
@@ -75,28 +62,28 @@ def is_element_url(url: str) -> bool:
     return f"{_PREFIX}/" in url
 
 
-def mount_elements(app: FastAPI, source: ElementSource) -> None:
+def mount_elements(app: FastAPI, layer: "MemoryDataLayer") -> None:
     """Serve contents at `/memory-context/elements/{thread_id}/{element_id}` of Chainlit's application, and images
     at `/memory-context/images/{thread_id}/{memory_key}`.
 
-    A `MemoryDataLayer` calls this. Mounting again replaces the source.
+    A `MemoryDataLayer` calls this. Mounting again replaces the layer.
     """
 
     async def check(thread_id: str, user: CurrentUser) -> None:
-        if not await _may_see(source, thread_id, user):
+        if not await _may_see(layer, thread_id, user):
             # the same answer either way: nobody learns of another's threads
             raise HTTPException(404 if user else 401, "Element not found" if user else "Unauthorized")
 
     async def serve_image(thread_id: str, memory_key: str, user: CurrentUser) -> Response:
         await check(thread_id, user)
-        item = await source.image_item(thread_id, memory_key)
+        item = await layer.image_item(thread_id, memory_key)
         if item is None or item.data is None:
             raise HTTPException(404, "Image not found, or it was forgotten")
         return Response(item.data, headers=_headers({"mime": item.content_type, "name": item.key}))
 
     async def serve(thread_id: str, element_id: str, request: Request, user: CurrentUser) -> Response:
         await check(thread_id, user)
-        element = await source.element_content(thread_id, element_id, length=0)
+        element = await layer.element_content(thread_id, element_id, length=0)
         if element is None:
             raise HTTPException(404, "Element not found, or it was too large to be kept")
         part = byte_range(request.headers.get("range"), element.size_bytes)
@@ -104,7 +91,7 @@ def mount_elements(app: FastAPI, source: ElementSource) -> None:
         headers = _headers(element.fields) | {"Content-Length": str(end - start)}
         if part:
             headers["Content-Range"] = f"bytes {start}-{end - 1}/{element.size_bytes}"
-        pieces = _pieces(source, thread_id, element_id, start, end)
+        pieces = _pieces(layer, thread_id, element_id, start, end)
         return StreamingResponse(pieces, 206 if part else 200, headers)
 
     routes = app.router.routes
@@ -125,10 +112,10 @@ async def image_of_thread(store: MemoryStore, owner: str, thread_id: str, memory
     return item if item.session_id == thread_id or item.session_id.startswith(f"{thread_id}/") else None
 
 
-async def _may_see(source: ElementSource, thread_id: str, user: User | PersistedUser | None) -> bool:
-    if user is not None and await source.get_thread_author(thread_id) == user.identifier:
+async def _may_see(layer: "MemoryDataLayer", thread_id: str, user: User | PersistedUser | None) -> bool:
+    if user is not None and await layer.get_thread_author(thread_id) == user.identifier:
         return True
-    thread = await source.get_thread(thread_id)
+    thread = await layer.get_thread(thread_id)
     if thread is None:
         return False
     metadata = cast("dict[str, Any] | None", thread["metadata"])
@@ -139,11 +126,11 @@ async def _may_see(source: ElementSource, thread_id: str, user: User | Persisted
 
 
 async def _pieces(
-    source: ElementSource, thread_id: str, element_id: str, start: int, end: int
+    layer: "MemoryDataLayer", thread_id: str, element_id: str, start: int, end: int
 ) -> AsyncGenerator[bytes, None]:
     while start < end:
         length = min(_PIECE_BYTES, end - start)
-        piece = await source.element_content(thread_id, element_id, start=start, length=length)
+        piece = await layer.element_content(thread_id, element_id, start=start, length=length)
         if piece is None or len(piece.content) != length:
             raise RuntimeError(f"element {element_id!r} was deleted or replaced while it was served")
         yield piece.content

@@ -249,7 +249,7 @@ def progress_bar(
     Nothing is shown where stderr is no terminal, or with `hide`, for results that go to the same terminal.
     """
     if hide or not sys.stderr.isatty():
-        yield _show_nothing
+        yield lambda *_: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -263,9 +263,6 @@ def progress_bar(
             progress.update(task, completed=done, total=total)
 
         yield show
-
-
-def _show_nothing(done: int, total: int | None = None) -> None: ...
 
 
 def confirm(question: str, yes: bool) -> None:

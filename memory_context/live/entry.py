@@ -138,7 +138,8 @@ class CacheEntry(Generic[SessionT]):
             await self.save_state()
             archiving = f"archiving session {self.key.session_id!r}"
             try:
-                if session.is_dirty and not (self._has_state and (is_handover or self.is_lost)):
+                has_state = self._states is not None and self._is_state_saved
+                if session.is_dirty and not (has_state and (is_handover or self.is_lost)):
                     await session.archive()
                 self._outages.worked(archiving)
             except SessionGoneError as error:
@@ -167,10 +168,6 @@ class CacheEntry(Generic[SessionT]):
                 self._yields_until = time.monotonic() + _YIELD_SECONDS
         self.is_wanted = self.is_lost = self.is_deleted = False
         self.breaker.worked()
-
-    @property
-    def _has_state(self) -> bool:
-        return self._states is not None and self._is_state_saved
 
     def _stay(self, error: Exception, archiving: str) -> None:
         """Log (outages once) and wait for the next attempt."""

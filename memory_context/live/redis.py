@@ -188,8 +188,7 @@ class RedisClaims:
         if name in self._held or name in self._claiming:
             raise RuntimeError(f"session {key.session_id!r} is claimed here already")
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + wait_seconds
-        pause = _RETRY_SECONDS[0]
+        deadline, pause = loop.time() + wait_seconds, _RETRY_SECONDS[0]
         try:
             while True:
                 released = self._claiming[name] = loop.create_future()
@@ -301,8 +300,10 @@ class RedisClaims:
         try:
             await self._server.ask(channel.subscribe(self._channel(self._id)))  # pyright: ignore[reportUnknownMemberType]
             while True:
-                coming = channel.get_message(ignore_subscribe_messages=True, timeout=self._lease_seconds)
-                heard = cast(dict[str, Any] | None, await coming)
+                heard = cast(
+                    dict[str, Any] | None,
+                    await channel.get_message(ignore_subscribe_messages=True, timeout=self._lease_seconds),
+                )
                 if heard is not None:
                     self._take_in(heard["data"].decode("utf-8", "replace"))
         except (StoreError, RedisError, OSError) as error:
@@ -315,9 +316,8 @@ class RedisClaims:
 
     def _take_in(self, text: str) -> None:
         word, name, asker = (*text.split(" "), "", "")[:3]
-        if word == "released" and name in self._claiming:
-            if not self._claiming[name].done():
-                self._claiming[name].set_result(None)
+        if word == "released" and name in self._claiming and not self._claiming[name].done():
+            self._claiming[name].set_result(None)
         elif word == "wanted" and name in self._held:
             self._askers.setdefault(name, set()).add(asker)
             self._on_wanted(self._held[name])

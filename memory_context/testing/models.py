@@ -118,9 +118,7 @@ class ScriptedModel(ChatCompletionClient, Component[ScriptedModelConfig]):
         """Return no usage."""
         return self._usage
 
-    def total_usage(self) -> RequestUsage:
-        """Return no usage."""
-        return self._usage
+    total_usage = actual_usage
 
     def count_tokens(self, messages: Sequence[LLMMessage], **_: Any) -> int:
         """Return the tokens of texts only."""

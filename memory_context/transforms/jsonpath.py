@@ -143,9 +143,7 @@ class _Search(_Match):
         return isinstance(value, str) and isinstance(pattern, str) and _text_pattern(pattern).is_in(value)
 
 
-@lru_cache(maxsize=64)
-def _text_pattern(pattern: str) -> TextPattern:
-    return TextPattern(pattern)
+_text_pattern = lru_cache(maxsize=64)(TextPattern)
 
 
 class _Environment(JSONPathEnvironment):

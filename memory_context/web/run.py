@@ -41,7 +41,6 @@ __all__ = [
     "Delta",
     "RequestRun",
     "RunEnd",
-    "RunEvent",
     "RunStart",
     "collect",
     "run_agent",
@@ -163,22 +162,18 @@ async def run_agent(
     answer: str | None = None
     async with aclosing(agent.run_stream(task=told or None, cancellation_token=cancellation)) as events:
         async for event in events:
-            for step in _opened_since(context, seen):
-                yield step
+            for item in [item for _, one in context.transcript.log[seen:] for item in one.items_opened()]:
+                yield _step("memory", item.key, item.why)
             seen = len(context.transcript.log)
             if isinstance(event, TaskResult):
-                answer = _final_text(event.messages)
+                said = [one for one in event.messages if isinstance(one, BaseChatMessage) and one.source != "user"]
+                answer = said[-1].to_text() if said else None
             elif isinstance(event, ModelClientStreamingChunkEvent):
                 yield Delta(replace_surrogates(event.content))
             elif isinstance(event, BaseAgentEvent):
                 for step in _steps_of(event, context):
                     yield step
     yield AgentAnswer(answer)
-
-
-def _final_text(messages: Sequence[BaseAgentEvent | BaseChatMessage]) -> str | None:
-    said = [one for one in messages if isinstance(one, BaseChatMessage) and one.source != "user"]
-    return said[-1].to_text() if said else None
 
 
 def _steps_of(event: BaseAgentEvent, context: MemoryContext) -> Iterator[ChatStep]:
@@ -190,12 +185,6 @@ def _steps_of(event: BaseAgentEvent, context: MemoryContext) -> Iterator[ChatSte
             yield _step("result", result.name, _result_summary(result, context))
     elif isinstance(event, MemoryQueryEvent):
         yield _step("memory", event.source, f"{len(event.content)} memories")
-
-
-def _opened_since(context: MemoryContext, position: int) -> Iterator[ChatStep]:
-    for _, decision in context.transcript.log[position:]:
-        for item in decision.items_opened():
-            yield _step("memory", item.key, item.why)
 
 
 def _result_summary(result: FunctionExecutionResult, context: MemoryContext) -> str:
