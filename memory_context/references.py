@@ -10,17 +10,20 @@ from base64 import b32encode
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
-from .utf8 import to_utf8
+from .utf8 import sayable, to_utf8
 
 __all__ = [
     "DESCRIPTION_LIMIT",
+    "IMAGE_TYPE",
     "KEY_PATTERN",
+    "PNG",
     "QUOTATION",
     "MemoryRef",
     "ToolAnswer",
     "ToolAnswerRegistry",
     "cut_argument_in",
     "defused",
+    "describe_image",
     "fenced",
     "memory_key_for",
     "one_line",
@@ -31,12 +34,16 @@ KEY_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 DESCRIPTION_LIMIT = 160
 QUOTATION = "Quoted from it:"
 """Between a placeholder and the kept lines of the content."""
+IMAGE_TYPE = "image"
+"""Type of items that are images: bytes with a MIME type, of which text has a line."""
+PNG = "image/png"
 
 _PLACEHOLDER = re.compile(rf"\[MemoryRef: ({KEY_PATTERN.pattern}) - ([^\]\r\n]*) - (\d+) tokens\]")
 _CUT_ARGUMENT = re.compile(rf"\[MemoryRef: ({KEY_PATTERN.pattern}) - argument [^\]\r\n]* of a [^\]\r\n]* call\b")
 _FORGERY = re.compile(r"\[(?=\s*MemoryRef\b)|<(?=\s*/?\s*(?:memory-|connector_state))", re.IGNORECASE)
 _NOT_IN_LINE = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _NOT_IN_KEY = re.compile(r"[^A-Za-z0-9_.-]+")
+_PNG_HEAD = b"\x89PNG\r\n\x1a\n"
 
 
 @dataclass(frozen=True)
@@ -152,3 +159,18 @@ class ToolAnswerRegistry:
 
 def _digest(text: str) -> bytes:
     return hashlib.sha256(to_utf8(text)).digest()
+
+
+def describe_image(head: bytes, content_type: str, size_bytes: int) -> str:
+    """Return such as `image of 1280 x 720 (PNG, 12 kB)`; `head` is the beginning of its bytes, 24 or more."""
+    kind = sayable(content_type.rpartition("/")[2]).upper()
+    size = f"{size_bytes:,} bytes" if size_bytes < 1000 else f"{round(size_bytes / 1000):,} kB"
+    place = _size_of_png(head)
+    return f"image{f' of {place[0]} x {place[1]}' if place else ''} ({kind}, {size})"
+
+
+def _size_of_png(head: bytes) -> tuple[int, int] | None:
+    """Return width and height in pixels, as the header of a PNG tells (its IHDR chunk stands first)."""
+    if not head.startswith(_PNG_HEAD) or len(head) < 24:
+        return None
+    return int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from ..images import IMAGE_TYPE
-from ..references import KEY_PATTERN, memory_key_for, one_line
+from ..references import IMAGE_TYPE, KEY_PATTERN, memory_key_for, one_line
 from ..store import CONVERSATION_TYPE, RESERVED_METADATA, USER_TYPES, MemoryItem, NewItem, refuse_secret
 from ..utf8 import to_utf8
 

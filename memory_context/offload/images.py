@@ -5,9 +5,9 @@ from typing import Any
 
 from autogen_core import Image
 
-from ..images import IMAGE_TYPE, PNG, describe_image
 from ..memory import NewItem
 from ..messages import png_bytes, source_of
+from ..references import IMAGE_TYPE, PNG, describe_image
 from ..store import Origin
 from ..transcript import Entry, Part, Transcript
 

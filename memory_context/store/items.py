@@ -11,8 +11,7 @@ from datetime import datetime
 from typing import Any, Literal, cast, get_args
 
 from memory_context.errors import ItemDamagedError, SecretError
-from memory_context.images import describe_image
-from memory_context.references import MemoryRef, one_line
+from memory_context.references import MemoryRef, describe_image, one_line
 from memory_context.utf8 import ESCAPE, from_utf8, is_plain, to_utf8
 
 __all__ = [
