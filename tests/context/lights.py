@@ -12,7 +12,7 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 from memory_context import MemoryStore
 from memory_context.archive.titles import TITLE_INSTRUCTIONS
 from memory_context.compaction import INSTRUCTIONS
-from memory_context.learning.prompt import LEARNING_INSTRUCTIONS
+from memory_context.learning.learner import LEARNING_INSTRUCTIONS
 from memory_context.observation.prompts import OBSERVER_INSTRUCTIONS, REFLECTOR_INSTRUCTIONS
 
 STRUCTURED = ModelInfo(vision=False, function_calling=True, json_output=True, family="unknown", structured_output=True)

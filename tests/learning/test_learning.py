@@ -16,7 +16,7 @@ from autogen_core.models import (
 )
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryItem, MemoryStore
-from memory_context.learning.prompt import LearnedAnswer
+from memory_context.learning.learner import LearnedAnswer
 from memory_context.light_model.answers import response_format
 from memory_context.policy import LearningPolicy
 from memory_context.store import ThreadElement
