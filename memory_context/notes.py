@@ -92,7 +92,8 @@ class NotesEdit:
         taken = _TAKES[self.operation]
         given = [name for name in ("section_header", "content") if (getattr(self, name) or "").strip()]
         if missing := [name for name in taken if name not in given]:
-            raise NotesError(f"{self.operation} needs {' and '.join(missing)}, which {_is(missing)} missing or empty")
+            are = "is" if len(missing) == 1 else "are"
+            raise NotesError(f"{self.operation} needs {' and '.join(missing)}, which {are} missing or empty")
         if more := [name for name in given if name not in taken]:
             wanted = " and ".join(taken) or "no argument"
             raise NotesError(f"{self.operation} takes {wanted}, not {' and '.join(more)}; nothing was changed")
@@ -223,10 +224,6 @@ def _is_read_as(text: str, headers: Sequence[str]) -> bool:
 
 def _joined(*pieces: str) -> str:
     return "\n\n".join(filter(None, map(clean, pieces)))
-
-
-def _is(names: Sequence[str]) -> str:
-    return "is" if len(names) == 1 else "are"
 
 
 class LongTermNotes:

@@ -66,7 +66,6 @@ class BodyRefusal(Exception):
 
     @property
     def status(self) -> int:
-        """The HTTP status."""
         return {"too-large": 413, "too-slow": 408, "not-json": 400}[self.kind]
 
 

@@ -145,7 +145,6 @@ class Gate:
 
 
 def _values(scope: Mapping[str, Any], name: str) -> list[bytes]:
-    """Return the values of a header in an ASGI scope."""
     headers: Collection[tuple[bytes, bytes]] = scope["headers"]
     wanted = name.lower().encode("latin-1")
     return [value.strip() for key, value in headers if key.lower() == wanted]

@@ -168,7 +168,6 @@ class Archiver:
                 self._delivered[id_] = self._unarchived[id_] = at
 
     def forget_chat(self, ids: Collection[str]) -> None:
-        """Remove chat messages stored elsewhere."""
         for id_ in ids:
             self._chat.pop(id_, None)
 
@@ -179,7 +178,6 @@ class Archiver:
         self._flusher.note(now=now)
 
     def abandon(self) -> None:
-        """Stop archiving a deleted session."""
         self.is_gone = True
         self._chat.clear()
         self._flusher.forget()

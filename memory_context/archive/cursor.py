@@ -1,6 +1,6 @@
 """The archive cursor of a transcript and its next batch."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
@@ -11,7 +11,6 @@ from ..identifiers import SessionKey
 from ..policy import ContextPolicy
 from ..store import CONVERSATION_JOB, ChatMessage, NewBatch, NewJob
 from ..transcript import (
-    Decision,
     Entry,
     Transcript,
     count_saved_decisions,
@@ -97,7 +96,7 @@ def next_batch(at: BatchCursor, transcript: Transcript, *, new_messages: int, ch
         body=save_events(transcript, position, decision),
         message_count=new_messages,
         begins_anew=at.begins_anew,
-        memory_keys=_keys_in(one for _, one in transcript.log[decision:]),
+        memory_keys=tuple(dict.fromkeys(key for _, one in transcript.log[decision:] for key in one.memory_keys())),
         chat_ids=tuple(sorted(chat_ids)),
         started_at=entries[0].added_at if entries else now,
         ended_at=entries[-1].added_at if entries else now,
@@ -115,10 +114,6 @@ def contains(transcript: Transcript, entries: Sequence[Entry]) -> bool:
 def _chat_message(saved: Mapping[str, Any]) -> ChatMessage:
     text, timestamp = unescape(saved["text"]), datetime.fromisoformat(saved["timestamp"])
     return ChatMessage(saved["id"], text, saved["sender"], timestamp, bool(saved.get("is_verified", True)))
-
-
-def _keys_in(decisions: Iterable[Decision]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(key for decision in decisions for key in decision.memory_keys()))
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,6 @@ class Session:
             )
 
     def note_missing_history(self, counter: TokenCounter) -> None:
-        """Show a note in the view meanwhile."""
         transcript = self.archiver.transcript
         noted = [one for one in transcript.state.expanded.values() if one.origin == "history"]
         if self.is_pending and not noted and transcript.end > transcript.state.start:
@@ -169,7 +168,6 @@ class Session:
         return replace(saved, cursor=found.cursor_for(saved.cursor))
 
     async def to_state(self) -> dict[str, Any]:
-        """Return transcript and cursor."""
         await self.archiver.wait(self._policy.store_timeout_seconds)
         transcript, cursor = self.archiver.transcript, self.archiver.cursor
         with_cleared = self._policy.archive.enabled and not cursor.has_cleared(transcript)

@@ -62,7 +62,6 @@ class Titles:
             self._kept = self._from_model
 
     def begin(self) -> None:
-        """Reset for another session."""
         self._from_model = self._kept = ""
         self._asking.cancel()
         self._has_asked = False
@@ -85,7 +84,6 @@ class Titles:
         return self._line(said, TITLE_LIMIT_CHARACTERS), False
 
     def summary(self, transcript: Transcript) -> str:
-        """Return the last request and answer."""
         (_, request), (_, answer) = self._requests.ends(transcript), self._answers.ends(transcript)
         half = _SUMMARY_LIMIT_CHARACTERS // 2
         return " — ".join(self._line(_words(entry), half) for entry in (request, answer) if entry is not None)

@@ -189,7 +189,6 @@ class MemoryDataLayer(BaseDataLayer):
 
     @_after_user_message
     async def update_step(self, step_dict: StepDict) -> None:
-        """Upsert the state of a step."""
         await self._keep_step(step_dict, is_update=True)
 
     @_after_user_message
@@ -203,7 +202,6 @@ class MemoryDataLayer(BaseDataLayer):
         await self._keep("step", step_id, None, delete)
 
     async def get_favorite_steps(self, user_id: str) -> list[StepDict]:
-        """Return favorite steps, newest first."""
         try:
             return [step_to_dict(step) for step in await self._threads.favorite_steps(user_id)]
         except StoreError as error:

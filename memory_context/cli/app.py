@@ -94,7 +94,6 @@ class GroupedCommands(TyperGroup):
     """Lists the commands in groups."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write a section for each group."""
         for title, names in _GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(80)) for name in names])

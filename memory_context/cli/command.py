@@ -256,7 +256,6 @@ class NamedSession:
         return wanted if wanted is not None else agents[0]
 
     async def archived(self, store: "MemoryStore", agent: str) -> "Archived":
-        """Return an agent's archive, read only."""
         return await store.conversations.read(SessionKey(self.user_id, agent, self.session_id))
 
 

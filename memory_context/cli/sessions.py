@@ -117,7 +117,6 @@ def _print_session(named: NamedSession, extent: "SessionExtent", chat: "list[Cha
 
 
 async def _transcript(target: Target, named: NamedSession, agent: str | None, first: int | None, limit: int) -> Output:
-    """Return a page of the transcript."""
     from ..archive import ResumeReport, rebuild_transcript
     from ..view import history_text
 

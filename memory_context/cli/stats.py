@@ -132,7 +132,6 @@ def _print_bill(bill: _Bill, *, with_calls: bool) -> None:
 
 
 def _head_of(bill: _Bill) -> str | None:
-    """Return tokens of tools and instructions, as of the last call."""
     stats, offered = bill.replay.stats, bill.replay.transcript.state.offered
     if not stats.head_tokens_total:
         return None

@@ -264,7 +264,6 @@ class _Reader:
         self._done = 0
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the file's lines."""
         from ..store.transfer import bounded_lines
 
         with self._path.open("rb") as raw:

@@ -60,8 +60,10 @@ class UserMemoryText:
         notes = self._notes(_NOTES, memory.notes.text)
         names = self._names(memory)
         groups = [_Group(self._statements(known), 0.5), _Group(names, 0.05), _Group(notes, 0.3), _Group(lines, 0.15)]
+        secrets = (one.created_at.timestamp() for one in memory.secrets)
+        changed_at = max(chain(map(_stored_at, memory.statements), secrets), default=0.0)
         shown = self._rendered(_LEAD, groups)
-        return UserMemoryLoaded(*shown, upto=_changed_at(memory), notes_version=memory.notes.version)
+        return UserMemoryLoaded(*shown, upto=changed_at, notes_version=memory.notes.version)
 
     def news(self, loaded: UserMemoryLoaded, memory: UserMemory, session_id: str) -> UserMemoryChanged:
         """Return what other sessions changed since."""
@@ -162,12 +164,6 @@ def _said_in(statement: MemoryItem) -> str:
 
 def _stored_at(statement: MemoryItem) -> float:
     return (statement.updated_at or statement.created_at).timestamp()
-
-
-def _changed_at(memory: UserMemory) -> float:
-    """Return the time of the newest change."""
-    secrets = (one.created_at.timestamp() for one in memory.secrets)
-    return max(chain(map(_stored_at, memory.statements), secrets), default=0.0)
 
 
 def _under_headings(lines: Sequence[_Line]) -> Iterator[str]:

@@ -184,7 +184,6 @@ class PromptHead:
         self._breaker = Breaker(policy.store_retry_seconds)
 
     def hand_out(self, names: Iterable[str], *, are_late: bool) -> None:
-        """Note memory tools of the agent."""
         self.tools.update(names)
         self._are_late = self._are_late and are_late
 

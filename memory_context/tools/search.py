@@ -133,7 +133,8 @@ class QueryMemoryTool(MemoryTool):
             return Answer("Nothing more is stored." if args.offset else "Nothing is stored that meets this.")
         text, count = await asyncio.to_thread(_listing, host, items, args)
         last = args.offset + count
-        host.agent_memory.trail.note_read("listed", [item.key for item in items[:count]], self.name, _in_words(args))
+        asked = " ".join(f"{name}={value!r}" for name, value in args.model_dump(exclude_defaults=True).items())
+        host.agent_memory.trail.note_read("listed", [item.key for item in items[:count]], self.name, asked or "all")
         label = f"query_memory listed items {args.offset + 1}-{last}"
         next_step = f"{_more(last)} " if count < len(items) else "That is all that meets this. "
         next_step += "search_memory finds items by what they say."
@@ -158,10 +159,6 @@ def _hit_data(hit: SearchHit) -> dict[str, Any]:
     place = {"start_line": hit.start_line, "end_line": hit.end_line}
     session = {"session_id": hit.item.session_id, "session_title": hit.session_title}
     return {**_item_data(hit.item), **session, **place, "passage": hit.passage, "score": round(hit.score.total, 4)}
-
-
-def _in_words(args: QueryMemoryArgs) -> str:
-    return " ".join(f"{name}={value!r}" for name, value in args.model_dump(exclude_defaults=True).items()) or "all"
 
 
 def _listing(host: ToolHost, items: list[MemoryItem], args: QueryMemoryArgs) -> tuple[str, int]:

@@ -185,8 +185,5 @@ class Slicer:
 def call_text(key: str, transform: str, params: dict[str, Any]) -> str:
     """Return the tool call for an item and transform."""
     arguments = {"memory_key": key, "transform": transform} | params
-    return f"retrieve_memory({', '.join(f'{name}={_literal(value)}' for name, value in arguments.items())})"
-
-
-def _literal(value: Any) -> str:
-    return str(value) if isinstance(value, (bool, int)) else json.dumps(value, ensure_ascii=False)
+    values = (str(one) if isinstance(one, int) else json.dumps(one, ensure_ascii=False) for one in arguments.values())
+    return f"retrieve_memory({', '.join(map('='.join, zip(arguments, values, strict=True)))})"

@@ -201,7 +201,6 @@ class ChatSession:
         return replace(claimed, is_verified=was_said)
 
     def note_streamed(self, text: str) -> None:
-        """Note words sent to the client."""
         self._streamed += text
 
     def note_archived(self, messages: Sequence[ChatMessage]) -> None:
@@ -216,7 +215,6 @@ class ChatSession:
     # --- a question and its answer
 
     def answer_id(self, message_id: str) -> str:
-        """Return the answer's deterministic id."""
         return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.key.session_id}\n{message_id}"))
 
     async def take(self, messages: Sequence[ChatMessage]) -> Question:
