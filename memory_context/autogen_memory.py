@@ -1,7 +1,6 @@
 """The user's memory behind AutoGen's Memory protocol."""
 
 import asyncio
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
@@ -22,6 +21,7 @@ from .references import one_line
 from .runtime import Breaker
 from .store import USER_TYPES, CallerOrigin, MemoryStore, at_most, refuse_secret
 from .tokens import default_token_counter
+from .utf8 import json_object
 
 __all__ = ["PostgresMemory", "PostgresMemoryConfig", "ShowsMemories"]
 
@@ -128,7 +128,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         body = content.content
         if not isinstance(body, (str, dict)):
             raise ValueError(f"a memory of {_mime_type(content)} cannot be searched: add text, Markdown or JSON")
-        if isinstance(body, str) and _mime_type(content) == MemoryMimeType.JSON.value and _object_in(body) is None:
+        if isinstance(body, str) and _mime_type(content) == MemoryMimeType.JSON.value and json_object(body) is None:
             raise ValueError("a memory of application/json has to be a JSON object: add other values as text")
         description = metadata.get("description")
         if description is not None and not isinstance(description, str):
@@ -267,7 +267,7 @@ def _piece(hit: SearchHit) -> RetrievedText:
 def _content_of(hit: SearchHit) -> MemoryContent:
     item = hit.item
     kind = item.metadata.get("mime_type")
-    found = _object_in(hit.passage) if kind == MemoryMimeType.JSON.value else None
+    found = json_object(hit.passage) if kind == MemoryMimeType.JSON.value else None
     text_type = MemoryMimeType.MARKDOWN if kind == MemoryMimeType.MARKDOWN.value else MemoryMimeType.TEXT
     return MemoryContent(
         content=hit.passage if found is None else found,
@@ -286,11 +286,3 @@ def _content_of(hit: SearchHit) -> MemoryContent:
             **item.metadata,  # the application's metadata wins
         },
     )
-
-
-def _object_in(text: str) -> dict[str, Any] | None:
-    try:
-        value: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return cast(dict[str, Any], value) if isinstance(value, dict) else None

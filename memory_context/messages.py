@@ -17,7 +17,7 @@ from autogen_core.models import (
 )
 from pydantic import BaseModel, TypeAdapter
 
-from .utf8 import escape_json, unescape_json
+from .utf8 import escape_json, json_object, unescape_json
 
 __all__ = [
     "MEMORY_SOURCE",
@@ -227,13 +227,7 @@ def interrupted_result(call: FunctionCall) -> FunctionExecutionResult:
 
 def long_strings(arguments: str, least_characters: int) -> list[tuple[str, str]]:
     """Return JSON pointers (RFC 6901) and values of long strings in arguments."""
-    try:
-        parsed = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return []
-    if not isinstance(parsed, dict):
-        return []
-    strings = _strings_in(cast(dict[str, Any], parsed))
+    strings = _strings_in(json_object(arguments) or {})
     return [(pointer, value) for pointer, value in strings if len(value) >= least_characters]
 
 

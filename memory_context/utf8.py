@@ -4,6 +4,7 @@ Postgres refuses NUL and lone surrogates: `escape` writes them, and U+001A itsel
 digits. Pieces keep a conversion from blocking the event loop.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -15,6 +16,7 @@ __all__ = [
     "escape_json",
     "from_utf8",
     "is_plain",
+    "json_object",
     "map_strings",
     "pieces_of",
     "sayable",
@@ -97,6 +99,15 @@ def from_utf8(data: bytes) -> str:
             pieces.append(data[start : start + error.start].decode("utf-8", "surrogatepass"))
         start = end
     return "".join(pieces)
+
+
+def json_object(text: str | bytes) -> dict[str, Any] | None:
+    """Return the JSON object of a text; None if it is anything else."""
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return cast(dict[str, Any], value) if isinstance(value, dict) else None
 
 
 def map_strings(value: Any, change: Callable[[str], str]) -> Any:

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import islice
-from typing import Any, cast
 
 from ..references import one_line
 from ..text import Passage, definitions_in
 from ..tokens import TokenCounter, cut_to_tokens
+from ..utf8 import json_object
 from .analyzers.wrapper import Unwrapped, unwrapped
 from .columns import walked_column
 from .compactor import Analysis, Compacted, Hint, Result
@@ -271,15 +271,8 @@ def _description(result: Result, analysis: Analysis, inner: Unwrapped) -> str:
 
 def _shown_arguments(arguments: str) -> dict[str, str]:
     """Return short arguments by name; under "" unless a JSON object."""
-    if len(arguments) <= _PARSED_ARGUMENTS:
-        try:
-            parsed: Any = json.loads(arguments or "{}")
-        except (ValueError, RecursionError):
-            parsed = None
-        if isinstance(parsed, dict):
-            texts = {
-                name: value if isinstance(value, str) else json.dumps(value)
-                for name, value in cast(dict[str, Any], parsed).items()
-            }
-            return {name: one_line(text, _ARGUMENT_LIMIT) for name, text in texts.items()}
-    return {"": one_line(arguments, _ARGUMENT_LIMIT)}
+    parsed = json_object(arguments or "{}") if len(arguments) <= _PARSED_ARGUMENTS else None
+    if parsed is None:
+        return {"": one_line(arguments, _ARGUMENT_LIMIT)}
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in parsed.items()}
+    return {name: one_line(text, _ARGUMENT_LIMIT) for name, text in texts.items()}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ..errors import SecretError
 from ..runtime import in_thread_if_large
 from ..store import SECRET_TYPE, USER_TYPES, MemoryCriteria, MemoryItem, NewItem, Traces
-from ..utf8 import from_utf8, strings_in, unescape, unescape_json
+from ..utf8 import from_utf8, json_object, strings_in, unescape, unescape_json
 from ..vault import SecretFilter, Secrets
 from .scope import MemoryScope
 
@@ -147,7 +147,7 @@ def without_clear_secrets(lines: Iterable[bytes]) -> Iterator[bytes]:
     for line in lines:
         if _clear_secret(line) is not None:
             left_out += 1
-        elif b'"end"' in line and (end := _object(line)).get("record") == "end":
+        elif b'"end"' in line and (end := json_object(line) or {}).get("record") == "end":
             counts = end["records"] | {"item": end["records"].get("item", 0) - left_out}
             yield json.dumps({"record": "end", "records": counts}).encode() + b"\n"
         else:
@@ -157,18 +157,9 @@ def without_clear_secrets(lines: Iterable[bytes]) -> Iterator[bytes]:
 def _clear_secret(line: bytes) -> dict[str, Any] | None:
     if SECRET_TYPE.encode() not in line:
         return None
-    record = _object(line)
+    record = json_object(line) or {}  # the import says what is wrong with any other line
     is_one = record.get("memory_type") == SECRET_TYPE and record.get("is_active")
     return record if is_one and record.get("record") == "item" else None
-
-
-def _object(line: bytes) -> dict[str, Any]:
-    """Return a line's object; the import says what is wrong with any other."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
 
 
 def _content_of(record: Mapping[str, Any]) -> str:

@@ -1,10 +1,8 @@
 """Turns large parts into items, and stored items into the record that the process keeps of a part."""
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
 
 from autogen_core import Image
 from autogen_core.models import AssistantMessage, UserMessage
@@ -18,6 +16,7 @@ from ..references import MemoryRef, shorten
 from ..store import Origin
 from ..tokens import TokenCounter
 from ..transcript import Entry, Part, StoredPart, Transcript
+from ..utf8 import json_object
 from .chooser import compacted_text
 from .images import image_item
 
@@ -188,14 +187,8 @@ def _words_of(tool: str) -> set[str]:
 
 
 def _strings_of(arguments: str) -> dict[str, str]:
-    try:
-        given: Any = json.loads(arguments) if len(arguments) <= _READ_CHARACTERS else None
-    except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
-        return {}
-    texts = cast(dict[str, Any], given).items()
-    return {name.lower(): value for name, value in texts if isinstance(value, str)}
+    given = json_object(arguments) if len(arguments) <= _READ_CHARACTERS else None
+    return {name.lower(): value for name, value in (given or {}).items() if isinstance(value, str)}
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,6 @@ __all__ = ["FULL", "MemoryTransform", "TransformName", "TransformUnit", "cut"]
 TransformName = Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"]
 TransformUnit = Literal["lines", "tokens"]
 
-_MOST_MATCHES = 1000
-_MOST_CONTEXT_LINES = 100
-_MOST_CONTEXT_CHARACTERS = 5000
-_LEAST_SUMMARY_TOKENS, _MOST_SUMMARY_TOKENS = 50, 4000
-
 # Parameters of each transform, and an example.
 _PARAMS: dict[str, tuple[str, ...]] = {
     "full": (),
@@ -42,6 +37,14 @@ _EXAMPLES = {
     "first_n": 'transform="first_n", n=50 (unit="lines" or "tokens")',
     "last_n": 'transform="last_n", n=50 (unit="lines" or "tokens")',
     "filtered": 'transform="filtered", pattern="error|warning" (or json_path="$.items[0]")',
+}
+_BOUNDS: dict[str, tuple[int, int | None]] = {
+    "n": (1, None),
+    "first_match": (1, None),
+    "max_matches": (1, 1000),
+    "context_lines": (0, 100),
+    "context_chars": (0, 5000),
+    "limit_tokens": (50, 4000),
 }
 _DEFAULT_LINES = 50  # of excerpt, first_n and last_n
 _SINGULAR = {"matches": "match", "values": "value"}
@@ -92,11 +95,11 @@ class MemoryTransform:
         elif self.name in ("first_n", "last_n"):
             if self.n is None:
                 object.__setattr__(self, "n", _DEFAULT_LINES)
-            self._check_n()
+            if self.unit not in get_args(TransformUnit):
+                raise self._wrong(f'has unit "lines" or "tokens", not {self.unit!r}')
         elif self.name == "filtered":
             self._check_filtered()
-        elif self.name == "summary":
-            self._check_summary()
+        self._check_bounds()
 
     @classmethod
     def full(cls) -> "MemoryTransform":
@@ -207,29 +210,15 @@ class MemoryTransform:
             if start is not None and end is not None and start > end:
                 raise self._wrong(f"has start_{unit}={start} after end_{unit}={end}; the smaller one comes first")
 
-    def _check_n(self) -> None:
-        if self.n is None or self.n < 1:
-            raise self._wrong(f"needs n of at least 1, not {self.n}")
-        if self.unit not in get_args(TransformUnit):
-            raise self._wrong(f'has unit "lines" or "tokens", not {self.unit!r}')
-
-    def _check_summary(self) -> None:
-        least, most = _LEAST_SUMMARY_TOKENS, _MOST_SUMMARY_TOKENS
-        if not least <= self.limit_tokens <= most:
-            raise self._wrong(f"needs limit_tokens between {least} and {most}, not {self.limit_tokens}")
-
     def _check_filtered(self) -> None:
         if (self.pattern is None) == (self.json_path is None):
             raise self._wrong("needs either pattern or json_path")
         if self.json_path is not None and (self.ignore_case or self.context_lines != 2 or self.context_chars != 200):
             raise self._wrong("takes ignore_case, context_lines and context_chars with pattern only")
-        for name, least, most in (
-            ("first_match", 1, None),
-            ("max_matches", 1, _MOST_MATCHES),
-            ("context_lines", 0, _MOST_CONTEXT_LINES),
-            ("context_chars", 0, _MOST_CONTEXT_CHARACTERS),
-        ):
-            value: int = getattr(self, name)
+
+    def _check_bounds(self) -> None:
+        for name in filter(_BOUNDS.__contains__, _PARAMS[self.name]):
+            (least, most), value = _BOUNDS[name], getattr(self, name)
             if value < least or (most is not None and value > most):
                 range_text = f"of at least {least}" if most is None else f"between {least} and {most}"
                 raise self._wrong(f"needs {name} {range_text}, not {value}")

@@ -1,6 +1,5 @@
 """Shared parts of the analyzers: the frame of an output (echo, prompt, status), its lines, the call."""
 
-import json
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -8,6 +7,7 @@ from typing import Any, cast
 
 from ...references import shorten
 from ...text import Passage
+from ...utf8 import json_object
 from ..compactor import Result
 
 __all__ = [
@@ -206,11 +206,7 @@ class Call:
 
 @lru_cache(maxsize=16)
 def _parsed(arguments: str) -> Call:
-    try:
-        parsed: Any = json.loads(arguments) if len(arguments) <= _PARSED_ARGUMENTS else {}
-    except (ValueError, RecursionError):
-        parsed = {}
-    named = cast(dict[str, Any], parsed) if isinstance(parsed, dict) else {}
+    named = (json_object(arguments) if len(arguments) <= _PARSED_ARGUMENTS else None) or {}
     path = next((value for key in _PATH_KEYS if isinstance(value := named.get(key), str) and value), "")
     command = next((text for key in _COMMAND_KEYS if (text := _as_command(named.get(key)))), "")
     if command in _EDITOR_COMMANDS:
