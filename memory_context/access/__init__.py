@@ -1,7 +1,7 @@
 """Access control of all servers, as plain ASGI: host and origin checks, body limits, trusted proxies, bearer tokens."""
 
 from .bodies import BodyLimits, BodyRefusal, BoundedJson, ClientGone, check_json, off_the_loop, read_body, replayed
-from .gate import Gate, GateRules, ProxyRefusal, Refusal, Tokens, TrustedProxy, UsageError, is_loopback
+from .gate import Gate, GateRules, ProxyRefusal, Tokens, TrustedProxy, UsageError, is_loopback
 
 __all__ = [
     "BodyLimits",
@@ -11,7 +11,6 @@ __all__ = [
     "Gate",
     "GateRules",
     "ProxyRefusal",
-    "Refusal",
     "Tokens",
     "TrustedProxy",
     "UsageError",

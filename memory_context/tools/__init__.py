@@ -5,7 +5,6 @@ from .forget import Confirm, ForgetMemoryTool, ForgetProposal
 from .history import Place, ReadHistoryArgs, ReadHistoryTool, RecallResult, RecallTool, create_recall_tool, past_place
 from .hosts import (
     MemoryToolConfig,
-    TemplateKey,
     ToolHost,
     config_of,
     is_template_in_use,
@@ -20,9 +19,6 @@ from .items import (
     retrieve_item,
 )
 from .prompt_head import (
-    INSTRUCTIONS,
-    MEMORY_TOOLS,
-    MORE_TOOLS,
     AnyTool,
     MemoryWorkbench,
     MoreTool,
@@ -39,9 +35,6 @@ from .secret_rules import SecretRules
 from .secret_tool import SecretStreamTool, SecretTool, SecretToolError, SecretWorkbench
 
 __all__ = [
-    "INSTRUCTIONS",
-    "MEMORY_TOOLS",
-    "MORE_TOOLS",
     "Answer",
     "AnyTool",
     "Confirm",
@@ -68,7 +61,6 @@ __all__ = [
     "SecretToolError",
     "SecretWorkbench",
     "StoreMemoryTool",
-    "TemplateKey",
     "ToolHost",
     "as_tools",
     "config_of",
