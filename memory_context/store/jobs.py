@@ -224,10 +224,10 @@ class Jobs:
         pending = failed = 0
         async for user_id in self._pending_users(with_failed=True):
             while True:
-                counts = await self._drain(user_id, kinds, progress)
+                counts, done = await self._drain(user_id, kinds, progress)
                 if not counts["due_kinds"] and not counts["claimed"]:
                     break
-                await asyncio.sleep(_POLL_SECONDS)
+                await asyncio.sleep(0 if done else _POLL_SECONDS)
             pending += counts["waiting"]
             failed += counts["failed"]
         return JobReport(pending, failed)
@@ -258,7 +258,8 @@ class Jobs:
     async def _look_after(self, user_id: str) -> float | None:
         """Return the seconds until more is due; None if nothing is left."""
         try:
-            due_in_seconds = (await self._drain(user_id))["due_in_seconds"]
+            counts, _ = await self._drain(user_id)
+            due_in_seconds = counts["due_in_seconds"]
             self._outages.worked(_TOPIC)
             return None if due_in_seconds is None else max(due_in_seconds, _GATHER_SECONDS)
         except MemoryContextError as error:  # nothing is lost
@@ -269,25 +270,23 @@ class Jobs:
 
     async def _drain(
         self, user_id: str, kinds: Sequence[str] | None = None, progress: Callable[[int], None] | None = None
-    ) -> dict[str, Any]:
-        """Do what is due; return the counts of what is left."""
+    ) -> tuple[dict[str, Any], int]:
+        """Do what is due now; return the counts of what is left then, and the number of jobs done."""
         await self._release()
         shared: dict[str, Any] = {}
+        total = 0
         counts = _QUERIES("fetch_job_counts", kinds=list(kinds or self._kinds))
         ((left,),) = await self._database.read(user_id, counts, kind="batch")
-        is_busy = True
-        while is_busy:
-            is_busy = False
-            for kind in [self._kinds[name] for name in kinds or self._kinds if name in left["due_kinds"]]:
-                while done := await self._do_batch(Claim(self._database, user_id, kind, shared)):
-                    is_busy = True
-                    if progress is not None:
-                        progress(done)
-                    if done < kind.batch_jobs:  # the next look at what is due sees what a claim left
-                        break
-            steps = _QUERIES("lock_user"), _QUERIES("update_user_not_pending"), counts
-            *_, (left,) = await self._database.write(user_id, *steps, kind="batch")
-        return left
+        for kind in [self._kinds[name] for name in kinds or self._kinds if name in left["due_kinds"]]:
+            while done := await self._do_batch(Claim(self._database, user_id, kind, shared)):
+                total += done
+                if progress is not None:
+                    progress(done)
+                if done < kind.batch_jobs:  # the next look at what is due sees what a claim left
+                    break
+        steps = _QUERIES("lock_user"), _QUERIES("update_user_not_pending"), counts
+        *_, (left,) = await self._database.write(user_id, *steps, kind="batch")
+        return left, total
 
     async def _do_batch(self, claim: Claim) -> int:
         here = self._users.here()

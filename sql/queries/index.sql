@@ -36,7 +36,8 @@ ORDER BY id
 FOR NO KEY UPDATE;
 
 -- name: insert_terms :exec
--- Terms of contents that have none, with the passages that hold them, in the order of their index; before the passages.
+-- Terms of contents that have none, with the passages that hold them, in the order of their index; before the passages. The
+-- contents are locked, so no other worker adds theirs: ON CONFLICT would cost a third more.
 INSERT INTO memory_context.agent_memory_terms (user_id, term, content_id, postings)
 SELECT %(user_id)s, made.term, made.content_id, made.postings::integer[]
 FROM unnest(
@@ -49,8 +50,7 @@ JOIN memory_context.agent_memory_contents AS content
 LEFT JOIN memory_context.agent_memory_chunks AS chunk
     ON chunk.user_id = %(user_id)s AND chunk.content_id = made.content_id AND chunk.chunk_number = 0
 WHERE chunk.content_id IS NULL
-ORDER BY made.term COLLATE "C", made.content_id
-ON CONFLICT ON CONSTRAINT agent_memory_terms_pkey DO NOTHING;
+ORDER BY made.term COLLATE "C", made.content_id;
 
 -- name: insert_names :exec
 -- What items are called, beside what their contents begin with.

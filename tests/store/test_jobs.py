@@ -84,6 +84,23 @@ async def test_job_runs_in_the_background_once_its_user_is_woken(database_url: s
     assert lessons.done == ["s"]
 
 
+async def test_jobs_written_during_a_pass_of_the_background_wait_for_the_next(
+    store: MemoryStore, lessons: Lessons
+) -> None:
+    """So that they share a batch, however fast they come; a flush goes on until nothing is due."""
+    store.jobs.register(replace(lessons.kind, batch_jobs=5))
+    await learn(store, "a")
+    lessons.gate.clear()
+    look = asyncio.create_task(store.jobs._look_after("alice"))
+    await soon(lessons.begun.wait())
+    await learn(store, "b", "c")
+    lessons.gate.set()
+    assert await look == jobs._GATHER_SECONDS
+    assert [len(claim.jobs) for claim in lessons.claims] == [1]
+    assert await store.jobs.flush() == JobReport(0, 0)
+    assert [len(claim.jobs) for claim in lessons.claims] == [1, 2]
+
+
 async def test_job_is_done_by_exactly_one_of_two_workers(
     store: MemoryStore, database_url: str, lessons: Lessons
 ) -> None:

@@ -57,6 +57,7 @@ _WRITE_TEXT = (
 )
 
 _Row = dict[str, Any]
+_Passages = dict[int, list[_Row]]  # by item
 
 
 @dataclass(frozen=True)
@@ -115,9 +116,10 @@ class Indexer:
         params = {**claim.params, "memory_ids": [job.id for job in claim.jobs], "characters_limit": INDEXED_CHARACTERS}
         rows = await self._read(claim, "select_items_to_index", params)
         await claim.finish({job.id for job in claim.jobs} - {row["memory_id"] for row in rows})  # forgotten meanwhile
+        made: _Passages = {}
         ready: list[int] = []
         try:
-            await self._write_text(claim, rows)
+            made = await self._write_text(claim, rows)
             ready = [row["memory_id"] for row in rows]
         except StoreUnavailableError:
             raise
@@ -132,30 +134,33 @@ class Indexer:
                 except Exception as its_error:
                     _logger.warning("an item is indexed later: %s", its_error)
                     await claim.fail([row["memory_id"]], its_error)
-        await self._embed_items(claim, ready)
+        await self._embed_items(claim, ready, made)
 
-    async def _write_text(self, claim: Claim, rows: Sequence[_Row]) -> None:
-        if rows:
-            await claim.keep(_longest_call())
-            params = claim.params | await asyncio.to_thread(index_claimed, rows, self.masks_credentials)
-            statements = _QUERIES.each(_WRITE_TEXT, params)
-            await self._database.write(claim.user_id, *statements, kind="batch")
+    async def _write_text(self, claim: Claim, rows: Sequence[_Row]) -> _Passages:
+        """Write passages and terms; return the passages that have no embedding."""
+        if not rows:
+            return {}
+        await claim.keep(_longest_call())
+        params, made = await asyncio.to_thread(index_claimed, rows, self.masks_credentials)
+        statements = _QUERIES.each(_WRITE_TEXT, claim.params | params)
+        await self._database.write(claim.user_id, *statements, kind="batch")
+        return made
 
     # --- embeddings
 
     async def _embed(self, claim: Claim) -> None:
-        await self._embed_items(claim, [job.id for job in claim.jobs])
+        await self._embed_items(claim, [job.id for job in claim.jobs], {})
 
-    async def _embed_items(self, claim: Claim, memory_ids: Sequence[int]) -> None:
+    async def _embed_items(self, claim: Claim, memory_ids: Sequence[int], made: _Passages) -> None:
         waiting = list(memory_ids)
         at_once = len(waiting)
         while waiting and self.embedder is not None and _EMBEDDER_ERROR not in claim.shared:
             these = waiting[:at_once]
             try:
-                await self._finish_embedded(claim, self.embedder, these)
+                await self._finish_embedded(claim, self.embedder, these, made)
                 waiting = waiting[at_once:]
             except EmbeddingError as error:  # one text, or the embedder?
-                at_once = 1
+                at_once, made = 1, {}  # some may be embedded: ask the database
                 await self._probe(claim, self.embedder, error)
                 if len(these) == 1 and _EMBEDDER_ERROR not in claim.shared:
                     _logger.warning("an item is embedded later: %s", error)
@@ -175,7 +180,9 @@ class Indexer:
         except EmbeddingError:
             claim.shared.setdefault(_EMBEDDER_ERROR, error)
 
-    async def _finish_embedded(self, claim: Claim, embedder: Embedder, memory_ids: Sequence[int]) -> None:
+    async def _finish_embedded(
+        self, claim: Claim, embedder: Embedder, memory_ids: Sequence[int], made: _Passages
+    ) -> None:
         try:
             model = await self.ensure_model(claim.user_id, embedder)
         except StoreUnavailableError:
@@ -183,17 +190,25 @@ class Indexer:
         except StoreError as error:  # no room for a further model: every text would fail
             claim.shared[_EMBEDDER_ERROR] = EmbeddingError(str(error))
             raise claim.shared[_EMBEDDER_ERROR] from error
-        params = {**claim.params, "memory_ids": list(memory_ids), "embedding_model": model}
-        rows = await self._read(claim, "select_chunks_to_embed", params)
+        rows = [one for memory_id in memory_ids for one in made.get(memory_id, ())]
+        if stored := [memory_id for memory_id in memory_ids if memory_id not in made]:
+            params = {**claim.params, "memory_ids": stored, "embedding_model": model}
+            rows += await self.masked(await self._read(claim, "select_chunks_to_embed", params))
         results: list[Statement] = []
         for start in range(0, len(rows), EMBED_TEXTS):
             for one in results:
                 await self._database.write(claim.user_id, one, kind="batch")
             await claim.keep(_longest_call())
             texts = rows[start : start + EMBED_TEXTS]
-            results = [await _embedded(embedder, model, texts, masks_credentials=self.masks_credentials)]
+            results = [await _embedded(embedder, model, texts)]
         await claim.finish(memory_ids, *results)
         self._outages.worked(_EMBEDDING)
+
+    async def masked(self, rows: Sequence[_Row]) -> list[_Row]:
+        """Return stored passages as the embedder may see them: they may have been indexed unmasked."""
+        if not self.masks_credentials:
+            return list(rows)
+        return await asyncio.to_thread(lambda: [{**row, "text": masked(row["text"])} for row in rows])
 
     async def _read(self, claim: Claim, name: str, params: _Row) -> list[_Row]:
         (rows,) = await self._database.read(claim.user_id, _QUERIES(name, params), kind="batch")
@@ -204,12 +219,9 @@ def _longest_call() -> float:
     return EMBED_SECONDS + 2 * _PROBE_SECONDS
 
 
-async def _embedded(
-    embedder: Embedder, model: str, chunks: Sequence[Mapping[str, Any]], *, masks_credentials: bool
-) -> Statement:
+async def _embedded(embedder: Embedder, model: str, chunks: Sequence[Mapping[str, Any]]) -> Statement:
     """Embed passages; return the statement that writes them, without texts that have no words."""
-    mask = masked if masks_credentials else str  # it may have been indexed unmasked
-    texts = await asyncio.to_thread(lambda: [mask(chunk["text"]) for chunk in chunks])
+    texts = [chunk["text"] for chunk in chunks]
     vectors = await embed_checked(embedder, texts, "document", timeout_seconds=EMBED_SECONDS)
     made = [(chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True) if vector is not None]
     return _QUERIES(
@@ -248,7 +260,7 @@ async def reindex(database: Database, indexer: Indexer, embedder: Embedder, prog
             (chunks,) = await database.read(user_id, _QUERIES("select_chunks_without_embedding", params), kind="batch")
             if not chunks:
                 break
-            statement = await _embedded(embedder, model, chunks, masks_credentials=indexer.masks_credentials)
+            statement = await _embedded(embedder, model, await indexer.masked(chunks))
             await database.write(user_id, statement, kind="batch")
             embedded += len(statement.params["chunk_numbers"])
             after = (chunks[-1]["content_id"], chunks[-1]["chunk_number"])

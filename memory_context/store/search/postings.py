@@ -151,8 +151,14 @@ def index_names(
     return IndexedItem(memory_id, [], [], {}, sorted(called), (1 << 8) | _length_code(len(terms)))
 
 
-def index_claimed(rows: Sequence[Mapping[str, Any]], masks: bool) -> dict[str, Any]:
-    """Return the parameters that index items; `ItemDamagedError` if a content is damaged."""
+def index_claimed(
+    rows: Sequence[Mapping[str, Any]], masks: bool
+) -> tuple[dict[str, Any], dict[int, list[dict[str, Any]]]]:
+    """Return the parameters that index items, and their passages to embed, by item, of contents that have none yet.
+
+    Raises:
+        ItemDamagedError: A content is damaged.
+    """
     items: list[tuple[int, IndexedItem]] = []
     first_passages = {row["content_id"]: row["first_text"] for row in rows if row["first_text"] is not None}
     for row in rows:
@@ -167,7 +173,16 @@ def index_claimed(rows: Sequence[Mapping[str, Any]], masks: bool) -> dict[str, A
             item = index_item(memory_id, content_of(row), names, masks_credentials=masks)
             first_passages[content_id] = item.chunks[0].text
         items.append((content_id, item))
-    return _text_params(items)
+    return _text_params(items), {
+        item.memory_id: _to_embed(content_id, item) for content_id, item in items if item.chunks
+    }
+
+
+def _to_embed(content_id: int, item: IndexedItem) -> list[dict[str, Any]]:
+    return [
+        {"content_id": content_id, "chunk_number": chunk.number, "text": masked_text or chunk.text}
+        for chunk, masked_text in zip(item.chunks, item.masked_texts, strict=True)
+    ]
 
 
 def _text_params(items: Sequence[tuple[int, IndexedItem]]) -> dict[str, Any]:
