@@ -203,21 +203,45 @@ def test_criteria_that_say_nothing_are_refused(given_: dict[str, Any]) -> None:
         MemoryCriteria(**given_)
 
 
-async def test_scores_do_not_depend_on_other_users_or_on_private_items_of_other_agents(store: MemoryStore) -> None:
-    """Ranks and scores are the same to the last digit after strangers stored the same words, near and far."""
-    lead = AgentMemory(store, "alice", "lead", "s")
+@pytest.mark.parametrize("way", ["all compared", "by the index", "by criteria", "of one session", "unfenced"])
+async def test_scores_do_not_depend_on_other_users_or_on_private_items_of_other_agents(
+    store: MemoryStore, server: Server, database_url: str, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Ranks and scores stay the same to the last digit after strangers stored the same words and forgot some.
+
+    The strangers' passages outnumber the candidates, and adjoin a passage that the reader may read.
+    """
+    if way == "by the index":
+        monkeypatch.setattr(module, "EXACT_UP_TO_PASSAGES", 10)
+        monkeypatch.setattr(module, "NEAREST", 37)  # all that the reader may know: ties decide nothing
+    if way == "unfenced":  # the statements alone hold users apart, too
+        for table in ("terms", "names", "chunks", "embeddings", "statistics"):
+            unfence = f"ALTER TABLE memory_context.agent_memory_{table} DISABLE ROW LEVEL SECURITY"
+            server.execute(unfence, database=database_of(database_url))
+    criteria = MemoryCriteria(types=["note"]) if way == "by criteria" else ANY
+    lead = AgentMemory(store, "alice", "lead", "s", reach="session" if way == "of one session" else "user")
+    hermit = AgentMemory(store, "alice", "hermit", "t")
+    hidden = AgentMemory(store, "alice", "hermit", "t", sharing="isolated")
+    strangers = hidden, AgentMemory(store, "bob", "lead", "s")
+    words = "harbour of Lisbon 2019, words, rare7"
     for text in ("the harbour master of Lisbon", "harbour fees for 2019", "words about ships\n" * 200):
-        await lead.store(text)
+        await lead.store(text, type="note")
+    earlier = [(stranger, (await stranger.store(words)).key) for stranger in strangers]
+    await hermit.store("a harbour pilot", type="note")
     await store.flush_index()
 
     async def found() -> list[tuple[str, SearchScore]]:
-        hits = [hit for query in ("harbour of Lisbon 2019", "rare7 words") for hit in await lead.search(query)]
+        queries = "harbour of Lisbon 2019", "rare7 words"
+        hits = [hit for query in queries for hit in await lead.search(query, 50, criteria)]
         return [(hit.item.key, hit.score) for hit in hits]
 
     before = await found()
-    strangers = AgentMemory(store, "bob", "lead", "s"), AgentMemory(store, "alice", "hermit", "t", sharing="isolated")
     for stranger in strangers:
-        for number in range(20):
-            await stranger.store(f"harbour of Lisbon 2019, words of a stranger, rare7 {number}")
+        for number in range(module.CANDIDATES + 10):
+            await stranger.store(f"{words} of a stranger {number}")
+            await stranger.store(f"neutral {number}", description=words, source="Lisbon")
     await store.flush_index()
+    assert await found() == before
+    for stranger, key in earlier:
+        await stranger.forget(key)
     assert await found() == before
