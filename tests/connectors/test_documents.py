@@ -1,7 +1,9 @@
 """PDF and Office documents as texts: real ones, broken, encrypted and hostile ones."""
 
-import asyncio
+import importlib
 import io
+import json
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,20 @@ def docx_of(body: bytes) -> bytes:
     return file.getvalue()
 
 
+@pytest.fixture
+def reader_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader's program runs in this process: one of its own imports its parsers anew, for a second a document."""
+
+    async def answer(program: str, suffix: str, *, data: bytes, **limits: float) -> bytes:
+        reader = importlib.import_module(f"memory_context.connectors.{program}")
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", [program, suffix])
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+            return json.dumps(reader._answer()).encode()
+
+    monkeypatch.setattr(documents, "run_limited", answer)
+
+
 async def read(files: FileSystemConnector, **arguments: Any) -> str:
     tool = next(one for one in files.tools() if one.name == "files_read")
     return str(await tool.run_json(arguments, CancellationToken()))
@@ -48,7 +64,7 @@ async def test_file_system_reads_documents_by_lines(tmp_path: Path) -> None:
     await files.on_stop()
 
 
-async def test_unreadable_document_says_why() -> None:
+async def test_unreadable_document_says_why(reader_here: None) -> None:
     encrypted = pdf_of("x").replace(b"trailer<</Root 1 0 R>>", _ENCRYPTED % (b"1" * 32, b"2" * 32))
     cases = (
         ("cut.pdf", pdf_of("x")[:200], "is damaged"),
@@ -56,17 +72,17 @@ async def test_unreadable_document_says_why() -> None:
         ("encrypted.pdf", encrypted, "is encrypted"),
         ("\u202e\n.pdf", b"no pdf", "is damaged"),
     )
-    answers = await asyncio.gather(*(document_text(name, data) for name, data, _ in cases), return_exceptions=True)
-    for (name, _, reason), answer in zip(cases, answers, strict=True):
-        assert isinstance(answer, ConnectorError)
-        assert str(answer).startswith(f"{shown(name)} cannot be read: it {reason}"), answer
+    for name, data, reason in cases:
+        with pytest.raises(ConnectorError) as caught:
+            await document_text(name, data)
+        assert str(caught.value).startswith(f"{shown(name)} cannot be read: it {reason}")
 
 
-async def test_document_without_text_says_so() -> None:
+async def test_document_without_text_says_so(reader_here: None) -> None:
     assert await document_text("scan.pdf", pdf_of()) == "(scan.pdf holds no text; its pages may be images)"
 
 
-async def test_zip_bomb_is_refused_before_it_is_unpacked() -> None:
+async def test_zip_bomb_is_refused_before_it_is_unpacked(reader_here: None) -> None:
     """By the size that its directory tells."""
     bomb = io.BytesIO()
     with zipfile.ZipFile(bomb, "w") as archive:
