@@ -1,6 +1,7 @@
 """A real Postgres with pgvector for every test: one server per test process, one migrated template, a copy per test."""
 
 import asyncio
+import contextlib
 import gc
 import json
 import os
@@ -43,6 +44,9 @@ LONGEST_MODULES = (
 )
 SWITCHED_OFF = ("fsync", "synchronous_commit", "full_page_writes", "autovacuum")
 """Settings of a server for tests: nothing of it outlives them, and its plans do not depend on when it looked."""
+
+with contextlib.suppress(ImportError):
+    import numpy  # noqa: F401  # by a background thread it would come half imported to hypothesis, which looks into it
 
 os.environ["MEMORY_CONTEXT_KEEP_SECONDS"] = "0"  # servers of processes that tests start end with them
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job, whose programs would inherit that

@@ -63,7 +63,11 @@ async def test_command_reads_what_is_sent(shell: ShellConnector) -> None:
 
 async def test_interrupt_ends_the_command_and_not_the_shell(shell: ShellConnector) -> None:
     shell._run_seconds = 0.0
-    await use(shell, "run", command="Y=1; sleep 1000")
+    await use(shell, "run", command="Y=1; echo begun; sleep 1000")
+    shown = ""
+    while "\nbegun\n" not in shown:  # an interrupt before it would leave Y unset
+        await use(shell, "read_more")
+        shown += f"{await output(shell)}\n"
     while await use(shell, "interrupt") == "still running":  # before sleep began
         pass
     shell._run_seconds = 30.0

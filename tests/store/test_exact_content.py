@@ -8,13 +8,17 @@ from hypothesis import strategies as st
 
 from memory_context import tokens, utf8
 from memory_context.references import MemoryRef
-from memory_context.store import MemoryStore, NewItem, ReadScope
+from memory_context.store import MemoryStore, NewItem, ReadScope, StoreLimits
+from tests.support.waiting import PATIENT_SECONDS
 
 ANY_TEXT = st.text(st.characters())  # lone surrogates included
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | ANY_TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3),
     max_leaves=6,
+)
+PATIENT = StoreLimits(
+    transaction_seconds=PATIENT_SECONDS, statement_seconds=PATIENT_SECONDS, call_seconds=PATIENT_SECONDS
 )
 on_one_database = settings(
     deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -57,6 +61,7 @@ async def test_a_text_comes_back_as_it_was(store: MemoryStore, content: str) -> 
 @pytest.mark.parametrize("piece", ["0123456789abcdé\n", "0123456789abc\x00\ud800\n"], ids=["text", "bytes"])
 async def test_32_megabytes_come_back_as_they_were(store: MemoryStore, piece: str) -> None:
     """Large content takes the same way, as text and as bytes."""
+    store._database.limits = PATIENT
     content = piece * (32 * 1024 * 1024 // len(piece.encode("utf-8", "surrogatepass")) + 1)
     await store.insert_memories("alice", [NewItem(content, "large", 8_000_000, key="large")])
     assert (await store.fetch_contents("alice", ["large"]))["large"] == content
