@@ -312,6 +312,21 @@ CREATE FUNCTION memory_context.meets(item memory_context.agent_memories, types t
         AND (linked_to IS NULL OR linked_to = ANY(item.related_to) OR item.memory_key = ANY(linked_keys))
 $$;
 
+CREATE FUNCTION memory_context.note_pending_user(of_user text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM FROM memory_context.memory_users WHERE user_id = of_user AND pending_since IS NOT NULL FOR KEY SHARE;
+    IF FOUND THEN
+        RETURN;
+    END IF;
+    INSERT INTO memory_context.memory_users AS waiting (user_id, pending_since)
+    SELECT of_user, now() WHERE EXISTS (SELECT FROM memory_context.jobs WHERE user_id = of_user)
+    ON CONFLICT ON CONSTRAINT memory_users_pkey
+    DO UPDATE SET pending_since = now() WHERE waiting.pending_since IS NULL;
+END
+$$;
+
 CREATE FUNCTION memory_context.only_user(OUT users bigint, OUT user_id text) RETURNS record
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -436,10 +451,7 @@ BEGIN
         ) AS stored INTO stored_key, is_new;
         RETURN NEXT;
     END LOOP;
-    INSERT INTO memory_context.memory_users AS waiting (user_id, pending_since)
-    SELECT of_user, now() WHERE EXISTS (SELECT FROM memory_context.jobs WHERE user_id = of_user)
-    ON CONFLICT ON CONSTRAINT memory_users_pkey
-    DO UPDATE SET pending_since = now() WHERE waiting.pending_since IS NULL;
+    PERFORM memory_context.note_pending_user(of_user);
 END
 $$;
 
@@ -1100,6 +1112,8 @@ REVOKE ALL ON FUNCTION memory_context.may_read(item memory_context.agent_memorie
 GRANT ALL ON FUNCTION memory_context.may_read(item memory_context.agent_memories, reader_agent text, reader_session text, within_agent text, within_session text, only_keys text[]) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.meets(item memory_context.agent_memories, types text[], sources text[], all_tags text[], created_after timestamp with time zone, created_before timestamp with time zone, of_agent text, of_session text, linked_to text, linked_keys text[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.meets(item memory_context.agent_memories, types text[], sources text[], all_tags text[], created_after timestamp with time zone, created_before timestamp with time zone, of_agent text, of_session text, linked_to text, linked_keys text[]) TO memory_context_app;
+REVOKE ALL ON FUNCTION memory_context.note_pending_user(of_user text) FROM PUBLIC;
+GRANT ALL ON FUNCTION memory_context.note_pending_user(of_user text) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.only_user(OUT users bigint, OUT user_id text) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.only_user(OUT users bigint, OUT user_id text) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.pending_users(after_user_id text, with_failed boolean, at_most integer) FROM PUBLIC;
@@ -1156,4 +1170,5 @@ INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES
     (6, '0006_pre_long_term_notes', '558851b8fb24e85371f8ee518d5c34cfa23df3022383fbf7394049f4660594ca'),
     (7, '0007_pre_consolidations', '3c6e5611d3a03335ba995f30a5810b9db622bf03386d6080d68b69cba74165fd'),
     (8, '0008_pre_store_memories', '86ec89810bc54c749749c241fba715a413f5bd8b86b4af55b46d8a0813169a43'),
-    (9, '0009_pre_images', '38a6f9cb5753f608ec2768025cbe23b1ea2d8b616fe4546fab713cc854b21578');
+    (9, '0009_pre_images', '38a6f9cb5753f608ec2768025cbe23b1ea2d8b616fe4546fab713cc854b21578'),
+    (10, '0010_pre_pending_users', '0bdca46fdf204c12ba7ae1e8c992688b2db58eaf6fa4f265cf1f309f91e70601');

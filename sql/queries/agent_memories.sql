@@ -11,12 +11,9 @@ SELECT memory_context.store_content(
 SELECT stored_key AS memory_key, is_new FROM memory_context.store_memories(%(user_id)s, %(items)s::jsonb);
 
 -- name: upsert_pending_user :exec
--- Tell maintenance that this user has something waiting. After the items: who waits for this row then holds all of its
--- items already, so that nobody waits for each other.
-INSERT INTO memory_context.memory_users AS waiting (user_id, pending_since)
-SELECT %(user_id)s, now() WHERE EXISTS (SELECT FROM memory_context.jobs WHERE user_id = %(user_id)s)
-ON CONFLICT ON CONSTRAINT memory_users_pkey
-DO UPDATE SET pending_since = now() WHERE waiting.pending_since IS NULL;
+-- Tell maintenance that this user has something waiting. After the items: who waits for the row of the user then holds all
+-- of its items already, so that nobody waits for each other.
+SELECT memory_context.note_pending_user(%(user_id)s);
 
 -- name: select_own_ids :many
 -- Items of exactly this agent and session, or one of them: what may be forgotten there. User memory, if it is asked for,

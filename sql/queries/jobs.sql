@@ -11,20 +11,21 @@ VALUES (%(user_id)s, %(kind)s, %(payload)s, now() + make_interval(secs => %(dela
 
 -- name: claim_jobs :many
 -- Lease the oldest due jobs of a kind. The job of a killed worker is due again when its lease ends; one that was begun too
--- often is failed, since it may be what kills its workers. While a job is due that was begun before, one is claimed at a
--- time. The bytes in their payloads bound how many, but one is always claimed.
+-- often is failed, since it may be what kills its workers. While one of the next was begun before, one is claimed at a time.
+-- The bytes in their payloads bound how many, but one is always claimed.
 WITH due AS (
-    SELECT id, coalesce((payload ->> 'bytes')::bigint, 0) AS bytes
+    SELECT id, coalesce((payload ->> 'bytes')::bigint, 0) AS bytes, attempts > 1 AS was_begun
     FROM memory_context.jobs
     WHERE user_id = %(user_id)s AND kind = %(kind)s AND due_at <= now() AND NOT is_failed
     ORDER BY id
-    LIMIT CASE WHEN %(attempts_limit)s::integer IS NOT NULL AND EXISTS (
-        SELECT FROM memory_context.jobs
-        WHERE user_id = %(user_id)s AND kind = %(kind)s AND due_at <= now() AND NOT is_failed AND attempts > 1
-    ) THEN 1 ELSE %(limit)s END
+    LIMIT %(limit)s
     FOR UPDATE SKIP LOCKED
 ), sized AS (
-    SELECT id, sum(bytes) OVER (ORDER BY id) - bytes AS bytes_before FROM due
+    SELECT id, sum(bytes) OVER (ORDER BY id) - bytes AS bytes_before,
+        row_number() OVER (ORDER BY id) = 1
+            OR %(attempts_limit)s::integer IS NULL
+            OR NOT bool_or(was_begun) OVER () AS is_next
+    FROM due
 )
 UPDATE memory_context.jobs AS job
 SET attempts = attempts + 1,
@@ -33,7 +34,8 @@ SET attempts = attempts + 1,
     is_failed = coalesce(attempts >= %(attempts_limit)s::integer, false),
     last_error = CASE WHEN attempts >= %(attempts_limit)s::integer THEN coalesce(last_error, 'its workers were killed') END
 FROM sized
-WHERE job.user_id = %(user_id)s AND job.kind = %(kind)s AND job.id = sized.id AND sized.bytes_before < %(bytes_limit)s
+WHERE job.user_id = %(user_id)s AND job.kind = %(kind)s AND job.id = sized.id
+    AND sized.is_next AND sized.bytes_before < %(bytes_limit)s
 RETURNING job.id, job.payload, job.attempts, job.is_failed;
 
 -- name: delete_jobs :exec

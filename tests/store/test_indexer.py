@@ -136,6 +136,20 @@ async def test_storing_does_not_wait_for_the_embedder(store: MemoryStore, embedd
     await store.flush_index()
 
 
+async def test_stores_of_one_user_do_not_wait_for_each_other(
+    store: MemoryStore, embedder: FakeEmbedder, database: Database
+) -> None:
+    embedder.wait_for = asyncio.Event()
+    await store.insert_memories("alice", [memory("a", "the harbour at dawn")])
+    with psycopg.connect(database.url) as other:
+        other.execute("SELECT set_config('memory_context.user_id', 'alice', true)")
+        other.execute("SELECT memory_context.store_memories('alice', '[]')")
+        await soon(store.insert_memories("alice", [memory("b", "dusk at the harbour")]))
+    embedder.wait_for.set()
+    await store.flush_index()
+    database.check(2)
+
+
 HARD = [
     "",
     "\x00",
