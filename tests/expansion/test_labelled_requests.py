@@ -3,7 +3,8 @@
 `dev`, `written`, `sessions_dev` and `sessions_dev_2` were looked at while the rules were written, `held_out` and
 `sessions_held_out` were not. The author of the rules labelled `written`, for ambiguity only, and `sessions_dev`;
 somebody who had not seen the rules wrote `sessions_dev_2`, and somebody else, who saw neither them nor the other
-sessions, `sessions_held_out`.
+sessions, `sessions_held_out`. One author, who had read `sessions_dev_2` but not the rules, wrote `sessions_dev_3` and
+`sessions_held_out_2`; the errors on the first are known, on the second only the totals.
 """
 
 import json
@@ -84,12 +85,16 @@ def scores(split: str) -> tuple[Score, Score]:
         ("written", "ambiguous", 0.9, 0.8),
         ("held_out", "ambiguous", 0.75, 0.65),
         ("held_out", "expansions", 0.8, 0.7),
-        ("sessions_dev", "ambiguous", 0.98, 0.89),
-        ("sessions_dev", "expansions", 0.85, 0.75),
+        ("sessions_dev", "ambiguous", 0.98, 0.91),
+        ("sessions_dev", "expansions", 0.87, 0.76),
         ("sessions_dev_2", "ambiguous", 0.93, 0.98),
-        ("sessions_dev_2", "expansions", 0.88, 0.72),
-        ("sessions_held_out", "ambiguous", 0.78, 0.6),
-        ("sessions_held_out", "expansions", 0.77, 0.55),
+        ("sessions_dev_2", "expansions", 0.89, 0.73),
+        ("sessions_dev_3", "ambiguous", 0.86, 0.53),
+        ("sessions_dev_3", "expansions", 0.77, 0.61),
+        ("sessions_held_out_2", "ambiguous", 0.7, 0.44),
+        ("sessions_held_out_2", "expansions", 0.8, 0.53),
+        ("sessions_held_out", "ambiguous", 0.8, 0.62),
+        ("sessions_held_out", "expansions", 0.78, 0.55),
     ],
 )
 def test_rules_reach_precision_and_recall_on_labelled_requests(
