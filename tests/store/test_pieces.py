@@ -11,7 +11,7 @@ from psycopg.adapt import PyFormat, Transformer
 from memory_context import MemoryStore
 from memory_context.store import NewItem, pipeline
 from memory_context.store.pipeline import PIECE_LENGTH, split
-from memory_context.store.search import indexer
+from memory_context.store.search import indexer, postings
 from memory_context.store.sql import Statement
 
 CHINESE = "".join(map(chr, range(0x4E00, 0x4E00 + 997)))
@@ -69,17 +69,17 @@ def test_short_statements_are_sent_as_they_are():
 async def test_passages_are_masked_and_vectors_spelled_off_the_event_loop(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ):
-    on_loop: list[bool] = []
+    on_loop: set[tuple[str, bool]] = set()
 
-    def watched(function: Any) -> Any:
+    def watched(name: str, function: Any) -> Any:
         def call(*given: Any) -> Any:
-            on_loop.append(threading.current_thread() is threading.main_thread())
+            on_loop.add((name, threading.current_thread() is threading.main_thread()))
             return function(*given)
 
         return call
 
-    for name in ("masked", "HalfVector"):
-        monkeypatch.setattr(indexer, name, watched(getattr(indexer, name)))
+    for module, name in ((postings, "masked_in_place"), (indexer, "HalfVector")):
+        monkeypatch.setattr(module, name, watched(name, getattr(module, name)))
     await store.insert_memories("alice", [_memory("k", "the ship is called Ida")])
     await store.flush_index()
-    assert on_loop == [False, False]
+    assert on_loop == {("masked_in_place", False), ("HalfVector", False)}
