@@ -7,7 +7,9 @@ COPY as the superuser, and the index of the embeddings made afterwards. An item 
 
 import random
 import sysconfig
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -20,7 +22,7 @@ from memory_context.embeddings import WordLlamaEmbedder, embed_checked
 from memory_context.store.search.indexer import model_of
 from memory_context.store.search.postings import IndexedItem, index_item
 
-__all__ = ["ITEM_PASSAGES", "Filler", "new_content"]
+__all__ = ["ITEM_PASSAGES", "Copy", "Filler", "new_content"]
 
 ITEM_PASSAGES = 10
 _PIECE = 500
@@ -35,41 +37,48 @@ _COLUMNS = {
     "agent_memory_terms": "user_id, term, content_id, postings",
     "agent_memory_embeddings": "user_id, embedding_model, content_id, chunk_number, embedding",
 }
-_COPIES = (
-    """INSERT INTO memory_context.agent_memory_contents
-        (user_id, id, content, content_bytes, content_sha256, beginning_sha256) OVERRIDING SYSTEM VALUE
-    SELECT %(user)s, id + %(shift)s, content, content_bytes, sha256(content_sha256 || int8send(id + %(shift)s)),
-        beginning_sha256
-    FROM memory_context.agent_memory_contents WHERE user_id = %(source)s AND id BETWEEN %(first)s AND %(last)s""",
-    """INSERT INTO memory_context.agent_memories (
-        user_id, id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content_id, content_bytes,
-        token_count, tags, content_metadata
-    ) OVERRIDING SYSTEM VALUE
-    SELECT %(user)s, id + %(shift)s, 'custom_' || id + %(shift)s, agent_id, session_id, memory_type, source, origin,
-        summary, content_id + %(shift)s, content_bytes, token_count, tags, content_metadata
-    FROM memory_context.agent_memories WHERE user_id = %(source)s AND id BETWEEN %(first)s AND %(last)s""",
-    """INSERT INTO memory_context.agent_memory_chunks (
-        user_id, content_id, chunk_number, start_char, end_char, start_line, end_line, text, text_sha256
-    )
-    SELECT %(user)s, content_id + %(shift)s, chunk_number, start_char, end_char, start_line, end_line, text, text_sha256
-    FROM memory_context.agent_memory_chunks
-    WHERE user_id = %(source)s AND content_id BETWEEN %(first)s AND %(last)s""",
-    """INSERT INTO memory_context.agent_memory_terms (user_id, term, content_id, postings)
-    SELECT %(user)s, term, content_id + %(shift)s, postings FROM memory_context.agent_memory_terms
-    WHERE user_id = %(source)s AND content_id BETWEEN %(first)s AND %(last)s ORDER BY term, content_id""",
-    """INSERT INTO memory_context.agent_memory_embeddings
-    SELECT %(user)s, one.embedding_model, one.content_id + %(shift)s, one.chunk_number,
-        l2_normalize(one.embedding + other.embedding * array_fill(0.6::real, ARRAY[256])::halfvec)
-    FROM memory_context.agent_memory_embeddings AS one
-    JOIN memory_context.agent_memory_embeddings AS other
-        ON other.user_id = %(source)s AND other.embedding_model = one.embedding_model
-        AND other.content_id = 1 + (one.content_id + %(shift)s) %% %(items)s AND other.chunk_number = 0
-    WHERE one.user_id = %(source)s AND one.content_id BETWEEN %(first)s AND %(last)s""",
-    """INSERT INTO memory_context.agent_memory_statistics
-    SELECT %(user)s, count(*) FROM memory_context.agent_memory_chunks WHERE user_id = %(user)s
-    ON CONFLICT (user_id) DO UPDATE SET chunk_count = EXCLUDED.chunk_count""",
-)
+_BY_ID = ("agent_memory_contents", "agent_memories")
+_COPIED = {
+    "agent_memory_contents": "INSERT INTO {table} (user_id, id, content, content_bytes, content_sha256, "
+    "beginning_sha256) OVERRIDING SYSTEM VALUE "
+    "SELECT copy.user_id, id + shift, content, content_bytes, sha256(content_sha256 || int8send(id + shift)), "
+    "beginning_sha256 FROM copied JOIN copy ON id BETWEEN first AND last",
+    "agent_memories": "INSERT INTO {table} (user_id, id, memory_key, agent_id, session_id, memory_type, source, "
+    "origin, summary, content_id, content_bytes, token_count, tags, content_metadata) OVERRIDING SYSTEM VALUE "
+    "SELECT copy.user_id, id + shift, 'custom_' || id + shift, agent_id, session_id, memory_type, source, origin, "
+    "summary, content_id + shift, content_bytes, token_count, tags, content_metadata "
+    "FROM copied JOIN copy ON id BETWEEN first AND last",
+    "agent_memory_chunks": "INSERT INTO {table} (user_id, content_id, chunk_number, start_char, end_char, start_line, "
+    "end_line, text, text_sha256) "
+    "SELECT copy.user_id, content_id + shift, chunk_number, start_char, end_char, start_line, end_line, text, "
+    "text_sha256 FROM copied JOIN copy ON content_id BETWEEN first AND last",
+    "agent_memory_terms": "INSERT INTO {table} (user_id, term, content_id, postings) "
+    "SELECT copy.user_id, term, content_id + shift, postings "
+    "FROM copied JOIN copy ON content_id BETWEEN first AND last",
+    "agent_memory_embeddings": "INSERT INTO {table} "
+    "SELECT copy.user_id, one.embedding_model, one.content_id + shift, one.chunk_number, "
+    "l2_normalize(one.embedding + other.embedding * array_fill(0.6::real, ARRAY[256])::halfvec) "
+    "FROM copied AS one JOIN copy ON one.content_id BETWEEN first AND last "
+    "JOIN copied AS other ON other.content_id = 1 + (one.content_id + shift) % {items} AND other.chunk_number = 0",
+}
 """A copy has the texts of its source, and vectors of its own: each leans towards that of another passage."""
+
+_CONSTRAINTS = """SELECT conname, conrelid::regclass::text, contype, pg_get_constraintdef(oid) FROM pg_constraint
+WHERE contype IN ('p', 'u', 'f') AND conrelid = ANY(%s::regclass[]) ORDER BY contype = 'f' DESC"""
+_DEFINITIONS = """SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index
+WHERE indrelid = ANY(%s::regclass[]) AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid)"""
+_COUNTED = """INSERT INTO memory_context.agent_memory_statistics
+SELECT user_id, count(*) FROM memory_context.agent_memory_chunks GROUP BY user_id
+ON CONFLICT (user_id) DO UPDATE SET chunk_count = EXCLUDED.chunk_count"""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Copies of so many items of the source, from the first on, for a user."""
+
+    user_id: str
+    first: int
+    items: int
 
 
 @cache
@@ -124,24 +133,61 @@ class Filler:
         )
         await self._connection.execute("SET session_replication_role = origin")
 
-    async def copy(self, user_id: str, source: str, first: int, items: int) -> None:
-        """Add copies of so many items of a filled user, from the first on; all items of the source are the oldest."""
-        params = {"user": user_id, "source": source, "first": first, "last": first + items - 1, "shift": self._next_id}
-        source_items = self._counts[source] // ITEM_PASSAGES
-        self._next_id += first + items
+    async def copy(self, source: str, copies: Sequence[Copy]) -> None:
+        """Add copies of items of a filled user, all of whose items are the oldest."""
         await self._connection.execute("SET session_replication_role = replica")
-        for statement in _COPIES:
-            await self._connection.execute(statement, {**params, "items": source_items})
+        await self._connection.execute(
+            "CREATE TEMPORARY TABLE copy (user_id text, first bigint, last bigint, shift bigint)"
+        )
+        for one in copies:
+            values = [one.user_id, one.first, one.first + one.items - 1, self._next_id]
+            await self._connection.execute("INSERT INTO copy VALUES (%s, %s, %s, %s)", values)
+            self._next_id += one.first + one.items
+        if len(copies) > 1:
+            async with self._without_indexes():
+                await self._copy_rows(source)
+        else:
+            await self._copy_rows(source)
+        await self._connection.execute(_COUNTED)
+        await self._connection.execute("DROP TABLE copy")
         await self._connection.execute("SET session_replication_role = origin")
+
+    async def _copy_rows(self, source: str) -> None:
+        items = self._counts[source] // ITEM_PASSAGES
+        for name, statement in _COPIED.items():
+            table, column = f"memory_context.{name}", "id" if name in _BY_ID else "content_id"
+            of_source = f"SELECT * FROM {table} WHERE user_id = '{source}' AND {column} <= {items}"
+            await self._connection.execute(f"CREATE TEMPORARY TABLE copied AS {of_source}")
+            await self._connection.execute(f"CREATE INDEX ON copied ({column})")
+            await self._connection.execute("ANALYZE copied")
+            await self._connection.execute(statement.format(table=table, items=items))
+            await self._connection.execute("DROP TABLE copied")
+
+    @asynccontextmanager
+    async def _without_indexes(self) -> AsyncIterator[None]:
+        """Drop all indexes for this block: a million passages have some ninety million terms."""
+        tables = [f"memory_context.{name}" for name in _COPIED]
+        constraints = await (await self._connection.execute(_CONSTRAINTS, [tables])).fetchall()
+        indexes = await (await self._connection.execute(_DEFINITIONS, [tables])).fetchall()
+        for name, table, *_ in constraints:
+            await self._connection.execute(f"ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {name} CASCADE")
+        for name, _ in indexes:
+            await self._connection.execute(f"DROP INDEX {name}")
+        yield
+        for name, table, kind, definition in reversed(constraints):
+            lazily = " NOT VALID" if kind == "f" else ""
+            await self._connection.execute(f"ALTER TABLE {table} ADD CONSTRAINT {name} {definition}{lazily}")
+        for _, definition in indexes:
+            await self._connection.execute(definition)
 
     async def drop_index(self) -> None:
         """Drop the index of the embeddings, as copying goes faster without it."""
+        await self._connection.execute("SET maintenance_work_mem = '3GB'")  # a million vectors of 256 and their graph
         for (name,) in await (await self._connection.execute(_INDEXES)).fetchall():
             await self._connection.execute(f"DROP INDEX memory_context.{name}")
 
     async def make_index(self) -> None:
         """Make the index of the embeddings, and let the planner know what the tables hold."""
-        await self._connection.execute("SET maintenance_work_mem = '512MB'")
         await self._connection.execute(
             "SELECT memory_context.ensure_embedding_index(%s, %s)",
             [model_of(self._embedder), self._embedder.dimensions],

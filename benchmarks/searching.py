@@ -5,8 +5,9 @@
 One database holds so many passages: 200 of a user with few, the rest of a user with many. Their searches (the query's
 embedding, all reads, the ranking, ten hits) are timed by turns with raw pgvector: the ten nearest of the same table by
 its HNSW index, nobody's in particular, the query's vector at hand. Recall is how many of the ten nearest passages of
-the user, all of them compared, the ranking by meaning has. A crowd is one user with half of the passages, users of
-1,000, and one of 1,000 who came after the last ANALYZE, so that the planner has no statistics of them.
+the user, all of them compared, the ranking by meaning has. A crowd is one user with half of the passages, at most
+100,000, users of 1,000, and one of 1,000 who came after the last ANALYZE, so that the planner has no statistics of
+them.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from pgvector import HalfVector
 from psycopg import AsyncConnection, sql
 
 from benchmarks.comparing import compare, timed
-from benchmarks.passages import ITEM_PASSAGES, Filler, new_content
+from benchmarks.passages import ITEM_PASSAGES, Copy, Filler, new_content
 from benchmarks.scratch import processor_seconds, scratch_store
 from benchmarks.tables import print_table
 from memory_context import AgentMemory, MemoryStore
@@ -53,6 +54,7 @@ RECALL_QUERIES = 40
 _QUERY_WORDS = 8
 
 CROWD_USER = 1_000
+MOST_OWN = 100_000
 _UNIQUE = 20_000
 """Passages of a crowd that are made; the others are copies with vectors of their own."""
 
@@ -117,20 +119,27 @@ async def measure_searching(sizes: Sequence[int], rounds: int) -> list[SearchCos
 
 
 async def measure_crowd(passages: int, rounds: int) -> list[SearchCost]:
-    """Measure a user with half of so many passages, one of many with 1,000, and a new one."""
+    """Measure a user with half of so many passages, at most 100,000, one of many with 1,000, and a new one."""
     async with scratch_store() as (store, url), _superuser(url) as connection:
-        filler, source = Filler(connection), min(_UNIQUE, passages // 2)
-        await filler.drop_index()
-        await filler.fill("many", source)
-        for _ in range(passages // 2 // source - 1):
-            await filler.copy("many", "many", 1, source // ITEM_PASSAGES)
-        for number in range(passages // 2 // CROWD_USER):
-            await filler.copy(f"few{number}", "many", 1 + number * 37 % (source // 20), CROWD_USER // ITEM_PASSAGES)
-        await filler.make_index()
-        await filler.copy("new", "many", 1, CROWD_USER // ITEM_PASSAGES)
+        own = await fill_crowd(connection, passages)
         print(f"{passages:,} passages: done", flush=True)
-        users = (("few1", CROWD_USER), ("new", CROWD_USER), ("many", passages // 2))
+        users = (("few1", CROWD_USER), ("new", CROWD_USER), ("many", own))
         return [await _measure_user(store, url, connection, passages, user, own, rounds) for user, own in users]
+
+
+async def fill_crowd(connection: AsyncConnection[Any], passages: int) -> int:
+    """Fill an empty database; return how many passages the user with many has."""
+    own = min(passages // 2, MOST_OWN)
+    filler, source = Filler(connection), min(_UNIQUE, own)
+    await filler.drop_index()
+    await filler.fill("many", source)
+    again = [Copy("many", 1, source // ITEM_PASSAGES)] * (own // source - 1)
+    firsts = (1 + number * 37 % (source // 20) for number in range((passages - own) // CROWD_USER))
+    others = [Copy(f"few{number}", first, CROWD_USER // ITEM_PASSAGES) for number, first in enumerate(firsts)]
+    await filler.copy("many", [*again, *others])
+    await filler.make_index()
+    await filler.copy("many", [Copy("new", 1, CROWD_USER // ITEM_PASSAGES)])
+    return own
 
 
 def _users(size: int) -> list[tuple[str, int]]:

@@ -53,10 +53,20 @@ class DeadlineError(psycopg.OperationalError):
 
 
 class Connection(AsyncConnection[DictRow]):
-    """A connection closed at its deadline or on cancellation."""
+    """A connection closed at its deadline or on cancellation.
+
+    Attributes:
+        is_direct: True if the server's process is its own; False behind a pooler, or as long as that is not known.
+        prepared: Names of prepared statements, by query and types of parameters.
+    """
 
     _deadline = math.inf
     _bytes_per_second = math.inf
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.is_direct = False
+        self.prepared: dict[tuple[bytes, tuple[int, ...] | None], bytes] = {}
 
     def allow(self, seconds: float, *, bytes_per_second: float = math.inf) -> None:
         """Set the deadline; each `bytes_per_second` received extends it by a second."""
@@ -113,7 +123,7 @@ class Connection(AsyncConnection[DictRow]):
 async def connect(params: Mapping[str, str], seconds: float, adapters: AdaptersMap = ADAPTERS) -> Connection:
     """Open a connection; the deadline also covers its statements.
 
-    PgBouncer rules out prepared statements (0.67 ms per insert instead of 0.42), `options` and session settings.
+    PgBouncer rules out `options` and session settings; only searches prepare statements, on direct connections.
     """
     deadline = time.monotonic() + seconds
     defaults = {"connect_timeout": str(_CONNECT_SECONDS), "fallback_application_name": "memory_context", **_LIVENESS}

@@ -167,13 +167,14 @@ class Database:
         left = most - (time.monotonic() - started)
         seconds = min(waits.seconds, left)
         settings = {
+            "plan_cache_mode": "force_generic_plan" if any(one.keeps_plan for one in statements) else None,
             "statement_timeout": _milliseconds(min(waits.statement_seconds, _FIRST * left)),
             "lock_timeout": _milliseconds(min(waits.lock_seconds, _FIRST * left)),
         }
         user_id, agent_id = who
         limiting = "limit_waits" if user_id is None else "act_within_limits"
         limited = _TRANSACTIONS(limiting, settings, user_id=user_id, agent_id=agent_id)
-        own = (Statement(query, {"user_id": user_id, **params}) for query, params in statements)
+        own = (one._replace(params={"user_id": user_id, **one.params}) for one in statements)
         everything = [_TRANSACTIONS(begin), limited, *own, _TRANSACTIONS("commit")]
         try:
             with driver_errors(self.location.describe()):

@@ -26,6 +26,8 @@ __all__ = ["PIECE_LENGTH", "run_pipeline", "split"]
 PIECE_LENGTH = 3 * 65_536
 """Characters or bytes of one parameter: a millisecond of copying; a multiple of three for base64."""
 
+_PLANS_LIMIT = 50
+"""Kept on one connection, of some 300 kB; types of parameters differ with the criteria that a search names."""
 _JOINED_AT_ONCE = 50
 """Arguments of concat(); Postgres takes 100."""
 _QUERIES = load_queries("transactions")
@@ -92,8 +94,7 @@ def _exchange(connection: Connection, statements: Sequence[Statement]) -> PQGen[
     is_last: list[bool] = []  # of the parts of its statement
     for statement in statements:
         for part in split(statement, numbers):
-            _queue(connection, part)
-            is_last.append(False)
+            is_last += [False] * _queue(connection, part)
             if part is not statement:  # else libpq copies its unsent buffer again
                 yield from send(pgconn)
         is_last[-1] = True
@@ -109,17 +110,22 @@ def _exchange(connection: Connection, statements: Sequence[Statement]) -> PQGen[
     return rows
 
 
-def _queue(connection: Connection, statement: Statement) -> None:
+def _queue(connection: Connection, statement: Statement) -> int:
+    """Send a statement; return how many results it has."""
     query, names, formats = _positional(statement.query)
     transformer = Transformer(connection)
     values = transformer.dump_sequence([statement.params[name] for name in names], formats)
-    connection.pgconn.send_query_params(
-        query,
-        values,
-        param_types=transformer.types,
-        param_formats=transformer.formats,
-        result_format=Format.BINARY,
-    )
+    pgconn, types, formats = connection.pgconn, transformer.types, transformer.formats
+    name = connection.prepared.get((query, types))
+    is_new = name is None and statement.keeps_plan and connection.is_direct and len(connection.prepared) < _PLANS_LIMIT
+    if is_new:
+        name = connection.prepared[query, types] = b"kept_%d" % len(connection.prepared)
+        pgconn.send_prepare(name, query, types)
+    if name is None:
+        pgconn.send_query_params(query, values, types, formats, Format.BINARY)
+    else:
+        pgconn.send_query_prepared(name, values, formats, Format.BINARY)
+    return 1 + is_new
 
 
 def _result(connection: Connection) -> PQGen[PGresult]:

@@ -20,11 +20,12 @@ from memory_context.errors import StoreUnavailableError
 from .codec import ADAPTERS
 from .connection import Connection, DeadlineError, connect
 from .pipeline import run_pipeline
-from .sql import Statement
+from .sql import Statement, load_queries
 
 __all__ = ["ConnectionPool"]
 
 IDLE_SECONDS = 300  # less than common firewalls grant
+_WHOSE_PROCESS = load_queries("transactions")("fetch_server_process")
 
 
 class ConnectionPool:
@@ -62,6 +63,7 @@ class ConnectionPool:
             if connection is None:
                 connection = await connect(params, deadline - time.monotonic(), self.adapters)
                 self._open.add(connection)
+                statements = [*statements, _WHOSE_PROCESS]
             left = deadline - time.monotonic()
             connection.allow(left, bytes_per_second=bytes_per_second)
             try:
@@ -71,6 +73,8 @@ class ConnectionPool:
                 if isinstance(error, DeadlineError):
                     self._discard_idle()  # likely dead, too
                 raise
+            if statements[-1] is _WHOSE_PROCESS:
+                connection.is_direct = rows.pop()[0]["process_id"] == connection.pgconn.backend_pid
             self._give_back(connection)
             return rows
         finally:

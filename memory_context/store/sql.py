@@ -38,10 +38,14 @@ _TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|('(?:[^']|'')*'|\"[^\"]*\"|\w+|[^\w\s])
 
 
 class Statement(NamedTuple):
-    """SQL with its parameters; a transaction adds `user_id`, the user it acts as."""
+    """SQL with its parameters; a transaction adds `user_id`, the user it acts as.
+
+    With `keeps_plan` each connection keeps one plan, whatever the parameters, unless a pooler stands in between.
+    """
 
     query: bytes
     params: Mapping[str, Any] = {}
+    keeps_plan: bool = False
 
 
 class Queries(dict[str, bytes]):

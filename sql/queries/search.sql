@@ -25,7 +25,8 @@ SELECT content_id, chunk_number, score, mean, deviation FROM nearest CROSS JOIN 
 ORDER BY score DESC;
 
 -- name: set_nearest_scope :exec
--- How far the approximate search looks, for this transaction; to sort all of a user's passages is not what it is for.
+-- How far the approximate search looks, for this transaction, which sorts none of a user's passages: neither the nearest nor
+-- those that tell the spread.
 SELECT set_config('hnsw.ef_search', %(ef_search)s::text, true), set_config('enable_sort', 'off', true);
 
 -- name: rank_by_embedding_nearest :many

@@ -24,8 +24,10 @@ SELECT set_config('statement_timeout', %(statement_timeout)s, true),
 SELECT memory_context.act_as(%(user_id)s, %(agent_id)s), set_config('enable_seqscan', 'off', true);
 
 -- name: act_within_limits :exec
--- Both at once, for the transactions of one user: each statement costs the client as much as a small insert.
-SELECT set_config('statement_timeout', %(statement_timeout)s, true),
+-- Both at once, for the transactions of one user: each statement costs the client as much as a small insert. A kept plan has to
+-- be the general one: the server compares estimates, and these leave out that planning takes longer than the statement.
+SELECT set_config('plan_cache_mode', coalesce(%(plan_cache_mode)s, current_setting('plan_cache_mode')), true),
+    set_config('statement_timeout', %(statement_timeout)s, true),
     set_config('lock_timeout', %(lock_timeout)s, true),
     memory_context.act_as(%(user_id)s, %(agent_id)s), set_config('enable_seqscan', 'off', true);
 
@@ -36,6 +38,11 @@ SELECT WHERE set_config(%(setting)s, %(piece)s, true) IS NULL;
 -- name: set_bytes_piece :exec
 -- Keep a piece of long bytes until the transaction ends; a setting holds text.
 SELECT WHERE set_config(%(setting)s, encode(%(piece)b::bytea, 'base64'), true) IS NULL;
+
+-- name: fetch_server_process :one
+-- The process that serves this connection just now. A pooler, which may give the next transaction to another one, tells its
+-- clients a number of its own.
+SELECT pg_backend_pid() AS process_id;
 
 -- name: commit :exec
 -- Make it durable.

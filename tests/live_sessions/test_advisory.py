@@ -15,11 +15,13 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import DictRow
 
+from memory_context import AgentMemory
 from memory_context.errors import SessionBusyError, StoreError, StoreUnavailableError
 from memory_context.live import Claims, SessionCache, SessionKey
-from memory_context.store import MemoryStore, StoreLimits, embedded
+from memory_context.store import MemoryStore, NewItem, StoreLimits, embedded
 from memory_context.store.pool import Connection
 from memory_context.store.session_locks import AdvisoryClaims, _number_of
+from memory_context.store.sql import Statement
 from memory_context.testing import CLAIMS_CHECKS
 from tests.conftest import Server, StartPython, database_of, needs
 from tests.support.outages import hanging
@@ -387,6 +389,19 @@ async def test_a_pooler_that_lends_connections_is_refused(pooled: str, server: S
         assert locks(server, database_url) == 0
         assert await store.fetch_memory("alice", "k") is None
         await claims.close()
+
+
+@pytest.mark.parametrize("pooled", ["transaction"], indirect=True)
+async def test_searches_behind_a_pooler_that_lends_connections_leave_no_plans_on_them(pooled: str) -> None:
+    """Two clients in turn on one connection of the server, which would know the statements of the other."""
+    async with MemoryStore(pooled) as store, MemoryStore(pooled) as other_store:
+        await store.insert_memories("alice", [NewItem("the invoice of May", "a summary", 3, key="k")])
+        await store.flush_index()
+        for _ in range(2):
+            for one in (store, other_store):
+                assert [hit.item.key for hit in await AgentMemory(one, "alice").search("invoice of May")] == ["k"]
+        kept = Statement(b"SELECT count(*) AS statements FROM pg_prepared_statements")
+        assert await store._database.read("alice", kept) == [[{"statements": 0}]]
 
 
 @pytest.mark.parametrize("pooled", ["session"], indirect=True)

@@ -188,10 +188,10 @@ async def test_a_store_opens_by_itself_and_again_after_close(database_url: str) 
 
 
 @pytest.mark.parametrize("exact_up_to", [1000, 0])
-async def test_no_prepared_statement_stays_on_a_connection(
+async def test_plans_of_searches_stay_on_a_connection_and_settings_do_not(
     database_url: str, monkeypatch: pytest.MonkeyPatch, exact_up_to: int
 ) -> None:
-    """PgBouncer would hand them to other clients; settings neither, also those of an approximate search."""
+    """One plan for each statement of a search, also of an approximate one, and none for what stores."""
     monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", exact_up_to)
     async with MemoryStore(database_url, FakeEmbedder(), pool_size=1) as store:
         for number in range(12):
@@ -200,10 +200,14 @@ async def test_no_prepared_statement_stays_on_a_connection(
         for _ in range(8):
             assert (await AgentMemory(store, "alice").search("7"))[0].item.key == "k7"
         pool, login = await store._database.ready()  # type: ignore[attr-defined]
-        query = b"""SELECT (SELECT count(*) FROM pg_prepared_statements) AS prepared,
-            current_setting('memory_context.user_id', true) AS user_id, current_setting('enable_sort') AS sorts"""
+        query = b"""SELECT
+            (SELECT count(*) FROM pg_prepared_statements) AS prepared,
+            (SELECT sum(custom_plans) FROM pg_prepared_statements) AS planned_again,
+            current_setting('memory_context.user_id', true) AS user_id, current_setting('enable_sort') AS sorts,
+            current_setting('plan_cache_mode') AS plans"""
         ((row,),) = await pool.run(login, [Statement(query)], 5)
-        assert row == {"prepared": 0, "user_id": "", "sorts": "on"}
+        statements = 4 if exact_up_to else 6
+        assert row == {"prepared": statements, "planned_again": 0, "user_id": "", "sorts": "on", "plans": "auto"}
 
 
 async def test_connections_that_nobody_needs_are_closed_after_a_while(

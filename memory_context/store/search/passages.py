@@ -140,7 +140,9 @@ class PassageSearch:
             given = await self._by_index(user_id, params, vector)
         ranking = ranking_statement("select_candidates", reach, is_given=given is not None)
         pending, rows = await self._database.read(  # this order finds items indexed in between twice, not never
-            user_id, _QUERIES("select_pending"), Statement(ranking, {**params, **(given or {})})
+            user_id,
+            _QUERIES("select_pending")._replace(keeps_plan=True),
+            Statement(ranking, {**params, **(given or {})}, keeps_plan=reach == "user"),
         )
         nothing: dict[str, Any] = {"known_count": 0, "frequencies": None, "mean": None, "deviation": None}
         first = rows[0] if rows else nothing
@@ -158,7 +160,7 @@ class PassageSearch:
 
     async def _by_index(self, user_id: str, params: dict[str, Any], vector: QueryVector) -> dict[str, Any] | None:
         """Return the nearest passages by the model's index and the spread; None if most near ones are other users'."""
-        (spread,), _, nearest = await self._database.read(user_id, *_nearest(vector, params))
+        _, (spread,), nearest = await self._database.read(user_id, *_nearest(vector, params))
         self._ann_quality.note(user_id, params, nearest)
         if len(nearest) < NEAREST:
             return None
@@ -175,7 +177,8 @@ class PassageSearch:
         if not places:
             return {}
         params = {**await self._filter_params(user_id, criteria, scope), **_of_places(places)}
-        statements = _QUERIES.each(("select_passages", "select_items_of_contents"), params)
+        names = ("select_passages", "select_items_of_contents")
+        statements = [_QUERIES(name, params)._replace(keeps_plan=True) for name in names]
         rows, items = await self._database.read(user_id, *statements)
         of_content = {row["content_id"]: item_from_row(row) for row in items}
         found = {
@@ -273,9 +276,10 @@ def nearest_statement(model: str, dimensions: int) -> bytes:
 
 
 def _nearest(vector: QueryVector, params: dict[str, Any]) -> list[Statement]:
-    spread = _QUERIES("fetch_spread", params)
     scope = _QUERIES("set_nearest_scope", ef_search=EF_SEARCH)
-    return [spread, scope, Statement(nearest_statement(vector.model, len(vector.values)), params)]
+    spread = _QUERIES("fetch_spread", params)._replace(keeps_plan=True)
+    nearest = Statement(nearest_statement(vector.model, len(vector.values)), params, keeps_plan=True)
+    return [scope, spread, nearest]
 
 
 def _of_places(places: Sequence[PassagePlace]) -> dict[str, Any]:
