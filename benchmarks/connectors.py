@@ -32,8 +32,7 @@ from benchmarks.comparing import Measured, print_measured
 from benchmarks.scratch import scratch_store
 from benchmarks.web_runs import RUNS, STEPS, Act, place_of
 from memory_context import ConnectorError, ConnectorsPolicy, ContextPolicy, MemoryContext, MemoryStore, WebConnector
-from memory_context.connectors.refs import INTERACTIVE, RefTable, in_order
-from memory_context.connectors.tree import Node
+from memory_context.connectors.tree import INTERACTIVE, Node, RefTable, in_order
 from memory_context.connectors.web.browser import find_chromium
 from memory_context.connectors.web.report import tree_change
 from memory_context.messages import texts_of

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from memory_context.connectors.refs import in_order
-from memory_context.connectors.tree import Node
+from memory_context.connectors.tree import Node, in_order
 
 __all__ = ["RUNS", "STEPS", "Act", "place_of"]
 

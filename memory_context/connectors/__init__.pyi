@@ -1,9 +1,17 @@
-from .action import ActionTool, direct_observations
-from .agent_context import AgentContext, HistoryThought, HistoryTurn
 from .editor import EditorConnector
 from .filesystem import FileSystemConnector
-from .host import ConnectorHost, Look
-from .protocols import Connector, ConnectorObservation, ConnectorState, Element, Noticed, TextObservation
+from .host import ActionTool, ConnectorHost, Look, direct_observations
+from .protocols import (
+    AgentContext,
+    Connector,
+    ConnectorObservation,
+    ConnectorState,
+    Element,
+    HistoryThought,
+    HistoryTurn,
+    Noticed,
+    TextObservation,
+)
 from .shell import ShellConnector
 from .web import WebConnector
 

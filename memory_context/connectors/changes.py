@@ -120,20 +120,20 @@ def _about(path: str, known: FileStat | None, text: str | None) -> str:
     return f"{mimetypes.guess_type(path)[0] or 'binary'}, {size:,} bytes"
 
 
-def unified_diff(before: str, after: str, limit_characters: int = _DIFF_CHARACTERS) -> str:
+def unified_diff(before: str, after: str) -> str:
     """Return a unified diff whose hunks name the definition around them, cut at a whole hunk or line."""
     old, new = before.splitlines(), after.splitlines()
     if len(old) > _MOST_LINES or len(new) > _MOST_LINES:
         return f"(from {len(old):,} to {len(new):,} lines: too long for a diff)"
     starts = [after.count("\n", 0, start) for start in definition_starts(after)]
     lines: list[str] = []
-    room = limit_characters
+    room = _DIFF_CHARACTERS
     for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT_LINES):
         hunk = [*_hunk(group, old, new, starts)]
         room -= sum(len(line) + 1 for line in hunk)
         if room < 0 and lines:
             return "\n".join([*lines, "(more hunks follow; read the file)"])
-        lines += hunk if room >= 0 else [*_cut(hunk, limit_characters), "(cut; read the file)"]
+        lines += hunk if room >= 0 else [*_cut(hunk, _DIFF_CHARACTERS), "(cut; read the file)"]
     return "\n".join(lines)
 
 

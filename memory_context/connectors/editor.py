@@ -1,41 +1,54 @@
 """An editor as an agent sees it: open files, a cursor in each, and lines around it; no edit breaks a file's syntax."""
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import Any
 
-from autogen_core import Component, ComponentBase
 from autogen_core.tools import BaseTool, FunctionTool
-from pydantic import BaseModel
-from typing_extensions import Self
 
 from ..errors import ConnectorError
 from ..patterns import LinePattern
 from ..utf8 import to_utf8
-from .folder import FileStat, Folder, matching_lines, shown
+from .child_processes import run_limited
+from .folder import FileStat, FolderConnector, matching_lines, shown
 from .open_file import OpenFile, lines_of, numbered
 from .protocols import TextObservation
-from .syntax import check_syntax
 
-__all__ = ["EditorConnector", "EditorConnectorConfig"]
+__all__ = ["EditorConnector", "SyntaxCheck", "check_syntax"]
 
 _MOST_OPEN = 8
 _MOST_HITS = 100
 _SEARCH_SECONDS = 5.0
 _AROUND_LINES = 10
 _SHOWN_CHANGE = 20
+_REPLACE_LINES = """\
+Replace lines first_line to last_line, as shown last, of the open file; last_line = first_line - 1 inserts before them.
+Code that does not parse is refused; send unchecked=true only if it has to be so."""
+_GRAMMARS = {
+    ("bash", "language"): (".sh", ".bash"),
+    ("c", "language"): (".c",),
+    ("go", "language"): (".go",),
+    ("java", "language"): (".java",),
+    ("javascript", "language"): (".js", ".jsx", ".mjs", ".cjs"),
+    ("json", "language"): (".json",),
+    ("python", "language"): (".py", ".pyi"),
+    ("rust", "language"): (".rs",),
+    ("toml", "language"): (".toml",),
+    ("typescript", "language_typescript"): (".ts", ".mts", ".cts"),
+    ("typescript", "language_tsx"): (".tsx",),
+}
+_GRAMMAR_OF = {suffix: grammar for grammar, suffixes in _GRAMMARS.items() for suffix in suffixes}
+_MOST_BYTES = 1 << 20
+_SECONDS = 10.0
+_MEMORY_BYTES = 1 << 30
 
 
-class EditorConnectorConfig(BaseModel):
-    """Arguments of `EditorConnector`."""
-
-    root: str
-    id: str
-
-
-class EditorConnector(ComponentBase[BaseModel], Component[EditorConnectorConfig]):
+class EditorConnector(FolderConnector):
     """Tools for the text files of one folder, which they cannot leave; observations of changes by other processes.
 
     Line numbers of an edit are those of the lines that the agent was shown last: lines that moved since are found, and
@@ -46,31 +59,20 @@ class EditorConnector(ComponentBase[BaseModel], Component[EditorConnectorConfig]
         id: Source of the observations, and beginning of the tools' names.
     """
 
-    component_type = "connector"
-    component_config_schema = EditorConnectorConfig
     component_provider_override = "memory_context.EditorConnector"
 
     def __init__(self, root: str, id: str = "editor") -> None:
-        self.id = id
-        self.root = root
+        super().__init__(root, id)
         self.state_limit_tokens = 700
-        self._folder: Folder | None = None
         self._files: dict[str, OpenFile] = {}  # the last one is the one in hand
         self._saved: Sequence[tuple[str, int, Sequence[int]]] = ()
         self._news: list[str] = []
         self._lock = asyncio.Lock()  # parallel calls may edit one file
 
-    def _to_config(self) -> EditorConnectorConfig:
-        return EditorConnectorConfig(root=self.root, id=self.id)
-
-    @classmethod
-    def _from_config(cls, config: EditorConnectorConfig) -> Self:
-        return cls(config.root, config.id)
-
     async def on_start(self) -> None:
         """Open the folder, and the files of a loaded session."""
         if self._folder is None:
-            self._folder = await asyncio.to_thread(Folder, self.root)
+            await super().on_start()
             saved, self._saved = self._saved, ()
             async with self._lock:
                 await asyncio.to_thread(self._reopen, saved)
@@ -78,9 +80,7 @@ class EditorConnector(ComponentBase[BaseModel], Component[EditorConnectorConfig]
     async def on_stop(self) -> None:
         """Close the folder, once nobody reads in it."""
         async with self._lock:
-            if self._folder is not None:
-                self._folder.close()
-                self._folder = None
+            await super().on_stop()
 
     def save_state(self) -> Mapping[str, Any]:
         """Return the open files, their cursors, and what is compared with later."""
@@ -145,12 +145,6 @@ class EditorConnector(ComponentBase[BaseModel], Component[EditorConnectorConfig]
         also = f"Also open: {', '.join(f'{shown(one.path)} (line {one.line})' for one in others)}" if others else ""
         room = 3 * self.state_limit_tokens - len(head) - len(also)
         return ["\n".join(part for part in (head, file.around(room), also) if part)]
-
-    @property
-    def _open(self) -> Folder:
-        if self._folder is None:
-            raise ConnectorError(f"the folder {self.root} is not open; the session has not begun, or has ended")
-        return self._folder
 
     def _opened(self, path: str) -> OpenFile:
         """Open a file, or bring an open one up to date, and put it in hand."""
@@ -254,11 +248,6 @@ class EditorConnector(ComponentBase[BaseModel], Component[EditorConnectorConfig]
             return "Closed."
 
 
-_REPLACE_LINES = """\
-Replace lines first_line to last_line, as shown last, of the open file; last_line = first_line - 1 inserts before them.
-Code that does not parse is refused; send unchecked=true only if it has to be so."""
-
-
 async def _checked(path: str, before: str, after: str, unchecked: bool) -> str:
     """Return what is known of the new text's syntax; an error that the old text had not is refused."""
     check = await check_syntax(path, after)
@@ -273,3 +262,38 @@ async def _checked(path: str, before: str, after: str, unchecked: bool) -> str:
 
 def _saved(version: FileStat | None) -> list[int]:
     return [*(version or ())]
+
+
+@dataclass(frozen=True)
+class SyntaxCheck:
+    """The outcome of a check.
+
+    Attributes:
+        line: Of the first error, from 1; 0 if none was found.
+        text: The error, or why nothing was checked; empty for code without an error.
+    """
+
+    line: int = 0
+    text: str = ""
+
+
+async def check_syntax(path: str, text: str) -> SyntaxCheck:
+    """Check a file's text by the grammar of its name, in a process of its own; trouble with that is no error in it."""
+    suffix = PurePosixPath(path).suffix.lower()
+    if suffix not in _GRAMMAR_OF:
+        return SyntaxCheck(text=f"no grammar for {suffix or 'a name without a suffix'}")
+    language, function = _GRAMMAR_OF[suffix]
+    module = f"tree_sitter_{language}"
+    if find_spec("tree_sitter") is None or find_spec(module) is None:
+        return SyntaxCheck(text="that needs pip install 'memory-context[connectors]'")
+    data = to_utf8(text)
+    if len(data) > _MOST_BYTES:
+        return SyntaxCheck(text=f"it is larger than {_MOST_BYTES:,} bytes")
+    try:
+        output = await run_limited(
+            "syntax_checker", module, function, data=data, seconds=_SECONDS, memory_bytes=_MEMORY_BYTES
+        )
+    except ConnectorError as error:
+        return SyntaxCheck(text=str(error))
+    found: tuple[int, str] | None = json.loads(output)
+    return SyntaxCheck() if found is None else SyntaxCheck(*found)

@@ -2,25 +2,25 @@
 
 import asyncio
 import hashlib
+import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from importlib.util import find_spec
+from pathlib import PurePosixPath
+from typing import Any, cast
 
-from autogen_core import Component, ComponentBase
 from autogen_core.tools import BaseTool, FunctionTool
-from pydantic import BaseModel
-from typing_extensions import Self
 
 from ..errors import ConnectorError
 from ..patterns import LinePattern
 from ..utf8 import to_utf8
 from .changes import FileChange, KnownTexts, changes_between, described
-from .documents import DOCUMENT_BYTES, document_text, is_document
+from .child_processes import run_limited
 from .file_tree import MOST_FILES, FileTree
-from .folder import TEXT_BYTES, FileStat, Folder, matching_lines, shown
+from .folder import TEXT_BYTES, FileStat, FolderConnector, matching_lines, shown
 from .protocols import TextObservation
 
-__all__ = ["FileSystemConnector", "FileSystemConnectorConfig"]
+__all__ = ["FileSystemConnector", "document_text"]
 
 _MOST_SAVED_FILES = 5000
 _FIRST_TEXTS_SECONDS = 2.0
@@ -28,16 +28,13 @@ _SEARCH_SECONDS = 5.0
 _MOST_HITS = 100
 _READ_LINES = 400
 _RECENT = 8
+_DOCUMENT_BYTES = 64 << 20
+_SUFFIXES = frozenset({".pdf", ".docx", ".pptx", ".xlsx"})
+_SECONDS = 60.0
+_MEMORY_BYTES = 2 << 30
 
 
-class FileSystemConnectorConfig(BaseModel):
-    """Arguments of `FileSystemConnector`."""
-
-    root: str
-    id: str
-
-
-class FileSystemConnector(ComponentBase[BaseModel], Component[FileSystemConnectorConfig]):
+class FileSystemConnector(FolderConnector):
     """Tools for the files of one folder, which they cannot leave, and observations of every change in it.
 
     Files that `.gitignore` names, and `.git`, are not observed. Symbolic links are not followed.
@@ -47,39 +44,21 @@ class FileSystemConnector(ComponentBase[BaseModel], Component[FileSystemConnecto
         id: Source of the observations, and beginning of the tools' names.
     """
 
-    component_type = "connector"
-    component_config_schema = FileSystemConnectorConfig
     component_provider_override = "memory_context.FileSystemConnector"
 
     def __init__(self, root: str, id: str = "files") -> None:
-        self.id = id
-        self.root = root
+        super().__init__(root, id)
         self.state_limit_tokens = 500
-        self._folder: Folder | None = None
         self._tree = FileTree()
         self._texts = KnownTexts()
         self._documents = KnownTexts(8 << 20)
         self._recent: list[str] = []
         self._edits = asyncio.Lock()
 
-    def _to_config(self) -> FileSystemConnectorConfig:
-        return FileSystemConnectorConfig(root=self.root, id=self.id)
-
-    @classmethod
-    def _from_config(cls, config: FileSystemConnectorConfig) -> Self:
-        return cls(config.root, config.id)
-
-    async def on_start(self) -> None:
-        """Open the folder."""
-        if self._folder is None:
-            self._folder = await asyncio.to_thread(Folder, self.root)
-
     async def on_stop(self) -> None:
         """Close the folder."""
         self._tree.close()
-        if self._folder is not None:
-            self._folder.close()
-            self._folder = None
+        await super().on_stop()
 
     def save_state(self) -> Mapping[str, Any]:
         """Return what is compared with later; of a large folder nothing, and the next look is a first one."""
@@ -147,12 +126,6 @@ class FileSystemConnector(ComponentBase[BaseModel], Component[FileSystemConnecto
             lines.append(shown(name))
         return "\n".join(lines)
 
-    @property
-    def _open(self) -> Folder:
-        if self._folder is None:
-            raise ConnectorError(f"the folder {self.root} is not open; the session has not begun, or has ended")
-        return self._folder
-
     # --- tools
 
     def tools(self) -> list[BaseTool[Any, Any]]:
@@ -174,7 +147,7 @@ class FileSystemConnector(ComponentBase[BaseModel], Component[FileSystemConnecto
         return "\n".join(lines) or "(empty)"
 
     async def _read(self, path: str, first_line: int = 1, lines: int = _READ_LINES) -> str:
-        if is_document(path):
+        if _is_document(path):
             text = await self._document(path)
         else:
             text = await asyncio.to_thread(self._text_of, path)
@@ -186,7 +159,7 @@ class FileSystemConnector(ComponentBase[BaseModel], Component[FileSystemConnecto
         return "\n".join(shown) + more
 
     async def _document(self, path: str) -> str:
-        data = await asyncio.to_thread(self._open.read, path, DOCUMENT_BYTES + 1)
+        data = await asyncio.to_thread(self._open.read, path, _DOCUMENT_BYTES + 1)
         known = f"{path} {hashlib.sha256(data).hexdigest()}"
         text = self._documents.get(known)
         if text is None:
@@ -241,3 +214,29 @@ class FileSystemConnector(ComponentBase[BaseModel], Component[FileSystemConnecto
             self._open.read(path, 1)  # says what is wrong with the path
             raise ConnectorError(f"{path} is no text, or larger than {TEXT_BYTES:,} bytes")
         return text
+
+
+def _is_document(path: str) -> bool:
+    return PurePosixPath(path).suffix.lower() in _SUFFIXES
+
+
+async def document_text(path: str, data: bytes) -> str:
+    """Return the text of a document as markdown, in a process of its own.
+
+    Raises:
+        ConnectorError: It is too large, encrypted or damaged, passes a limit, or markitdown is not installed.
+    """
+    name = shown(path)
+    if find_spec("markitdown") is None:
+        raise ConnectorError(f"{name} cannot be read: that needs pip install 'memory-context[documents]'")
+    if len(data) > _DOCUMENT_BYTES:
+        raise ConnectorError(f"{name} cannot be read: it is larger than {_DOCUMENT_BYTES:,} bytes")
+    suffix = PurePosixPath(path).suffix.lower()
+    try:
+        output = await run_limited("document_reader", suffix, data=data, seconds=_SECONDS, memory_bytes=_MEMORY_BYTES)
+    except ConnectorError as error:
+        raise ConnectorError(f"{name} cannot be read: {error}") from None
+    answer = cast(dict[str, str], json.loads(output))
+    if "error" in answer:
+        raise ConnectorError(f"{name} cannot be read: {answer['error']}")
+    return answer["text"].strip() or f"({name} holds no text; its pages may be images)"

@@ -4,6 +4,7 @@ A `..`, an absolute path, a symbolic link, or a folder that is replaced by a lin
 outside (each step is `openat` with O_NOFOLLOW, as openat2's RESOLVE_BENEATH does in the kernel).
 """
 
+import asyncio
 import errno
 import os
 import stat
@@ -12,11 +13,15 @@ from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from autogen_core import Component, ComponentBase
+from pydantic import BaseModel
+from typing_extensions import Self
+
 from ..errors import ConnectorError
 from ..patterns import LinePattern, OutOfTimeError
 from ..utf8 import to_utf8
 
-__all__ = ["TEXT_BYTES", "FileStat", "Folder", "matching_lines", "shown"]
+__all__ = ["TEXT_BYTES", "FileStat", "Folder", "FolderConnector", "matching_lines", "shown"]
 
 TEXT_BYTES = 1 << 20
 
@@ -196,6 +201,47 @@ class Folder:
             return stat.S_IMODE(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
         except FileNotFoundError:
             return 0o644
+
+
+class _RootAndId(BaseModel):
+    root: str
+    id: str
+
+
+class FolderConnector(ComponentBase[BaseModel], Component[_RootAndId]):
+    """The part of a connector that opens one folder at the start; its tools cannot leave it."""
+
+    component_type = "connector"
+    component_config_schema = _RootAndId
+
+    def __init__(self, root: str, id: str) -> None:
+        self.id = id
+        self.root = root
+        self._folder: Folder | None = None
+
+    def _to_config(self) -> _RootAndId:
+        return _RootAndId(root=self.root, id=self.id)
+
+    @classmethod
+    def _from_config(cls, config: _RootAndId) -> Self:
+        return cls(config.root, config.id)
+
+    async def on_start(self) -> None:
+        """Open the folder."""
+        if self._folder is None:
+            self._folder = await asyncio.to_thread(Folder, self.root)
+
+    async def on_stop(self) -> None:
+        """Close the folder."""
+        if self._folder is not None:
+            self._folder.close()
+            self._folder = None
+
+    @property
+    def _open(self) -> Folder:
+        if self._folder is None:
+            raise ConnectorError(f"the folder {self.root} is not open; the session has not begun, or has ended")
+        return self._folder
 
 
 def shown(path: str) -> str:

@@ -5,9 +5,12 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from itertools import islice
+from typing import Any, TypeVar, cast
 
+from autogen_core import CancellationToken
 from autogen_core.tools import BaseTool
+from pydantic import BaseModel
 
 from ..policy import ConnectorsPolicy
 from ..runtime import attempt, begin, in_own_thread
@@ -15,13 +18,14 @@ from ..tokens import TokenCounter, cut_to_tokens
 from .protocols import Connector, ConnectorObservation, ConnectorState, Element, Noticed
 from .rendering import CONNECTOR_ID, rendered_by_source, rendered_elements, rendered_observations
 
-__all__ = ["ConnectorHost", "Look"]
+__all__ = ["ActionTool", "ConnectorHost", "Look", "direct_observations"]
 
 _logger = logging.getLogger("memory_context")
 
 _STOP_SECONDS = 5.0
 
 _T = TypeVar("_T")
+_MOST_OBSERVATIONS = 1000
 
 
 @dataclass(frozen=True)
@@ -248,3 +252,40 @@ class ConnectorHost:
             self._failing.add((connector_id, what))
             name = f"connector {connector_id}" if connector_id else "connectors"
             _logger.warning("%s: going on without its %s: %s: %s", name, what, type(error).__name__, error)
+
+
+def direct_observations(result: object) -> list[ConnectorObservation]:
+    """Return the observations that a tool's result is, or has by `get_direct_observations()`."""
+    get = getattr(result, "get_direct_observations", None)
+    if get is not None:
+        return [*islice(cast(Iterable[ConnectorObservation], get()), _MOST_OBSERVATIONS)]
+    if isinstance(result, (list, tuple)):
+        some = cast(Sequence[object], result)
+        if some and all(isinstance(one, ConnectorObservation) for one in some):
+            return [*cast(Sequence[ConnectorObservation], some)]
+    return [result] if isinstance(result, ConnectorObservation) else []
+
+
+class ActionTool(BaseTool[BaseModel, BaseModel]):
+    """A tool as it is, but that observations in its result are noted and not returned to the model twice."""
+
+    def __init__(self, tool: BaseTool[Any, Any], note: Callable[[Sequence[ConnectorObservation]], None]) -> None:
+        super().__init__(tool.args_type(), tool.return_type(), tool.name, tool.description)
+        self._tool = tool
+        self._note = note
+
+    async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> Any:
+        """Run the tool; its observations follow the result as messages of their connector."""
+        result = await self._tool.run(args, cancellation_token)
+        try:
+            observations = direct_observations(result)
+        except Exception as error:
+            _logger.warning("the observations of tool %s are left out: %r", self.name, error)
+            return result
+        self._note(observations)
+        is_only = bool(observations) and not hasattr(result, "get_direct_observations")
+        return "Done; what was observed follows." if is_only else result
+
+    def return_value_as_string(self, value: Any) -> str:
+        """Return a result as the tool itself would."""
+        return value if isinstance(value, str) else self._tool.return_value_as_string(value)

@@ -7,7 +7,17 @@ from typing import Any, Protocol, runtime_checkable
 from autogen_core import Image
 from autogen_core.tools import BaseTool
 
-__all__ = ["Connector", "ConnectorObservation", "ConnectorState", "Element", "Noticed", "TextObservation"]
+__all__ = [
+    "AgentContext",
+    "Connector",
+    "ConnectorObservation",
+    "ConnectorState",
+    "Element",
+    "HistoryThought",
+    "HistoryTurn",
+    "Noticed",
+    "TextObservation",
+]
 
 Element = str | Image
 
@@ -93,3 +103,34 @@ class ConnectorState:
     connector_id: str
     elements: tuple[str | Image, ...]
     tokens: int
+
+
+@dataclass(frozen=True)
+class HistoryThought:
+    """Words of the agent."""
+
+    timestamp: str
+    message: str
+
+
+@dataclass(frozen=True)
+class HistoryTurn:
+    """One action and what was observed after it.
+
+    Attributes:
+        action: JSON, `{"name": …, "arguments": {…}}`; `null` for what was observed without an action.
+        observations: The result as views show it, then what connectors observed.
+    """
+
+    timestamp: str
+    action: str
+    observations: tuple[str | Image, ...]
+
+
+@dataclass(frozen=True)
+class AgentContext:
+    """History and present of an agent; times are HH:MM:SS in UTC, with the date if they are of several days."""
+
+    history: tuple[HistoryThought | HistoryTurn, ...]
+    current_timestamp: str
+    current_connector_states: tuple[ConnectorState, ...]

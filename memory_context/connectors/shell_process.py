@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from ..errors import ConnectorError
-from .watchdog import Watchdog
+from .child_processes import Watchdog
 
 __all__ = ["Ended", "ShellProcess"]
 

@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
-from .refs import INTERACTIVE, in_order
-from .tree import CONTROLS, ROWS, Node, child_places, match_trees
+from .tree import CONTROLS, INTERACTIVE, ROWS, Node, child_places, in_order, match_trees
 
 __all__ = ["Kept", "Patch", "apply_patch", "diff_lines", "patch_of", "tree_lines"]
 

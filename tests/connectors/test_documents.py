@@ -12,9 +12,8 @@ import pytest
 from autogen_core import CancellationToken
 
 from memory_context import ConnectorError
-from memory_context.connectors import documents, limited_process
-from memory_context.connectors.documents import document_text
-from memory_context.connectors.filesystem import FileSystemConnector
+from memory_context.connectors import child_processes, filesystem
+from memory_context.connectors.filesystem import FileSystemConnector, document_text
 from memory_context.connectors.folder import shown
 
 from ..support.pdf import pdf_of
@@ -43,7 +42,7 @@ def reader_here(monkeypatch: pytest.MonkeyPatch) -> None:
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
             return json.dumps(reader._answer()).encode()
 
-    monkeypatch.setattr(documents, "run_limited", answer)
+    monkeypatch.setattr(filesystem, "run_limited", answer)
 
 
 async def read(files: FileSystemConnector, **arguments: Any) -> str:
@@ -93,26 +92,26 @@ async def test_zip_bomb_is_refused_before_it_is_unpacked(reader_here: None) -> N
 
 
 async def test_document_that_needs_too_much_memory_ends_its_reader_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "_MEMORY_BYTES", 400 << 20)
+    monkeypatch.setattr(filesystem, "_MEMORY_BYTES", 400 << 20)
     large = docx_of(b"<w:p><w:r><w:t>%s</w:t></w:r></w:p>" % (b"0" * (80 << 20)))
     with pytest.raises(ConnectorError, match="cannot be read: it needs more than 400 MB"):
         await document_text("a.docx", large)
 
 
 async def test_document_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "_SECONDS", 0.1)
-    monkeypatch.setattr(limited_process, "_BEGIN", "import time; time.sleep(1000)")
+    monkeypatch.setattr(filesystem, "_SECONDS", 0.1)
+    monkeypatch.setattr(child_processes, "_BEGIN", "import time; time.sleep(1000)")
     with pytest.raises(ConnectorError, match=r"a\.pdf cannot be read: it took more than 0.1 s"):
         await document_text("a.pdf", pdf_of("x"))
 
 
 async def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "find_spec", lambda name: None)
+    monkeypatch.setattr(filesystem, "find_spec", lambda name: None)
     with pytest.raises(ConnectorError, match=r"pip install 'memory-context\[documents\]'"):
         await document_text("a.pdf", pdf_of("x"))
 
 
 async def test_large_document_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "DOCUMENT_BYTES", 10)
+    monkeypatch.setattr(filesystem, "_DOCUMENT_BYTES", 10)
     with pytest.raises(ConnectorError, match="larger than 10 bytes"):
         await document_text("a.pdf", pdf_of("x"))

@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import ConnectorError
-from memory_context.connectors import limited_process
-from memory_context.connectors.editor import EditorConnector
+from memory_context.connectors import child_processes
+from memory_context.connectors.editor import EditorConnector, SyntaxCheck, check_syntax
 from memory_context.connectors.open_file import ChangedLines, OpenFile
-from memory_context.connectors.syntax import SyntaxCheck, check_syntax
 
 AREA = "def area(r):\n    pi = 3\n    return pi * r * r\n"
 
@@ -256,8 +255,8 @@ async def test_hostile_files_are_refused_or_cut(editor: EditorConnector, tmp_pat
 @pytest.mark.parametrize("check", ["hangs", "crashes"])
 async def test_checker_that_fails_does_not_refuse_an_edit(monkeypatch: pytest.MonkeyPatch, check: str) -> None:
     program = {"hangs": "import time; time.sleep(1000)", "crashes": "import os; os.abort()"}[check]
-    monkeypatch.setattr(limited_process, "_BEGIN", program)
-    monkeypatch.setattr("memory_context.connectors.syntax._SECONDS", 0.1 if check == "hangs" else 60)
+    monkeypatch.setattr(child_processes, "_BEGIN", program)
+    monkeypatch.setattr("memory_context.connectors.editor._SECONDS", 0.1 if check == "hangs" else 60)
     found = await check_syntax("a.py", "x = (")
     assert found.line == 0
     assert ("more than 0.1 s" if check == "hangs" else "cannot be handled") in found.text

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_context import ConnectorError
-from memory_context.connectors.refs import RefTable, in_order
-from memory_context.connectors.tree import Node
+from memory_context.connectors.tree import Node, RefTable, in_order
 from memory_context.connectors.tree_diff import apply_patch, diff_lines, patch_of, tree_lines
 
 from ..support.live_pages import a_page, change, meanings

@@ -12,8 +12,7 @@ from autogen_core.tools import BaseTool, FunctionTool
 
 from ...errors import ConnectorError
 from ..protocols import TextObservation
-from .capture import PlaywrightError, first_line
-from .picture import image_of
+from .capture import PlaywrightError, first_line, image_of
 from .report import found_lines, shown_url
 from .screen import Screen
 from .tabs import Tab

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import ConnectorError
 from ...extras import needs
-from ..watchdog import Watchdog
+from ..child_processes import Watchdog
 from .capture import ENGINE, engine_script, first_line
 from .guard import CHROMIUM_FLAGS, NavigationGuard
 

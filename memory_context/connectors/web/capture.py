@@ -5,6 +5,7 @@ the very elements that it read.
 """
 
 import asyncio
+import io
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -13,10 +14,12 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from autogen_core import Image
+from PIL import Image as Pictures
+
 from ...errors import ConnectorError
 from ...extras import needs
-from ..refs import in_order
-from ..tree import Node
+from ..tree import Node, in_order
 from .tabs import Tab
 
 with needs("browser", "the web connector"):
@@ -26,7 +29,18 @@ with needs("browser", "the web connector"):
 if TYPE_CHECKING:
     from playwright.async_api import ElementHandle, Frame
 
-__all__ = ["ENGINE", "Capture", "answers", "capture", "engine_script", "first_line", "until_quiet"]
+__all__ = [
+    "ENGINE",
+    "Capture",
+    "answers",
+    "capture",
+    "differs",
+    "engine_script",
+    "first_line",
+    "image_of",
+    "thumbnail",
+    "until_quiet",
+]
 
 ENGINE = "memory_context"
 
@@ -44,6 +58,9 @@ _LOOK_AGAIN_SECONDS = 0.025
 
 _Row = tuple[str, str, str, list[str], str, int, int, int, int]
 """Role, name, value, states, key, is in view, is a frame, number of children, number of the element."""
+_SIZE = (80, 45)
+_VISIBLE_DIFFERENCE = 12  # of 255, as the mean of a cell
+_CHANGED_CELLS = 6  # a cursor of text touches two
 
 
 @dataclass(frozen=True)
@@ -257,3 +274,22 @@ def _nested(rows: Sequence[_Row], held: dict[int, tuple[Node, ...]], roots: int,
 def _taken(waiting: list[Node], count: int) -> Iterator[Node]:
     for _ in range(count):
         yield waiting.pop()
+
+
+def image_of(png: bytes) -> Image:
+    """Return a picture for a model."""
+    return Image(Pictures.open(io.BytesIO(png)))
+
+
+def thumbnail(png: bytes) -> bytes:
+    """Return the brightness of 80 x 45 cells; each is the mean of about 16 x 16 pixels."""
+    with Pictures.open(io.BytesIO(png)) as picture:
+        return picture.convert("L").resize(_SIZE, Pictures.Resampling.BOX).tobytes()
+
+
+def differs(before: bytes, after: bytes) -> bool:
+    """Return whether a person would see the difference: enough cells are clearly brighter or darker."""
+    if len(before) != len(after):
+        return True
+    cells = zip(before, after, strict=True)
+    return sum(abs(one - other) > _VISIBLE_DIFFERENCE for one, other in cells) >= _CHANGED_CELLS

@@ -15,8 +15,8 @@ from ...tokens import default_token_counter
 from ..protocols import TextObservation
 from .actions import WebActions
 from .browser import BrowserProcess
+from .capture import differs, image_of, thumbnail
 from .guard import NavigationGuard
-from .picture import differs, image_of, thumbnail
 from .report import page_head, page_state, shown_url, tree_change
 from .saved import restored, saved
 from .screen import Screen, Shown

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import ConnectorError
 from ...runtime import begin
-from ..refs import RefTable, in_order
-from ..tree import Node
+from ..tree import Node, RefTable, in_order
 from ..tree_diff import tree_lines
 from .browser import BrowserProcess
 from .capture import Capture, PlaywrightError, PlaywrightTimeout, answers, capture, first_line, until_quiet

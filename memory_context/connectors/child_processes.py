@@ -1,4 +1,4 @@
-"""Runs a program of this package in a process of its own, within limits of time and memory.
+"""Child processes that end with this program, or at limits of time and memory.
 
 Parsers of documents and of code are native code: a hostile file may crash or hang that process, but not this one.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..errors import ConnectorError
 
-__all__ = ["run_limited"]
+__all__ = ["Watchdog", "run_limited"]
 
 _BEGIN = """
 import resource, runpy, sys
@@ -27,6 +27,15 @@ runpy.run_path(program, run_name="__main__")
 """
 _KEPT = ("PATH", "LD_LIBRARY_PATH")
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+_KILL_AT_END = """
+import os, signal, sys
+while os.read(0, 1):
+    pass
+try:
+    os.killpg(int(sys.argv[1]), signal.SIGKILL)
+except ProcessLookupError:
+    pass
+"""
 
 
 async def run_limited(program: str, *arguments: str, data: bytes, seconds: float, memory_bytes: int) -> bytes:
@@ -62,3 +71,30 @@ async def run_limited(program: str, *arguments: str, data: bytes, seconds: float
     if process.returncode:
         raise ConnectorError(f"it needs more than {memory_bytes >> 20:,} MB, or cannot be handled")
     return output
+
+
+class Watchdog:
+    """Kills a process group when this program ends, also by SIGKILL: it holds a pipe to the program."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self, group: int) -> None:
+        """Watch the process group of this id.
+
+        Raises:
+            OSError: No process can be started.
+        """
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", "-c", _KILL_AT_END, str(group)),
+            stdin=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    async def stop(self) -> None:
+        """Kill what is left of the group, and end; a second time does nothing."""
+        process, self._process = self._process, None
+        if process is not None:
+            if process.stdin is not None:
+                process.stdin.close()
+            await process.wait()
