@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         ObservationModels,
         ReflectionEvent,
     )
-    from ..policy import ContextPolicy, RecallConfig
+    from ..policy import ContextPolicy
     from ..transcript import ObservationChunk
     from .connectors import ConnectorLink
     from .context import MemoryContext
@@ -121,10 +121,6 @@ class ContextObservation:
     def has_recall(self) -> bool:
         """True if the agent can read the messages behind observations; the view then says how."""
         return self._models.has_recall
-
-    @property
-    def recall_config(self) -> RecallConfig | None:
-        return self._models.policy.observation.recall
 
     @property
     def slot_content(self) -> str:

@@ -71,7 +71,7 @@ class Parts:
             transcript,
             view.ViewPlanner(transcript, self.budget, policy.cache, self.chooser.is_held),
             observation.TranscriptObservers(transcript, agent_memory, observers, counter, self.chooser),
-            *limits,
+            counter,
             on_change,
         )
         self.budget.observations = self.coordinator

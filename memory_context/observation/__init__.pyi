@@ -2,14 +2,12 @@ from .artifacts import ARTIFACT_TRAIL_TOKENS, ArtifactTrail, artifact_trail, art
 from .coordinator import BufferingCoordinator
 from .digest import digest_edits, digest_lines, stored_lines
 from .events import EventHandlers, ObservationEvent, ReflectionEvent
-from .model_calls import CompletionFunction
 from .observer import DigestFunction, ObserverOutput, run_observer
 from .observers import ObservationModels, TranscriptObservers
-from .ports import NextView, Observers, Reflection, Views
+from .parsing import CompletionFunction
 from .reading import MessageOrigin, ObservedMessage, UnobservedTokens, observed_messages
 from .reflector import ReflectorOutput, compute_effective_reflection_threshold, run_reflector
-from .state import BufferState, ContinuationHint
-from .user_logs import SessionObservations, by_session, newest_lines, observations_of_user
+from .state import BufferState, ContinuationHint, SessionObservations, by_session, newest_lines, observations_of_user
 
 __all__ = [
     "ARTIFACT_TRAIL_TOKENS",
@@ -21,19 +19,15 @@ __all__ = [
     "DigestFunction",
     "EventHandlers",
     "MessageOrigin",
-    "NextView",
     "ObservationEvent",
     "ObservationModels",
     "ObservedMessage",
     "ObserverOutput",
-    "Observers",
-    "Reflection",
     "ReflectionEvent",
     "ReflectorOutput",
     "SessionObservations",
     "TranscriptObservers",
     "UnobservedTokens",
-    "Views",
     "artifact_trail",
     "artifacts_of",
     "by_session",

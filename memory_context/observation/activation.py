@@ -5,10 +5,11 @@ as many as bring the view down to its target; never what must stay
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
 from ..messages import MEMORY_SOURCE, copy_message
-from ..policy import ContextPolicy
+from ..policy import ObservationPolicy
 from ..tokens import TokenCounter
 from ..transcript import (
     MESSAGE_OVERHEAD_TOKENS,
@@ -20,15 +21,119 @@ from ..transcript import (
     ObservationsActivated,
     Transcript,
 )
-from .buffering import Leaving, chunks_to_activate, retention_start, tokens_until_activation
 from .events import ObservationEvent
-from .ports import NextView, Observers, Views
+from .observers import ObservationModels
 
-__all__ = ["Activation", "chunk_texts"]
+__all__ = [
+    "Activation",
+    "Leaving",
+    "Views",
+    "buffer_interval",
+    "chunk_texts",
+    "chunks_to_activate",
+    "retention_start",
+    "tokens_until_activation",
+]
+
+TARGET_MARGIN = 0.3
+"""Activation goes down to `activation_ratio` less this share of the window."""
+
+LIGHT_WINDOW_SHARE = 0.6
+"""The most of the light model's window that one observer reads."""
+_RETENTION_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """One chunk whose messages may leave the view.
+
+    Attributes:
+        last: Position after its messages.
+        removed_tokens: Tokens of its messages in the view.
+        added_tokens: Tokens that its observations add to the view, with their message, lead and hints.
+    """
+
+    last: int
+    removed_tokens: int
+    added_tokens: int = 0
+
+    @property
+    def net_tokens(self) -> int:
+        return self.removed_tokens - self.added_tokens
+
+
+def tokens_until_activation(view_tokens: int, window_tokens: int, activation_ratio: float) -> float:
+    """Return how many tokens the view may still grow; at 0 or below, finished chunks are activated."""
+    return (activation_ratio - view_tokens / window_tokens) * window_tokens
+
+
+def buffer_interval(until_activation: float, policy: ObservationPolicy, light_window_tokens: int) -> float:
+    """Return the number of unobserved tokens at which an observer runs."""
+    cap = min(policy.buffer_token_cap, LIGHT_WINDOW_SHARE * light_window_tokens)
+    return max(min(until_activation / policy.buffer_target_cycles, cap), policy.buffer_min_tokens)
+
+
+def chunks_to_activate(
+    leaving: Sequence[Leaving], view_tokens: int, window_tokens: int, activation_ratio: float, *, is_free: bool = False
+) -> int:
+    """Return how many chunks, from the oldest, bring the utilisation to the target: all if they do not suffice.
+
+        utilisation' = utilisation - (tokens removed - tokens added) / window
+
+    `is_free` (the prompt cache is cold) activates at least one.
+    """
+    target = (activation_ratio - TARGET_MARGIN) * window_tokens
+    for count, chunk in enumerate(leaving):
+        if view_tokens <= target and not (is_free and count == 0):
+            return count
+        view_tokens -= chunk.net_tokens
+    return len(leaving)
+
+
+def retention_start(step_ends: Sequence[int], tokens_from: Callable[[int], int], retention_tokens: int) -> int:
+    """Return where the newest messages begin that stay: whole steps within the limit, but at least the newest.
+
+    Args:
+        step_ends: Where the first step begins, then the end of each.
+        tokens_from: Tokens of the view from a position on.
+    """
+    start = step_ends[-2] if len(step_ends) > 1 else step_ends[-1]
+    for position in reversed(step_ends[:-1]):
+        if tokens_from(position) > retention_tokens:
+            break
+        start = position
+    return start
+
 
 Reason = Literal["ratio", "budget", "cold", "model_changed", "observe_now"]
 
-_RETENTION_SHARE = 0.2
+
+class NextView(Protocol):
+    """A view before it is handed out."""
+
+    tokens: int
+
+    def tokens_at(self, first: int, last: int) -> int: ...
+
+
+class Views(Protocol):
+    """The views of the session, as its budget plans them."""
+
+    def next(self) -> NextView:
+        """Render the view as it is now."""
+        ...
+
+    def plan(self) -> None:
+        """Record the compactions that pay."""
+        ...
+
+    def record(self, decision: Decision) -> None: ...
+
+    def refold(self) -> None:
+        """Let a fold begin where the log ends."""
+        ...
+
+    def arithmetic(self, removed_tokens: int, rewritten_tokens: int) -> Arithmetic: ...
 
 
 class Activation:
@@ -42,15 +147,13 @@ class Activation:
         self,
         transcript: Transcript,
         views: Views,
-        observers: Observers,
-        policy: ContextPolicy,
+        models: ObservationModels,
         counter: TokenCounter,
         decide: Callable[[Decision], None],
     ) -> None:
         self._transcript = transcript
         self._views = views
-        self._observers = observers
-        self._policy = policy
+        self._models = models
         self._counter = counter
         self._decide = decide
 
@@ -66,10 +169,10 @@ class Activation:
     @property
     def until(self) -> float:
         """Tokens that the next view may still grow before activation; infinite without a window."""
-        window = self._observers.window_tokens
+        window = self._models.window_tokens
         if window <= 0:
             return float("inf")
-        ratio = self._policy.observation.activation_ratio
+        ratio = self._models.policy.observation.activation_ratio
         return tokens_until_activation(self._views.next().tokens, window, ratio)
 
     @property
@@ -81,13 +184,13 @@ class Activation:
         """Let finished observations replace the oldest messages: as many as needed, all if they do not suffice."""
         if not self.has_finished:
             return
-        log, view, window = self.log, self._views.next(), self._observers.window_tokens
+        log, view, window = self.log, self._views.next(), self._models.window_tokens
         chunks = [*(one for one in log.chunks if one.last > log.left), *log.buffered]
         limit = self._retention_start(view, 0 if reason == "budget" else self._retention_tokens)
         leaving = [one for one in self._leaving(view, chunks) if one.last <= limit]
         if window > 0:
             is_free = reason in ("cold", "model_changed")
-            ratio = self._policy.observation.activation_ratio
+            ratio = self._models.policy.observation.activation_ratio
             leaving = leaving[: chunks_to_activate(leaving, view.tokens, window, ratio, is_free=is_free)]
         if not leaving:
             return
@@ -119,7 +222,7 @@ class Activation:
     def _move(
         self, upto: int, left: int, kept: tuple[int, ...], reason: Reason, arithmetic: Arithmetic | None = None
     ) -> None:
-        lead = self.log.lead or self._observers.lead
+        lead = self.log.lead or self._models.lead
         self._decide(ObservationsActivated(upto, left, kept, reason, lead, self._counter.count(lead), arithmetic))
 
     def _leaving(self, view: NextView, chunks: Sequence[ObservationChunk]) -> list[Leaving]:
@@ -127,7 +230,7 @@ class Activation:
         log, fold, kept = self.log, self._transcript.state.fold, self._kept()
         beside = MESSAGE_OVERHEAD_TOKENS + self._counter.count(MEMORY_SOURCE)
         hints = 0 if log.hints is None else log.hints.hints_tokens
-        lead = 0 if log.chunks else self._counter.count(self._observers.lead) + beside
+        lead = 0 if log.chunks else self._counter.count(self._models.lead) + beside
         leaving: list[Leaving] = []
         gone = 0
         for chunk in chunks:
@@ -144,8 +247,8 @@ class Activation:
 
     @property
     def _retention_tokens(self) -> int:
-        retention = self._policy.observation.retention_tokens
-        return int(self._observers.window_tokens * _RETENTION_SHARE) if retention is None else retention
+        retention = self._models.policy.observation.retention_tokens
+        return int(self._models.window_tokens * _RETENTION_SHARE) if retention is None else retention
 
     def _retention_start(self, view: NextView, tokens: int) -> int:
         """The newest step stays in any case, and so does what no answer has seen."""
@@ -158,7 +261,7 @@ class Activation:
         return min(begin, state.consumed) if state.shown > state.start else begin
 
     def _kept(self) -> list[int]:
-        return self._transcript.kept(self._policy.user_sources)
+        return self._transcript.kept(self._models.policy.user_sources)
 
     def _note(
         self, chunks: Sequence[ObservationChunk], first: int, last: int, utilisation: float, *, is_sync: bool = False
@@ -169,7 +272,7 @@ class Activation:
             messages = tuple(copy_message(entry.message) for entry in self._transcript.entries(first, last))
             return ObservationEvent(messages, chunk_texts(chunks), utilisation, was_sync)
 
-        self._observers.events.note(ObservationEvent, make)
+        self._models.events.note(ObservationEvent, make)
 
 
 def chunk_texts(chunks: Sequence[ObservationChunk]) -> str:

@@ -1,20 +1,79 @@
 """A log that has grown is condensed: prepared in the background from a share of its threshold, above it at once."""
 
+import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from typing import Any, Generic, TypeVar
 
-from ..policy import ObservationPolicy
+from ..runtime import Background
 from ..tokens import TokenCounter, count_off_loop
 from ..transcript import Decision, ObservationChunk, ObservationLog, Reflected, Transcript, reflected_chunks
 from .activation import chunk_texts
 from .events import ReflectionEvent
-from .flight import Flight
-from .ports import Observers, Reflection
+from .observers import TranscriptObservers
+from .reflector import ReflectorOutput
 
-__all__ = ["Condenser"]
+__all__ = ["Condenser", "Flight"]
 
+T = TypeVar("T")
 _FALLBACK_SHARE = 2.0  # of the threshold: a log that stays so long is condensed without the model
+
+
+class Flight(Generic[T]):
+    """A run in the background, at most one; that of another event loop, which may have ended, no longer counts."""
+
+    def __init__(self, name: str) -> None:
+        self._background = Background[None](name)
+        self._task: asyncio.Task[None] | None = None
+        self._run: object = None
+        self.is_sync = False
+
+    @property
+    def is_running(self) -> bool:
+        task = self._task
+        return task is not None and not task.done() and _is_here(task)
+
+    def start(
+        self, work: Callable[[], Coroutine[Any, Any, T]], take: Callable[[T], None], *, is_sync: bool = False
+    ) -> object:
+        """Start a run and return it; one in flight becomes void. `take` gets its result without an await between."""
+        self.void()
+        run = self._run = object()
+        self.is_sync = is_sync
+
+        async def fly() -> None:
+            result = await work()
+            if self._run is run:
+                take(result)
+
+        self._task = self._background.start(fly)
+        return run
+
+    async def wait(self, seconds: float) -> BaseException | None:
+        """Wait for the run; return why it has no result. A cancelled waiter leaves it alone."""
+        task = self._task
+        if task is None or not _is_here(task):
+            return asyncio.CancelledError()
+        await asyncio.wait([task], timeout=max(seconds, 0.0))
+        if not task.done():
+            return TimeoutError(f"not done within {seconds:g} s")
+        return asyncio.CancelledError() if task.cancelled() else task.exception()
+
+    def void(self, run: object = None) -> None:
+        """Cancel what is in flight, or only this run; its result is dropped, also if it ignores that."""
+        if run is not None and run is not self._run:
+            return
+        self._run = self._task = None
+        self._background.cancel()
+
+
+def _is_here(task: "asyncio.Task[None]") -> bool:
+    """Return whether a task can still go on for the caller."""
+    try:
+        return task.get_loop() is asyncio.get_running_loop()
+    except RuntimeError:  # a caller without an event loop
+        return not task.get_loop().is_closed()
 
 
 class Condenser:
@@ -23,18 +82,18 @@ class Condenser:
     def __init__(
         self,
         transcript: Transcript,
-        observers: Observers,
-        policy: ObservationPolicy,
+        observers: TranscriptObservers,
         counter: TokenCounter,
         decide: Callable[[Decision], None],
     ) -> None:
         self._transcript = transcript
         self._observers = observers
-        self._policy = policy
+        self._models = observers.models
+        self._policy = observers.models.policy.observation
         self._counter = counter
         self._decide = decide
-        self._reflecting = Flight[Reflection]("memory_context reflector")
-        self._finished: tuple[int, Reflection] | None = None  # with the generation that it was made for
+        self._reflecting = Flight[ReflectorOutput]("memory_context reflector")
+        self._finished: tuple[int, ReflectorOutput] | None = None  # with the generation that it was made for
         self._lines_without_gain = -1
 
     @property
@@ -67,7 +126,7 @@ class Condenser:
             self._start(limit, is_sync=True)
         error = await self._reflecting.wait(deadline - time.monotonic())
         if error is not None and not isinstance(error, TimeoutError):  # else it goes on in the background
-            self._observers.events.logger.warning("the observations are not condensed: %s", str(error) or repr(error))
+            self._models.events.logger.warning("the observations are not condensed: %s", str(error) or repr(error))
         await self._apply()
         if self._log.tokens >= _FALLBACK_SHARE * limit:
             await self._condense_without_model(limit)
@@ -79,7 +138,7 @@ class Condenser:
     def _start(self, limit_tokens: int, *, is_sync: bool) -> None:
         generation, chunks = self._log.generation, [*self._log.chunks]
 
-        def take(reflection: Reflection) -> None:
+        def take(reflection: ReflectorOutput) -> None:
             self._finished = generation, reflection
 
         work = partial(self._observers.reflect, chunks, self._target(limit_tokens), is_sync=is_sync)
@@ -113,7 +172,7 @@ class Condenser:
         self._decide(Reflected.of(log, made.edits, tokens, made.level, made.record))
         now = chunk_texts(log.chunks)
         make = partial(ReflectionEvent, chunk_texts(before), now, log.generation, made.level)
-        self._observers.events.note(ReflectionEvent, make)
+        self._models.events.note(ReflectionEvent, make)
         return True
 
     async def _tokens(self, chunks: Sequence[ObservationChunk]) -> tuple[int, ...]:

@@ -17,7 +17,6 @@ from typing import Any
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, UserMessage
 
 from ..messages import calls_of
-from ..policy import ContextPolicy
 from ..runtime import Breaker
 from ..tokens import TokenCounter
 from ..transcript import (
@@ -29,11 +28,9 @@ from ..transcript import (
     ObservationsRestored,
     Transcript,
 )
-from .activation import Activation, chunk_texts
-from .buffering import buffer_interval
-from .condensing import Condenser
-from .flight import Flight
-from .ports import Observers, Views
+from .activation import Activation, Views, buffer_interval, chunk_texts
+from .condensing import Condenser, Flight
+from .observers import TranscriptObservers
 from .reading import UnobservedTokens
 from .state import BufferState
 
@@ -51,21 +48,21 @@ class BufferingCoordinator:
         self,
         transcript: Transcript,
         views: Views,
-        observers: Observers,
-        policy: ContextPolicy,
+        observers: TranscriptObservers,
         counter: TokenCounter,
         on_change: Callable[[], object] = lambda: None,
     ) -> None:
         self.transcript = transcript
         self._views = views
         self._observers = observers
-        self._policy = policy
+        self._models = observers.models
+        self._policy = policy = observers.models.policy
         self._counter = counter
         self._on_change = on_change
         self._unobserved = UnobservedTokens(transcript, policy)
-        self._activation = Activation(transcript, views, observers, policy, counter, self._decide)
+        self._activation = Activation(transcript, views, observers.models, counter, self._decide)
         self._observing = Flight[ObservationChunk]("memory_context observer")
-        self._condenser = Condenser(transcript, observers, policy.observation, counter, self._decide)
+        self._condenser = Condenser(transcript, observers, counter, self._decide)
         self._breaker = Breaker(policy.expansion.retry_seconds)
 
     # --- for applications
@@ -138,17 +135,17 @@ class BufferingCoordinator:
             if not joined:
                 self._observing.void(run)
         if not joined:
-            self._observers.events.logger.warning("nothing is observed now: %s", str(error) or repr(error))
+            self._models.events.logger.warning("nothing is observed now: %s", str(error) or repr(error))
             return None
         await self._condenser.condense(self._deadline())
-        await self._observers.events.fire()
+        await self._models.events.fire()
         return joined[-1]
 
     # --- for the context
 
     @property
     def is_on(self) -> bool:
-        return self._observers.is_on and self._observers.window_tokens > 0
+        return self._models.is_on and self._models.window_tokens > 0
 
     @property
     def has_finished(self) -> bool:
@@ -176,7 +173,7 @@ class BufferingCoordinator:
             await self._condenser.condense(deadline)
         if self.is_on and self._ends_step(entry):
             await self._buffer()
-        await self._observers.events.fire()
+        await self._models.events.fire()
 
     def activate_for_budget(self) -> None:
         """Activate what is finished, up to the newest step, before a view over its budget folds."""
@@ -212,12 +209,12 @@ class BufferingCoordinator:
 
     async def _buffer(self) -> None:
         """Start an observer in the background if enough is unobserved."""
-        if self._observing.is_running or self._breaker.is_open or not self._observers.is_ready:
+        if self._observing.is_running or self._breaker.is_open or not self._models.is_ready:
             return
         unobserved = self._unobserved.between(self.log.observed, self.transcript.end)
         if unobserved < self._policy.observation.buffer_min_tokens:
             return
-        light = await self._observers.light_window_tokens()
+        light = await self._models.light_window_tokens()
         until = self._activation.until
         if self._observing.is_running or until <= 0:
             return
@@ -246,7 +243,7 @@ class BufferingCoordinator:
             chunk = await self._observers.observe(first, last, previous, is_sync=is_sync)
         except Exception as error:
             self._breaker.failed()
-            logger = self._observers.events.logger
+            logger = self._models.events.logger
             logger.warning("messages %d-%d are not observed for now: %s", first + 1, last, str(error) or repr(error))
             raise
         self._breaker.worked()

@@ -18,8 +18,7 @@ from ..tokens import TokenCounter, cut_to_tokens
 from ..transcript import ObservationLine, ObservationRecord
 from .attribution import attributed
 from .facts import fact_lines
-from .model_calls import CompletionFunction, ModelCalls
-from .parsing import ObserverAnswer, parsed_observations
+from .parsing import CompletionFunction, ModelCalls, ObserverAnswer, parsed_observations
 from .prompts import OBSERVER_INSTRUCTIONS, messages_text, observer_prompt
 from .reading import ObservedMessage
 

@@ -1,7 +1,7 @@
 """Makes observations of one transcript: by the light model, an application's function, or as digests without either."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 
@@ -14,14 +14,13 @@ from ..offload import TextChooser
 from ..policy import ContextPolicy
 from ..runtime import attempt, in_thread_if_large
 from ..tokens import TokenCounter, count_off_loop
-from ..transcript import Edit, ObservationChunk, ObservationLine, ObservationRecord, Transcript
+from ..transcript import ObservationChunk, ObservationLine, Transcript
 from .digest import digest_edits, digest_lines
 from .events import EventHandlers
-from .model_calls import CompletionFunction
 from .observer import run_observer
-from .ports import Reflection
+from .parsing import CompletionFunction
 from .reading import ObservedMessage, observed_messages
-from .reflector import compute_effective_reflection_threshold, run_reflector
+from .reflector import ReflectorOutput, compute_effective_reflection_threshold, run_reflector
 
 __all__ = ["ObservationModels", "TranscriptObservers"]
 
@@ -57,6 +56,11 @@ class ObservationModels:
     @property
     def has_recall(self) -> bool:
         return self.has_recall_tool and self.policy.observation.recall is not None
+
+    @property
+    def lead(self) -> str:
+        """Text before a log."""
+        return _LEAD + _RECALL if self.has_recall else _LEAD
 
     @property
     def has_model(self) -> bool:
@@ -126,28 +130,10 @@ class TranscriptObservers:
     ) -> None:
         self._transcript = transcript
         self._memory = memory
-        self._models = models
+        self.models = models
         self._policy = models.policy
         self._counter = counter
         self._chooser = chooser
-        self.events = models.events
-        self.light_window_tokens = models.light_window_tokens
-
-    @property
-    def is_on(self) -> bool:
-        return self._models.is_on
-
-    @property
-    def is_ready(self) -> bool:
-        return self._models.is_ready
-
-    @property
-    def window_tokens(self) -> int:
-        return self._models.window_tokens
-
-    @property
-    def lead(self) -> str:
-        return _LEAD + _RECALL if self._models.has_recall else _LEAD
 
     async def observe(
         self, first: int, last: int, previous: str, *, is_sync: bool, is_strict: bool = False
@@ -162,14 +148,14 @@ class TranscriptObservers:
             chooser=self._chooser,
         )
         output = await run_observer(
-            self._models.completions(is_sync=is_sync),
+            self.models.completions(is_sync=is_sync),
             messages,
             first=first,
             last=last,
             previous=previous,
             policy=self._policy.observation,
             counter=self._counter,
-            light_window_tokens=await self.light_window_tokens(),
+            light_window_tokens=await self.models.light_window_tokens(),
             now=datetime.now(timezone.utc),
             digest=self._digest,
             strict=is_strict,
@@ -182,39 +168,32 @@ class TranscriptObservers:
         return replace(chunk, tokens=tokens, hints_tokens=hints)
 
     async def reflection_threshold(self) -> int:
-        light = await self.light_window_tokens()
-        return compute_effective_reflection_threshold(self._policy.observation, self.window_tokens, light)
+        light = await self.models.light_window_tokens()
+        return compute_effective_reflection_threshold(self._policy.observation, self.models.window_tokens, light)
 
     async def reflect(
         self, chunks: Sequence[ObservationChunk], limit_tokens: int, *, is_sync: bool, is_model_asked: bool = True
-    ) -> Reflection:
-        complete = self._models.completions(is_sync=is_sync) if is_model_asked else None
+    ) -> ReflectorOutput:
+        complete = self.models.completions(is_sync=is_sync) if is_model_asked else None
         if complete is None:
             size = sum(len(chunk.text) for chunk in chunks)
             edits = await in_thread_if_large(
                 size, digest_edits, chunks, limit_tokens=limit_tokens, counter=self._counter
             )
-            return _Digested(tuple(edits))
-        made = await run_reflector(
+            return ReflectorOutput(tuple(edits))
+        return await run_reflector(
             complete,
             chunks,
             limit_tokens=limit_tokens,
             level=0,
             policy=self._policy.observation,
             counter=self._counter,
-            light_window_tokens=await self.light_window_tokens(),
+            light_window_tokens=await self.models.light_window_tokens(),
             now=datetime.now(timezone.utc),
+            is_sync=is_sync,
         )
-        return replace(made, record=replace(made.record, is_sync=is_sync))
 
     def _digest(self, messages: Sequence[ObservedMessage], limit_tokens: int) -> Sequence[ObservationLine]:
         entries = [self._transcript[one.position] for one in messages]
         masks = self._policy.mask_credentials
         return digest_lines(messages, entries, limit_tokens=limit_tokens, counter=self._counter, masks=masks)
-
-
-@dataclass(frozen=True)
-class _Digested:
-    edits: tuple[Edit, ...]
-    level: int = 0
-    record: ObservationRecord | None = None

@@ -1,18 +1,32 @@
 """Reads answers of observer and reflector, whatever form a small model gave them. Pure; trusts nothing."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, time
-from functools import cache
-from typing import Any, Literal, cast
+from functools import cache, partial
+from typing import Any, Literal, TypeVar, cast
 
+from autogen_core.models import LLMMessage
+
+from ..errors import LightModelError
+from ..light_model import Completion
 from ..references import shorten
+from ..runtime import in_thread_if_large
 from ..text import canonical_words, json_objects
-from ..transcript import Edit, Priority
-from .prompts import MARKS, OBSERVER_INSTRUCTIONS, REFLECTOR_INSTRUCTIONS
+from ..tokens import TokenCounter
+from ..transcript import Edit, ObservationRecord, Priority
+from .prompts import AGAIN, MARKS, OBSERVER_INSTRUCTIONS, REFLECTOR_INSTRUCTIONS
 
-__all__ = ["LogLine", "ObserverAnswer", "is_degenerate", "parsed_edits", "parsed_observations"]
+__all__ = [
+    "CompletionFunction",
+    "LogLine",
+    "ModelCalls",
+    "ObserverAnswer",
+    "is_degenerate",
+    "parsed_edits",
+    "parsed_observations",
+]
 
 _DETAILS = 60
 _LINE_CHARACTERS, _DETAIL_CHARACTERS, _HINT_CHARACTERS = 1_000, 400, 600
@@ -51,6 +65,8 @@ _EDIT = re.compile(
     r"(?:[:→=]>?[ \t]*(.*))?$",
     re.IGNORECASE,
 )
+T = TypeVar("T")
+_RUNAWAY = 1.5  # times the most tokens: some clients ignore that limit
 
 
 @dataclass(frozen=True)
@@ -296,3 +312,56 @@ def _edited_text(text: str) -> str:
     content, _, _ = _head(first)
     details = [shorten(one.strip().lstrip("-*• "), _DETAIL_CHARACTERS) for one in others[:_DETAILS]]
     return "\n".join([shorten(content, _LINE_CHARACTERS), *(f"- {one}" for one in details if one)])
+
+
+CompletionFunction = Callable[[Sequence[LLMMessage], int], Awaitable[Completion]]
+"""Takes messages and the most tokens of the answer; raises LightModelError."""
+
+
+class ModelCalls:
+    """Asks for texts and counts what that took in `record`."""
+
+    def __init__(self, complete: CompletionFunction | None, counter: TokenCounter) -> None:
+        self._complete = complete
+        self._counter = counter
+        self.record = ObservationRecord()
+
+    async def ask(
+        self, prompt: Callable[[str], list[LLMMessage]], read: Callable[[str], T | None], limit_tokens: int
+    ) -> T:
+        """Return what is read of an answer, after at most two calls.
+
+        Args:
+            prompt: Returns the messages; takes a hint to the model, empty at first.
+            read: Returns None if the answer is of no use.
+
+        Raises:
+            LightModelError: There is no model, it failed, or both answers are degenerate or unreadable.
+        """
+        if self._complete is None:
+            raise LightModelError("no model is asked")
+        for hint in ("", AGAIN):
+            answer = await self._complete(prompt(hint), limit_tokens)
+            self._count(answer)
+            checked = partial(self._checked, answer, read, limit_tokens)
+            if (found := await in_thread_if_large(len(answer.text), checked)) is not None:
+                return found
+        raise LightModelError("the answers repeat themselves or do not have the form asked for")
+
+    def _checked(self, answer: Completion, read: Callable[[str], T | None], limit_tokens: int) -> T | None:
+        if is_degenerate(answer.text) or self._counter.is_over(answer.text, int(_RUNAWAY * limit_tokens)):
+            return None
+        return read(_whole_lines(answer))
+
+    def _count(self, answer: Completion) -> None:
+        self.record = replace(
+            self.record,
+            calls=self.record.calls + 1,
+            prompt_tokens=self.record.prompt_tokens + answer.prompt_tokens,
+            completion_tokens=self.record.completion_tokens + answer.completion_tokens,
+        )
+
+
+def _whole_lines(answer: Completion) -> str:
+    """Return an answer without the line in which its token limit cut it."""
+    return (answer.text.rpartition("\n")[0] if answer.is_cut else "") or answer.text

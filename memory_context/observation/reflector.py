@@ -17,8 +17,7 @@ from ..tokens import TokenCounter
 from ..transcript import Edit, ObservationChunk, ObservationLine, ObservationRecord, reflected_chunks
 from .attribution import claims_user
 from .facts import facts_text, missing_facts, ranked_facts
-from .model_calls import CompletionFunction, ModelCalls
-from .parsing import parsed_edits
+from .parsing import CompletionFunction, ModelCalls, parsed_edits
 from .prompts import DETAIL, REFLECTOR_INSTRUCTIONS, log_line, reflector_prompt
 
 __all__ = ["ReflectorOutput", "compute_effective_reflection_threshold", "run_reflector"]
@@ -38,14 +37,15 @@ class ReflectorOutput:
     """Edits of a log.
 
     Attributes:
-        tokens: Of each chunk after the edits.
+        tokens: Of each chunk after the edits of a model.
         level: Compression level reached, 0 to 4.
+        record: None for edits without a model.
     """
 
     edits: tuple[Edit, ...]
-    tokens: tuple[int, ...]
-    level: int
-    record: ObservationRecord
+    tokens: tuple[int, ...] = ()
+    level: int = 0
+    record: ObservationRecord | None = None
 
 
 def compute_effective_reflection_threshold(
@@ -65,6 +65,7 @@ async def run_reflector(
     counter: TokenCounter,
     light_window_tokens: int,
     now: datetime,
+    is_sync: bool = False,
 ) -> ReflectorOutput:
     """Return edits that bring a log within a limit, or as near as the highest level does.
 
@@ -74,6 +75,7 @@ async def run_reflector(
     Args:
         limit_tokens: Of all chunks together after the edits.
         level: Compression level to begin with.
+        is_sync: Recorded.
 
     Raises:
         LightModelError: No level gave edits that shorten the log.
@@ -92,13 +94,14 @@ async def run_reflector(
         reflection = _Reflection(chunks, proposed, step, limit_tokens, counter)
         edits, tokens = await in_thread_if_large(size, reflection.result)
         if edits and sum(tokens) < (before if best is None else sum(best.tokens)):
-            best = ReflectorOutput(edits, tokens, step, ObservationRecord())
+            best = ReflectorOutput(edits, tokens, step)
         if edits and sum(tokens) <= limit_tokens:
             break
     if best is None:
         raise failure
     facts_added = sum(edit.kind == "fact" for edit in best.edits)
-    return replace(best, record=replace(asker.calls.record, input_tokens=before, facts_added=facts_added))
+    record = replace(asker.calls.record, input_tokens=before, facts_added=facts_added, is_sync=is_sync)
+    return replace(best, record=record)
 
 
 @dataclass(frozen=True)
