@@ -10,11 +10,13 @@ Observations are results: they begin no turn and are nobody's words. Nothing her
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
 import weakref
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from autogen_core import Image
 from autogen_core.models import FunctionExecutionResultMessage, LLMMessage, UserMessage
@@ -25,67 +27,62 @@ from ..connectors import (
     ConnectorHost,
     ConnectorObservation,
     ConnectorState,
+    Element,
     Look,
+    Noticed,
     TextObservation,
 )
-from ..policy import ContextPolicy
-from ..runtime import Unwritten, begin
-from ..tokens import TokenCounter
-from ..transcript import ConnectorCompared, ConnectorStateShown, Entry, Transcript
-from .compared import ComparedStates
+from ..offload import WORTH_SUPERSEDING_TOKENS
+from ..runtime import begin
+from ..transcript import ConnectorCompared, ConnectorStateShown, SubjectObserved, Transcript, subject_line
+from ..utf8 import to_utf8
 from .images import ImageView
-from .subjects import append_noticed
 
 if TYPE_CHECKING:
     from ..memory import AgentMemory, MemoryItem
     from .context import MemoryContext
 
-__all__ = ["ConnectorLink", "connected"]
+__all__ = ["ComparedStates", "ConnectorLink", "append_noticed"]
 
 _logger = logging.getLogger("memory_context")
+_LEAST_CHARACTERS = 200  # of a text that a line replaces
+_BATCH_CHARACTERS = 16_000
+"""Larger states are archived when a session ends or is saved, not with each batch."""
+_MOST_CHARACTERS = 500_000
+"""About 5,000 files; a resumed session looks at a larger environment anew."""
 
 
 class ConnectorLink:
-    """The connectors of one context; without any it does nothing.
-
-    Args:
-        append: Appends a message to the session.
-        supersede: Has an older observation stored, which a line will replace.
-        transcript: Returns the session's transcript.
-        hide: Puts names in place of the user's secrets.
-        load: Reads the history of a known session.
-        flush: Archives the session.
-        buffers: Of the store: what closes it stops the connectors.
-    """
+    """The connectors of one context, which it does not keep alive; without any it does nothing."""
 
     write_order = -1  # before what they observed is written
     extra_seconds = 0.0
 
     def __init__(
-        self,
-        connectors: Sequence[Connector],
-        active: Callable[[], Collection[str]] | None,
-        policy: ContextPolicy,
-        counter: TokenCounter,
-        append: Callable[[LLMMessage], Entry],
-        supersede: Callable[[int], None],
-        transcript: Callable[[], Transcript],
-        hide: Callable[[str], str],
-        load: Callable[[], Awaitable[object]],
-        flush: Callable[[], Awaitable[object]],
-        buffers: Unwritten,
+        self, context: MemoryContext, connectors: Sequence[Connector], active: Callable[[], Collection[str]] | None
     ) -> None:
+        policy, counter = context.policy, context.token_counter
         self.host = ConnectorHost(connectors, policy.connectors, counter, active)
-        self.images = ImageView(policy, counter, transcript)
+        self.images = ImageView(policy, counter, lambda: self._context.transcript)
         self._counter = counter
-        self._append, self._supersede, self._transcript, self._hide = append, supersede, transcript, hide
-        self._load, self._flush = load, flush
+        self._context_ref = weakref.ref(context)
         self._direct: list[ConnectorObservation] = []
-        self._buffers = buffers
+        self._buffers = context.memory_store.unwritten
         self._home: asyncio.AbstractEventLoop | None = None
         self._compared = ComparedStates()
         self._looking = 0
         self._is_restored = self._is_dropped = False
+        if connectors:
+            weakref.finalize(context, self.drop).atexit = False
+
+    @property
+    def _context(self) -> MemoryContext:
+        if (context := self._context_ref()) is None:
+            raise RuntimeError("the context of these connectors was dropped")
+        return context
+
+    def _hide(self, text: str) -> str:
+        return self._context.agent_memory.secrets.filter.hide(text)
 
     def tools(self) -> list[ActionTool]:
         """Return the connectors' tools."""
@@ -107,9 +104,9 @@ class ConnectorLink:
 
     def _append_all(self, look: Look) -> Look:
         for noticed in look.noticed:
-            older = append_noticed(noticed, self._transcript(), self._append, self._hide)
+            older = append_noticed(noticed, self._context, self._hide)
             if older is not None:
-                self._supersede(older)
+                self._context._parts.offloader.add_superseded(older)  # pyright: ignore[reportPrivateUsage]
         return look
 
     @property
@@ -122,7 +119,7 @@ class ConnectorLink:
         if look is None:
             return
         states = {one.connector_id: one for one in look.states}
-        transcript = self._transcript()
+        transcript = self._context.transcript
         before = {one.connector_id: one for one in transcript.state.newest_of(ConnectorStateShown)}
         for connector_id in self.host.connectors:
             state, was = states.get(connector_id), before.get(connector_id)
@@ -160,12 +157,12 @@ class ConnectorLink:
         """Record what the connectors compare with, if it changed; that of a large environment only `at_end`."""
         if self._home is not None and not self._looking and not self._is_dropped:
             ready = [one for one_id, one in self.host.connectors.items() if self.host.is_ready(one_id)]
-            await self._compared.record(ready, self._transcript, self._hide, at_end=at_end)
+            await self._compared.record(ready, self._context, self._hide, at_end=at_end)
 
     def restore(self) -> None:
         """Take over what a session's connectors compared with, so that they see what changed meanwhile."""
         self._is_restored = True
-        for compared in self._transcript().state.newest_of(ConnectorCompared):
+        for compared in self._context.transcript.state.newest_of(ConnectorCompared):
             load = getattr(self.host.connectors.get(compared.connector_id), "load_state", None)
             if load is not None and compared.state:
                 try:
@@ -176,7 +173,7 @@ class ConnectorLink:
     async def _open(self) -> None:
         if self._home is not None or not self.host.connectors:
             return
-        await self._load()
+        await self._context._session.ensure_loaded()  # pyright: ignore[reportPrivateUsage]
         self._home = asyncio.get_running_loop()
         self._buffers.hold(self)
         if not self._is_restored:
@@ -198,7 +195,8 @@ class ConnectorLink:
     async def write_out(self, *, is_last: bool) -> None:
         """Stop the connectors before the store, the event loop or the process ends."""
         await self.close()
-        await self._flush()
+        if (context := self._context_ref()) is not None:
+            await context.archive()
 
     def drop(self) -> None:
         """Stop the connectors of a context that the program dropped without closing it."""
@@ -207,39 +205,120 @@ class ConnectorLink:
             home.call_soon_threadsafe(lambda: begin(self.close()))
 
 
-def connected(
-    context: MemoryContext, connectors: Sequence[Connector], active: Callable[[], Collection[str]] | None
-) -> ConnectorLink:
-    """Return the link of a context, which it does not keep alive."""
-    of = weakref.ref(context)
+def append_noticed(noticed: Noticed, context: MemoryContext, hide: Callable[[str], str]) -> int | None:
+    """Append what a connector noticed; return the position of the older observation that it supersedes, or None.
 
-    def here() -> MemoryContext:
-        if (context := of()) is None:
-            raise RuntimeError("the context of these connectors was dropped")
-        return context
+    Args:
+        hide: Puts names in place of the user's secrets.
+    """
+    transcript, source = context.transcript, noticed.connector_id
+    name = f"{source} {hide(noticed.subject)}"
+    before = transcript.state.subjects.newest.get(name) if noticed.subject else None
+    content = [*noticed.elements]
+    text = hide("\n".join(one for one in content if isinstance(one, str)))
+    digest = hashlib.sha256(to_utf8(text)).hexdigest()[:16]
+    is_same = before is not None and len(text) >= _LEAST_CHARACTERS and _stands(transcript, before, digest)
+    same_as = before if is_same else None
+    if same_as is not None:
+        line = subject_line(transcript, name, "unchanged since", same_as)
+        content = [line, *(one for one in content if isinstance(one, Image))]
+    message = UserMessage(content=_joined(content), source=source)
+    entry = context._append(message, carries_result=True)  # pyright: ignore[reportPrivateUsage] # its own part
+    if not noticed.subject:
+        return None
+    older = before if same_as is None and before is not None and _is_worth_a_line(transcript, before) else None
+    transcript.decide(SubjectObserved(entry.position, name, digest, older, same_as))
+    return older
 
-    def append(message: LLMMessage) -> Entry:
-        return here()._append(message, carries_result=True)  # pyright: ignore[reportPrivateUsage] # its own part
 
-    def supersede(position: int) -> None:
-        here()._parts.offloader.add_superseded(position)  # pyright: ignore[reportPrivateUsage]
+def _joined(elements: Sequence[Element]) -> str | list[str | Image]:
+    if any(isinstance(one, Image) for one in elements):
+        return [*elements]
+    return "\n".join(one for one in elements if isinstance(one, str))
 
-    def transcript() -> Transcript:
-        return here().transcript
 
-    def hide(text: str) -> str:
-        return here().agent_memory.secrets.filter.hide(text)
+def _stands(transcript: Transcript, position: int, digest: str) -> bool:
+    """Return whether a text stands in the view, whole or as its excerpt."""
+    state = transcript.state
+    if state.subjects.digests.get(position) != digest or state.is_hidden(position):
+        return False
+    parts = [(position, part.address) for part in transcript[position].measured if part.is_result]
+    return bool(parts) and not any(part in state.compacted or part in state.shortened for part in parts)
 
-    async def load() -> None:
-        await here()._session.ensure_loaded()  # pyright: ignore[reportPrivateUsage]
 
-    async def flush() -> None:
-        if (context := of()) is not None:
-            await context.archive()
+def _is_worth_a_line(transcript: Transcript, position: int) -> bool:
+    if transcript.state.is_hidden(position):
+        return False
+    parts = transcript[position].parts
+    return parts is None or any(part.is_result and part.tokens > WORTH_SUPERSEDING_TOKENS for part in parts)
 
-    session = (append, supersede, transcript, hide, load, flush)
-    given = (context.policy, context.token_counter, *session, context.memory_store.unwritten)
-    link = ConnectorLink(connectors, active, *given)
-    if connectors:
-        weakref.finalize(context, link.drop).atexit = False
-    return link
+
+class _TooLargeError(Exception): ...
+
+
+class ComparedStates:
+    """Records what connectors compare with; says once of each that it cannot be kept."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    async def record(
+        self,
+        connectors: Sequence[Connector],
+        context: MemoryContext,
+        hide: Callable[[str], str],
+        *,
+        at_end: bool,
+    ) -> None:
+        """Record the states that changed. One that cannot be read stays as it was; one that is too large is dropped.
+
+        Args:
+            at_end: Also record states over 16,000 characters.
+        """
+        for one in connectors:
+            before = context.transcript.state.newest(ConnectorCompared, one.id) or ConnectorCompared(one.id)
+            try:
+                state = await self._read(one, hide, _MOST_CHARACTERS if at_end else _BATCH_CHARACTERS)
+            except _TooLargeError:
+                if not at_end:
+                    continue
+                self._tell(one.id, f"more than {_MOST_CHARACTERS:,} characters; a resumed session looks at it anew")
+                state = dict[str, Any]()
+            except Exception as error:  # also one that is no JSON
+                self._tell(one.id, repr(error))
+                continue
+            if state != before.state:
+                context.transcript.decide(ConnectorCompared(one.id, state))
+
+    async def _read(self, connector: Connector, hide: Callable[[str], str], limit: int) -> Mapping[str, Any]:
+        save = getattr(connector, "save_state", None)
+        if save is None:
+            return {}
+        data = save()
+        return await asyncio.to_thread(lambda: _hidden(json.loads(_json(data, limit)), hide))
+
+    def _tell(self, connector_id: str, why: str) -> None:
+        if connector_id not in self._told:
+            self._told.add(connector_id)
+            _logger.warning("connector %s: what it compares with is not kept: %s", connector_id, why)
+
+
+def _json(data: object, limit: int) -> str:
+    """Return a JSON text, made piece by piece, so that a huge one costs no more than the limit."""
+    pieces: list[str] = []
+    for piece in json.JSONEncoder(ensure_ascii=False).iterencode(data):
+        pieces.append(piece)
+        limit -= len(piece)
+        if limit < 0:
+            raise _TooLargeError
+    return "".join(pieces)
+
+
+def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return hide(value)
+    if isinstance(value, list):
+        return [_hidden(one, hide) for one in cast(list[Any], value)]
+    if isinstance(value, dict):
+        return {hide(name): _hidden(one, hide) for name, one in cast(dict[str, Any], value).items()}
+    return value

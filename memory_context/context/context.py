@@ -31,9 +31,7 @@ from ..tokens import TokenCounter, default_token_counter
 from .agent_context import AgentContextApi
 from .config import MemoryContextConfig, arguments_of, config_of
 from .memory_api import MemoryApi
-from .observation import ObservationApi
 from .parts import Parts, StepGuard
-from .session_api import SessionApi
 
 if TYPE_CHECKING:
     from ..archive import ResumedSession
@@ -45,9 +43,7 @@ _logger = logging.getLogger("memory_context")
 _CLOSE_SECONDS, _LEAVE_SECONDS, _LOAD_SECONDS = 8.0, 2.5, 8.5  # under 10 s with the store's stop
 
 
-class MemoryContext(
-    MemoryApi, ObservationApi, SessionApi, AgentContextApi, ChatCompletionContext, Component[MemoryContextConfig]
-):
+class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component[MemoryContextConfig]):
     """A chat context that moves large content to Postgres and leaves a placeholder; nothing is lost.
 
     The constructor does no I/O. `add_message` and `get_messages` never raise because of the store or the light model.
@@ -85,7 +81,7 @@ class MemoryContext(
         connectors: Sequence[Connector] = (),
         active_connectors: Callable[[], Collection[str]] | None = None,
     ) -> None:
-        from .connectors import connected
+        from .connectors import ConnectorLink
 
         super().__init__(initial_messages)
         self.user_id = checked_identifier("user_id", user_id)
@@ -105,7 +101,7 @@ class MemoryContext(
         self._forgotten = store.PendingTraces(self.user_id)
         self.memory_store.forgettings.watch(self._forgotten)
         self._guard = StepGuard()
-        self._connectors = connected(self, connectors, active_connectors)
+        self._connectors = ConnectorLink(self, connectors, active_connectors)
         is_own = sharing == "shared" and "/" not in self.session_id  # a sub-agent's user is another agent
         self._learning = learning.Learning(
             self.memory_store, user_id, self.policy, self._light_models.learning, is_enabled=is_own

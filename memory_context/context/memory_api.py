@@ -1,9 +1,10 @@
-"""The memory methods of a context."""
+"""The methods of a context beside those of AutoGen: its memory, its session, its observations."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast, overload
 
@@ -12,17 +13,22 @@ from ..memory import MemoryType
 from ..policy import ContextPolicy
 from ..store import CallerOrigin, MemoryCriteria
 from ..tokens import TokenCounter, count_off_loop
+from .observation import ContextObservation
 
 if TYPE_CHECKING:
     from autogen_core.models import ChatCompletionClient
     from autogen_core.tools import BaseTool, ToolSchema, Workbench
 
+    from ..archive import Archiver, ResumeReport
     from ..connectors import Connector
+    from ..light_model import LightModelGuards
     from ..memory import AgentMemory, MemoryItem, SearchHit
-    from ..observation import SessionObservations
+    from ..observation import ObservationModels, SessionObservations
+    from ..stats import ContextStats
     from ..tools import AnyTool, Confirm, MemoryWorkbench, MoreTool, PromptHead
-    from ..transcript import Transcript
+    from ..transcript import ObservationChunk, Transcript
     from .connectors import ConnectorLink
+    from .context import MemoryContext
     from .parts import Parts
 
 __all__ = ["MemoryApi", "load_parts"]
@@ -36,7 +42,7 @@ def load_parts() -> None:
 
 
 class MemoryApi:
-    """Methods of a context that read and write items; without the store they raise StoreUnavailableError.
+    """Methods of a context; those that read and write items raise StoreUnavailableError without the store.
 
     Attributes:
         named_session_id: None for a generated id.
@@ -53,6 +59,8 @@ class MemoryApi:
     _parts: Parts
     _connectors: ConnectorLink
     _session: archive.Session
+    _light_models: LightModelGuards
+    _store_pending: Callable[[], Awaitable[bool]]
 
     @cached_property
     def _prompt_head(self) -> PromptHead:
@@ -276,3 +284,70 @@ class MemoryApi:
     def instructions(self) -> str:
         """Return the sentence for the system message: short if the agent's memory tools explain placeholders."""
         return self._prompt_head.teach()
+
+    # --- the session
+
+    async def explain(self) -> view.ViewReport:
+        """Report the last view and its reasons."""
+        return view.report(self._parts.transcript, *self._parts.meter.views, self.policy.token_budget)
+
+    @property
+    def stats(self) -> ContextStats:
+        """Counts since creation or `load_state`; light model calls of the whole session."""
+        parts, session = self._parts, self._session
+        stats = parts.meter.stats(parts.transcript, parts.offloader.transactions, session.light_model_bill)
+        return replace(stats, archive_transactions=session.archiver.transactions)
+
+    async def resume(self) -> ResumeReport:
+        """Read a known session's history now, or raise StoreError; the report lists gaps."""
+        return await self._session.resume()
+
+    @property
+    def resume_report(self) -> ResumeReport:
+        """`pending` until the history is read."""
+        return self._session.report
+
+    async def archive(self) -> None:
+        """Write unarchived messages now, or raise StoreError; they stay buffered."""
+        await self._session.flush()
+
+    @property
+    def is_dirty(self) -> bool:
+        """True if something is not archived."""
+        return self._session.archiver.is_dirty
+
+    @property
+    def archiver(self) -> Archiver:
+        return self._session.archiver
+
+    # --- observations
+
+    @cached_property
+    def _observers(self) -> ObservationModels:
+        return observation.ObservationModels(self.policy, self._light_models)
+
+    @property
+    def observation(self) -> ContextObservation:
+        """Events, state and settings of the session's observations."""
+        return ContextObservation(cast("MemoryContext", self))
+
+    async def observe_now(self) -> ObservationChunk | None:
+        """Observe all complete steps now, the newest message of the user included, such as a correction.
+
+        The observations join the view at once; their messages stay in it until observations replace messages the next
+        time. What is in flight becomes void. It waits at most `observation.sync_timeout_seconds`.
+
+        Returns:
+            The new observations; None, and nothing has changed, if nothing was new, or the model failed or is missing.
+        """
+        await self._store_pending()
+        return await self._parts.coordinator.observe_now()
+
+    def model_changed(self, model_client: ChatCompletionClient | None = None) -> None:
+        """Note that another model reads the next view: nothing is cached, so finished observations replace messages.
+
+        Its client tells whether images are shown, by `model_info["vision"]`.
+        """
+        if model_client is not None:
+            self._connectors.images.note_model(model_client)
+        self._parts.coordinator.model_changed()

@@ -3,71 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from .. import observation, view
 
 if TYPE_CHECKING:
-    from autogen_core.models import ChatCompletionClient
-
-    from ..light_model import LightModelGuards
     from ..observation import (
         BufferingCoordinator,
         BufferState,
         CompletionFunction,
         ObservationEvent,
-        ObservationModels,
         ReflectionEvent,
     )
-    from ..policy import ContextPolicy
     from ..transcript import ObservationChunk
-    from .connectors import ConnectorLink
     from .context import MemoryContext
-    from .parts import Parts
 
-__all__ = ["ContextObservation", "ObservationApi"]
-
-
-class ObservationApi:
-    """Methods of a context that observe."""
-
-    policy: ContextPolicy
-    _parts: Parts
-    _light_models: LightModelGuards
-    _connectors: ConnectorLink
-    _store_pending: Callable[[], Awaitable[bool]]
-
-    @cached_property
-    def _observers(self) -> ObservationModels:
-        return observation.ObservationModels(self.policy, self._light_models)
-
-    @property
-    def observation(self) -> ContextObservation:
-        """Events, state and settings of the session's observations."""
-        return ContextObservation(cast("MemoryContext", self))
-
-    async def observe_now(self) -> ObservationChunk | None:
-        """Observe all complete steps now, the newest message of the user included, such as a correction.
-
-        The observations join the view at once; their messages stay in it until observations replace messages the next
-        time. What is in flight becomes void. It waits at most `observation.sync_timeout_seconds`.
-
-        Returns:
-            The new observations; None, and nothing has changed, if nothing was new, or the model failed or is missing.
-        """
-        await self._store_pending()
-        return await self._parts.coordinator.observe_now()
-
-    def model_changed(self, model_client: ChatCompletionClient | None = None) -> None:
-        """Note that another model reads the next view: nothing is cached, so finished observations replace messages.
-
-        Its client tells whether images are shown, by `model_info["vision"]`.
-        """
-        if model_client is not None:
-            self._connectors.images.note_model(model_client)
-        self._parts.coordinator.model_changed()
+__all__ = ["ContextObservation"]
 
 
 class ContextObservation:
