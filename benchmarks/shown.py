@@ -28,9 +28,8 @@ __all__ = ["Shown", "main", "measure_shown"]
 
 _RECALLS = {
     "recall": RecallPolicy(),
-    "recall, ten in 800": RecallPolicy(passages=10, limit_tokens=800),
+    "recall, five in 800": RecallPolicy(passages=5, limit_tokens=800),
     "recall, ten in 1,200": RecallPolicy(passages=10, limit_tokens=1200),
-    "recall, ten in 2,000": RecallPolicy(passages=10, limit_tokens=2000),
 }
 _ANSWERS = {"search_memory": None, "search_memory, ten": DEPTH}
 

@@ -84,8 +84,8 @@ class RecallPolicy(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     enabled: bool = True
-    limit_tokens: int = Field(default=800, ge=100)
-    passages: int = Field(default=5, ge=1, le=20)
+    limit_tokens: int = Field(default=2000, ge=100)
+    passages: int = Field(default=10, ge=1, le=20)
 
 
 class UserMemoryPolicy(BaseModel):
