@@ -1171,4 +1171,4 @@ INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES
     (7, '0007_pre_consolidations', '3c6e5611d3a03335ba995f30a5810b9db622bf03386d6080d68b69cba74165fd'),
     (8, '0008_pre_store_memories', '86ec89810bc54c749749c241fba715a413f5bd8b86b4af55b46d8a0813169a43'),
     (9, '0009_pre_images', '38a6f9cb5753f608ec2768025cbe23b1ea2d8b616fe4546fab713cc854b21578'),
-    (10, '0010_pre_pending_users', '0bdca46fdf204c12ba7ae1e8c992688b2db58eaf6fa4f265cf1f309f91e70601');
+    (10, '0010_pre_waiting_users', '0bdca46fdf204c12ba7ae1e8c992688b2db58eaf6fa4f265cf1f309f91e70601');
