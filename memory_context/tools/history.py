@@ -296,7 +296,7 @@ def _whereabouts(item: MemoryItem, title: str) -> str:
 
 @dataclass(frozen=True)
 class RecallResult:
-    """What was read, or why nothing was.
+    """The messages that were read, or the reason why none were.
 
     Attributes:
         text: As the agent reads it, with the exact call for what was cut.
