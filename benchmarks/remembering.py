@@ -44,7 +44,7 @@ class MemoryPlayer(Player):
         super().__init__(run, self._memory, count, policy.first_view_limit_tokens)
         self._memory.workbench()
         system = "\n\n".join(filter(None, [run.system_prompt, self._memory.instructions()]))
-        self._taught = render(SystemMessage(content=system), count)
+        self._taught = [render(SystemMessage(content=system), count)] if system else []
         tools = tool_json([tool.schema for tool in tools_of(self._memory)])
         self._tools = Rendered(tools, count(tools))
         self._with_workbench, self._with_tools = PromptMeter(count), PromptMeter(count)
@@ -77,12 +77,12 @@ class MemoryPlayer(Player):
         """Add up the next call, without tools and instructions and with them; tools stand first."""
         super().count_call(view)
         self._with_workbench.add([*self.head(), *view])
-        self._with_tools.add([self._tools, self._taught, *view])
+        self._with_tools.add([self._tools, *self._taught, *view])
 
     def head(self) -> Sequence[Rendered]:
         """Return the tools, if they are offered by now, and the system message."""
         is_offered = bool(self._memory.transcript.state.offered.memory_tools)
-        return [self._tools, self._taught] if is_offered else [self._taught]
+        return [self._tools, *self._taught] if is_offered else self._taught
 
     def check(self, messages: Sequence[LLMMessage], tokens: int) -> None:
         """Hold a view against the budget and the context's own count, too."""

@@ -44,7 +44,6 @@ def assistant(
         tools=[*tools, *context.tools()],  # type: ignore[list-item]
         model_context=context,
         description=f"The {context.agent_id}.",
-        system_message=context.instructions(),
         max_tool_iterations=5,
     )
 

@@ -44,7 +44,7 @@ def build_agent(context: MemoryContext) -> AssistantAgent:
         model_client_from_env() or ScriptedModel(what_was_said),
         workbench=context.workbench(),
         model_context=context,
-        system_message=f"Answer in one sentence. {context.instructions()}",
+        system_message="Answer in one sentence.",
         model_client_stream=True,
     )
 

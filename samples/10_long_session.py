@@ -94,7 +94,7 @@ async def main() -> None:
             workbench=context.workbench([inspect]),
             model_context=context,
             max_tool_iterations=2 * HARBOURS,
-            system_message="You inspect harbours. " + context.instructions(),
+            system_message="You inspect harbours.",
         )
         await ask(agent, TASK)
         report = await context.explain()

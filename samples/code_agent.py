@@ -111,7 +111,6 @@ class CodeAgent(AssistantAgent):
             own_tools = []
         if isinstance(context, MemoryContext):
             workbench: Workbench = context.workbench(own_tools)
-            system_message = f"{system_message}\n\n{context.instructions()}"
             context.note_agent(system_message=system_message, model_client=model_client)
         else:
             workbench = StaticStreamWorkbench(own_tools)

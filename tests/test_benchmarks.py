@@ -176,19 +176,28 @@ async def test_a_consumed_result_ends_the_cached_prefix(
     assert figures.peak_view_tokens == 15 + 8 + 2007
     assert figures.cost.price < played[EVERYTHING].cost.price
     assert not any(promises(figures))
-    # with tools and instructions: a workbench offers the tools with the first placeholder, in the third call, and then
+    # with tools: a workbench offers the tools with the first placeholder, in the third call, and then
     # nothing of the second one is in the cache
     context = MemoryContext("alice")
     context.workbench()
-    taught = count(f"{SYSTEM['content']}\n\n{context.instructions()}") + 4 - 1204
     tools = count(tool_json([tool.schema for tool in context.tools()]))
     assert figures.with_workbench is not None
-    assert figures.with_workbench.tokens == figures.cost.tokens + 3 * taught + tools
-    assert figures.with_workbench.cached_tokens == 1204 + taught + 15
+    assert figures.with_workbench.tokens == figures.cost.tokens + tools
+    assert figures.with_workbench.cached_tokens == 1204 + 15
     assert figures.with_tools is not None
-    assert figures.with_tools.tokens == figures.cost.tokens + 3 * (taught + tools)
-    assert figures.with_tools.cached_tokens == figures.cost.cached_tokens + 2 * (taught + tools)
+    assert figures.with_tools.tokens == figures.cost.tokens + 3 * tools
+    assert figures.with_tools.cached_tokens == figures.cost.cached_tokens + 2 * tools
     assert played[EVERYTHING].whole_cost == played[EVERYTHING].cost
+
+
+async def test_run_that_stores_nothing_costs_what_keeping_everything_does(tmp_path: Path, store: MemoryStore):
+    steps = [call("c1"), output("c1", words(400)), call("c2"), output("c2", words(300)), answer("done")]
+    write_set(tmp_path, "made", [SYSTEM, user("go"), *steps])
+    played = await replayed(store, tmp_path)
+    figures = played[MEMORY]
+    assert figures.memory is not None
+    assert figures.memory.offloads == 0
+    assert figures.charged_price == played[EVERYTHING].charged_price
 
 
 async def test_needles_are_counted_where_they_can_be_seen(tmp_path: Path, store: MemoryStore):

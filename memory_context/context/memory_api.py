@@ -282,7 +282,7 @@ class MemoryApi:
         register_loaded_host(self, key)
 
     def instructions(self) -> str:
-        """Return the sentence for the system message: short if the agent's memory tools explain placeholders."""
+        """Return the sentence for the system message; empty if the agent's memory tools say it."""
         return self._prompt_head.teach()
 
     # --- the session

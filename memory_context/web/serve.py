@@ -193,14 +193,13 @@ def _assistant(model: str) -> tuple[AgentBuilder, ChatCompletionClient]:
     client = openai_client(model)
 
     def build(context: MemoryContext) -> AssistantAgent:
-        system_message = f"{_SYSTEM_MESSAGE}\n\n{context.instructions()}"
-        context.note_agent(system_message=system_message, model_client=client)
+        context.note_agent(system_message=_SYSTEM_MESSAGE, model_client=client)
         return AssistantAgent(
             "assistant",
             model_client=client,
             model_context=context,
             tools=list[Any](context.tools()),
-            system_message=system_message,
+            system_message=_SYSTEM_MESSAGE,
             model_client_stream=True,
             max_tool_iterations=10,
         )

@@ -66,14 +66,13 @@ class Agents:
                 user_id, self.memory_store, self.model_client, code_root=CODE_ROOT, model_context=context
             )
         else:
-            system_message = f"{_SYSTEM_MESSAGE}\n\n{context.instructions()}"
-            context.note_agent(system_message=system_message, tools=code_tools(), model_client=self.model_client)
+            context.note_agent(system_message=_SYSTEM_MESSAGE, tools=code_tools(), model_client=self.model_client)
             agent = AssistantAgent(
                 name,
                 self.model_client,
                 tools=[*code_tools(), *context.tools()],  # at once: it may be told to remember something
                 model_context=context,
-                system_message=system_message,
+                system_message=_SYSTEM_MESSAGE,
                 model_client_stream=True,
                 max_tool_iterations=20,
             )

@@ -63,14 +63,13 @@ def chat_app(
     """
 
     def build_agent(context: MemoryContext) -> AssistantAgent:
-        system_message = f"{SYSTEM_MESSAGE}\n\n{context.instructions()}"
-        context.note_agent(system_message=system_message, tools=code_tools(), model_client=model_client)
+        context.note_agent(system_message=SYSTEM_MESSAGE, tools=code_tools(), model_client=model_client)
         return AssistantAgent(
             context.agent_id,
             model_client,
             tools=[*code_tools(), *context.tools()],  # from the first call on: it may be told to remember something
             model_context=context,
-            system_message=system_message,
+            system_message=SYSTEM_MESSAGE,
             model_client_stream=True,
             max_tool_iterations=20,
         )

@@ -108,7 +108,6 @@ async def test_a_conversation_over_megabytes_stays_small(store: MemoryStore, in_
             tools=[sources.search_web, sources.fetch_page, sources.run_query, *context.tools()],
             model_context=context,
             max_tool_iterations=1000,
-            system_message=context.instructions(),
         )
         run = await agent.run(task=TASK)
         assert isinstance(run.messages[-1], TextMessage), "the run ended too early"

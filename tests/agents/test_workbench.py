@@ -56,7 +56,7 @@ def agent_of(context: MemoryContext, client: ReplayChatCompletionClient, *others
         client,
         workbench=context.workbench([survey, *others]),
         model_context=context,
-        system_message=f"Be kind. {context.instructions()}",
+        system_message="Be kind.",
         max_tool_iterations=9,
     )
 
@@ -103,7 +103,7 @@ async def test_explain_names_the_switch_and_what_stands_before_the_view(store: M
     context = MemoryContext("alice", "coder", "s", store)
     client = model(calls(("survey", {"topic": "owls"})), "Done.")
     agent = agent_of(context, client)
-    context.note_agent(system_message=f"Be kind. {context.instructions()}")
+    context.note_agent(system_message="Be kind.")
     await agent.run(task="Survey owls.")
     seen = await context.explain()
     assert ("offered", "offload", 6) in [(one.what, one.reason, one.count) for one in seen.decisions]
@@ -113,9 +113,19 @@ async def test_explain_names_the_switch_and_what_stands_before_the_view(store: M
         tool_tokens(client.create_calls[-1]["tools"], context.token_counter),
         abs=2,  # type: ignore[arg-type]
     )
-    assert known.instructions_tokens == count(context.instructions())
-    assert known.system_tokens == count("Be kind. ")
+    assert (known.instructions_tokens, known.system_tokens) == (0, count("Be kind."))
     assert f"before it: {known.tokens:,} tokens: memory tools (offload) " in str(seen)
+    await context.close()
+
+
+async def test_instructions_of_an_agent_without_memory_tools_are_counted_apart_from_its_own(store: MemoryStore):
+    context = MemoryContext("alice", "coder", "s", store)
+    instructions, count = context.instructions(), context.token_counter.count
+    context.note_agent(system_message=f"Be kind. {instructions}")
+    await AssistantAgent("coder", model("Done."), model_context=context).run(task="Survey owls.")
+    known = (await context.explain()).offered
+    assert known.instructions_tokens == count(instructions) > 0
+    assert known.system_tokens == count("Be kind. ")
     await context.close()
 
 
@@ -173,7 +183,7 @@ async def test_short_session_of_small_results_pays_for_no_memory_tools(store: Me
         client,
         workbench=context.workbench([brief]),
         model_context=context,
-        system_message=context.instructions(),
+        system_message=f"Be kind. {context.instructions()}",
         max_tool_iterations=9,
     )
     await agent.run(task="Survey owls and bats.")
@@ -181,6 +191,8 @@ async def test_short_session_of_small_results_pays_for_no_memory_tools(store: Me
     assert offered_in(client) == [["survey"]] * 3
     seen = await context.explain()
     assert {segment.state for segment in seen.segments} == {"full"}
+    assert {str(call["messages"][0].content) for call in client.create_calls} == {"Be kind. "}
+    assert context.stats.relative_cost == 1
     await context.close()
 
 
@@ -307,7 +319,7 @@ async def test_bill_counts_the_tools_and_the_system_message_of_each_call(store: 
     """Recomputed from what the model client was given."""
     context = MemoryContext("alice", "coder", "s", store)
     client = model(*(calls(("survey", {"topic": topic})) for topic in ("owls", "bats", "moths")), "Done.")
-    system = f"{'Be kind. ' * 300}{context.instructions()}"
+    system = "Be kind. " * 300
     tools: dict[str, Any] = (
         {"workbench": context.workbench([survey])} if has_workbench else {"tools": [survey, *context.tools()]}
     )
@@ -334,8 +346,7 @@ async def test_bill_counts_the_tools_and_the_system_message_of_each_call(store: 
     new = 1.25 * (stats.head_tokens_total + stats.view_tokens_total)
     heads = [stats.head_tokens] * 4
     if has_workbench:
-        early = stats.raw_head_tokens + counter.count(context.instructions())
-        heads = [early, stats.head_tokens, stats.head_tokens, stats.head_tokens]
+        heads = [stats.raw_head_tokens, stats.head_tokens, stats.head_tokens, stats.head_tokens]
     stable = _stable_tokens(client, counter)
     kept = [0, 0 if has_workbench else heads[1] + stable[1], heads[2] + stable[2], heads[3] + stable[3]]
     assert stats.cost == pytest.approx(new - 1.15 * sum(kept), abs=20)

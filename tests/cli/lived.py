@@ -69,7 +69,7 @@ async def _live(url: str) -> Lived:
     async with MemoryStore(url) as store:
         context = MemoryContext("alice", "coder", SESSION, store)
         context.workbench([_survey])
-        context.note_agent(system_message=f"Be kind. {context.instructions()}")
+        context.note_agent(system_message="Be kind.")
         await context.add_message(UserMessage(content="Survey the owls.", source="user"))
         for topic, lines in (("owls", 300), ("bats", 900), ("moths", 300)):
             await add_step(context, report(topic, lines))

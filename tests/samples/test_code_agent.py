@@ -86,7 +86,7 @@ async def test_what_is_large_leaves_the_view_and_can_be_looked_up(
     assert "value_150" in shown[1]
     assert "value_150" not in shown[2]
     assert "[MemoryRef: read_file_" in shown[2]
-    assert context.instructions() in client.create_calls[0]["messages"][0].content
+    assert client.create_calls[0]["messages"][0].content == SYSTEM_MESSAGE
     offered = [{tool["name"] for tool in call["tools"]} for call in client.create_calls]
     assert offered[0] == {"shell", "read_file", "grep"}
     assert offered[1] == offered[0]

@@ -145,7 +145,7 @@ class UIAgentBuilder(MemoryContextBuilder):
 
 
 def _put_memory(agent: AgentPlace, hands: Hands, context: MemoryContext, calls_tools: bool) -> None:
-    """Put a context into an agent, with the tools and the words that go with it."""
+    """Put a context into an agent, with the tools that go with it."""
     agent.config["model_context"] = hands.put(context)
     if not calls_tools:  # it finds what it names in its answers: the context opens that by itself
         return
@@ -156,10 +156,7 @@ def _put_memory(agent: AgentPlace, hands: Hands, context: MemoryContext, calls_t
         agent.config["workbench"] = [*_listed(agent.config["workbench"]), static]
     else:
         agent.config["tools"] = [*_listed(agent.config.get("tools")), *tools]
-    told = agent.config.get("system_message")
-    system_message = f"{told}\n\n{context.instructions()}" if told else context.instructions()
-    context.note_agent(system_message=system_message)
-    agent.config["system_message"] = system_message
+    context.note_agent(system_message=agent.config.get("system_message"))
 
 
 def _calls_tools(agent: AgentPlace, model_client: ChatCompletionClient | None) -> bool:
