@@ -171,7 +171,7 @@ async def _measure_user(
     walls = sorted([await search() for _ in range(rounds)])
     client = process_time() - own_before
     server = processor_seconds(url) - both - client
-    is_approximate = own > store_search.EXACT_UP_TO_PASSAGES
+    is_approximate = own * embedder.dimensions > store_search.EXACT_UP_TO_NUMBERS
     index_recall, raw_recall = await _recalls(store, connection, user, embedder)
     return SearchCost(
         size,
@@ -220,7 +220,7 @@ async def _by_meaning(
         **scope_params(ReadScope()),
     }
     exact = Statement(store_search.ranking_statement("rank_by_embedding", "user"), params)
-    statements = store_search._nearest(vector, params) if is_approximate else [exact]
+    statements = store_search.nearest_statements(vector, params, by_index=True) if is_approximate else [exact]
     rows = (await store._database.read(user, *statements))[-1]
     return [(row["content_id"], row["chunk_number"]) for row in rows]
 

@@ -25,17 +25,31 @@ SELECT content_id, chunk_number, score, mean, deviation FROM nearest CROSS JOIN 
 ORDER BY score DESC;
 
 -- name: set_nearest_scope :exec
--- How far the approximate search looks, for this transaction, which sorts none of a user's passages: neither the nearest nor
--- those that tell the spread.
+-- How far the approximate search looks, for this transaction, which sorts no passages that an index has in order: neither the
+-- nearest nor those that tell the spread.
 SELECT set_config('hnsw.ef_search', %(ef_search)s::text, true), set_config('enable_sort', 'off', true);
 
 -- name: rank_by_embedding_nearest :many
--- The same by the model's index, for a user with many passages. Braces: the index is for one model and its dimensions.
+-- The nearest by the model's index, for a user with very many passages. Braces: the index is for one model and its dimensions.
 SELECT content_id, chunk_number, 1 - (embedding <=> %(embedding)s::halfvec) AS score
 FROM memory_context.agent_memory_embeddings
 WHERE user_id = %(user_id)s AND embedding_model = {embedding_model}
     AND content_id {not_hidden_contents()}
 ORDER BY embedding::halfvec({dimensions}) <=> %(embedding)s::halfvec({dimensions})
+LIMIT %(nearest)s;
+
+-- name: rank_by_embedding_exactly :many
+-- The same, all of the user's passages compared. OFFSET keeps the model's index out.
+SELECT content_id, chunk_number, 1 - distance AS score
+FROM (
+    SELECT content_id, chunk_number, embedding <=> %(embedding)s::halfvec AS distance
+    FROM memory_context.agent_memory_embeddings
+    WHERE user_id = %(user_id)s AND embedding_model = %(embedding_model)s
+        AND content_id {not_hidden_contents()}
+    OFFSET 0
+) AS own
+WHERE distance <= 2
+ORDER BY distance
 LIMIT %(nearest)s;
 
 -- name: fetch_spread :one

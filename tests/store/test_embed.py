@@ -224,7 +224,8 @@ async def test_a_model_may_be_called_anything_printable(
     database_url: str, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Its name stands in the statement that its index serves."""
-    monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 3)
+    monkeypatch.setattr("memory_context.store.search.passages.LARGE_MEMORY_PASSAGES", 3)
+    monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_NUMBERS", 0)
     async with MemoryStore(database_url, FakeEmbedder(name)) as store:
         await store.insert_memories("alice", [memory(f"k{n}", f"harbour {n}") for n in range(9)])
         await store.flush_index()
@@ -237,7 +238,8 @@ async def test_a_model_of_very_many_dimensions_works_without_index(
     server: Server, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """pgvector indexes up to 4,000; above, all of the user's passages are compared."""
-    monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 3)
+    monkeypatch.setattr("memory_context.store.search.passages.LARGE_MEMORY_PASSAGES", 3)
+    monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_NUMBERS", 0)
     async with MemoryStore(database_url, FakeEmbedder("wide", 5000)) as store:
         await store.insert_memories("alice", [memory(f"k{n}", f"harbour {n}") for n in range(9)])
         assert await store.flush_index() == IndexReport(0, 0)

@@ -124,7 +124,8 @@ async def test_one_large_item_does_not_crowd_out_the_others(
 ) -> None:
     """A log of hundreds of passages that all say it, and a few notes on it: both are found, however it is ranked."""
     if ranking == "nearest":
-        monkeypatch.setattr(module, "EXACT_UP_TO_PASSAGES", 100)
+        monkeypatch.setattr(module, "LARGE_MEMORY_PASSAGES", 100)
+        monkeypatch.setattr(module, "EXACT_UP_TO_NUMBERS", 0)
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         agent = AgentMemory(store, "alice")
         log = "".join(f"12:{n % 60:02} worker {n} timeout timeout after {n} s\n" for n in range(15_000))
@@ -148,7 +149,8 @@ async def test_the_first_search_knows_already_how_many_passages_there_are(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that it does not compare all of very many."""
-    monkeypatch.setattr(module, "EXACT_UP_TO_PASSAGES", 29)
+    monkeypatch.setattr(module, "LARGE_MEMORY_PASSAGES", 29)
+    monkeypatch.setattr(module, "EXACT_UP_TO_NUMBERS", 0)
     asked: list[str] = []
     monkeypatch.setattr(
         module, "nearest_statement", lambda *given: asked.append("nearest") or nearest_statement(*given)
@@ -203,7 +205,9 @@ def test_criteria_that_say_nothing_are_refused(given_: dict[str, Any]) -> None:
         MemoryCriteria(**given_)
 
 
-@pytest.mark.parametrize("way", ["all compared", "by the index", "by criteria", "of one session", "unfenced"])
+@pytest.mark.parametrize(
+    "way", ["all compared", "all compared apart", "by the index", "by criteria", "of one session", "unfenced"]
+)
 async def test_scores_do_not_depend_on_other_users_or_on_private_items_of_other_agents(
     store: MemoryStore, server: Server, database_url: str, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
@@ -211,8 +215,10 @@ async def test_scores_do_not_depend_on_other_users_or_on_private_items_of_other_
 
     The strangers' passages outnumber the candidates, and adjoin a passage that the reader may read.
     """
+    if way in ("all compared apart", "by the index"):
+        monkeypatch.setattr(module, "LARGE_MEMORY_PASSAGES", 10)
     if way == "by the index":
-        monkeypatch.setattr(module, "EXACT_UP_TO_PASSAGES", 10)
+        monkeypatch.setattr(module, "EXACT_UP_TO_NUMBERS", 0)
         monkeypatch.setattr(module, "NEAREST", 37)  # all that the reader may know: ties decide nothing
     if way == "unfenced":  # the statements alone hold users apart, too
         for table in ("terms", "names", "chunks", "embeddings", "statistics"):
@@ -232,7 +238,7 @@ async def test_scores_do_not_depend_on_other_users_or_on_private_items_of_other_
 
     async def found() -> list[tuple[str, SearchScore]]:
         queries = "harbour of Lisbon 2019", "rare7 words"
-        hits = [hit for query in queries for hit in await lead.search(query, 50, criteria)]
+        hits = [hit for query in queries for hit in await lead.search(query, 10, criteria)]
         return [(hit.item.key, hit.score) for hit in hits]
 
     before = await found()

@@ -51,6 +51,12 @@ def crowd_url(server: Server, template: str) -> Iterator[str]:
     server.execute("DROP DATABASE crowd WITH (FORCE)")
 
 
+def search_by(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    module = "memory_context.store.search.passages"
+    monkeypatch.setattr(f"{module}.LARGE_MEMORY_PASSAGES", 10**9 if way == "comparing all" else 100)
+    monkeypatch.setattr(f"{module}.EXACT_UP_TO_NUMBERS", 0 if way == "the index" else 10**9)
+
+
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the nodes of a plan."""
     yield plan
@@ -134,9 +140,11 @@ async def test_the_approximate_ranking_is_nearly_the_exact_one(
     monkeypatch.setattr("memory_context.store.search.indexer.CHECK_EVERY", 2)
     async with MemoryStore(crowd_url, Pointing()) as store:
         for user in ("big", "user050"):
-            monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 10**9)
+            search_by(monkeypatch, "comparing all")
             exact = [await nearest(store, user, query) for query in queries]
-            monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 100)
+            search_by(monkeypatch, "comparing all apart")
+            assert [await nearest(store, user, query) for query in queries] == exact
+            search_by(monkeypatch, "the index")
             found = [await nearest(store, user, query) for query in queries]
             hits = sum(len(set(one) & set(other)) for one, other in zip(exact, found, strict=True))
             assert hits >= 0.9 * 20 * len(queries), user
@@ -149,7 +157,7 @@ async def test_an_index_that_finds_too_little_is_reported_and_made_up_for(
 ) -> None:
     """On the mean of several checks, not after one; whenever the index gives up, the exact ranking stands in."""
     monkeypatch.setattr("memory_context.store.search.indexer.CHECK_EVERY", 1)
-    monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 100)
+    search_by(monkeypatch, "the index")
     monkeypatch.setattr("memory_context.store.search.passages.EF_SEARCH", 1)
     server.execute("ALTER DATABASE crowd SET hnsw.max_scan_tuples = 1")
     try:
@@ -162,7 +170,7 @@ async def test_an_index_that_finds_too_little_is_reported_and_made_up_for(
                 assert found == (exact := exact or found)
                 await store.search._ann_quality._checking.wait()
             assert "% of the nearest passages: REINDEX it" in caplog.text
-        monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 10**9)
+        search_by(monkeypatch, "comparing all")
         async with MemoryStore(crowd_url, Pointing()) as store:
             assert await nearest(store, "user050", query) == exact
     finally:
@@ -174,11 +182,11 @@ async def test_two_users_searches_never_mix(server: Server, crowd_url: str, monk
     owner = dict(server.execute("SELECT id, user_id FROM memory_context.agent_memories", "crowd"))
     (query,) = await vectors_of(crowd_url, 1)
     async with MemoryStore(crowd_url, Pointing()) as store:
-        for limit in (10**9, 100):
-            monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", limit)
+        for way in ("comparing all", "comparing all apart", "the index"):
+            search_by(monkeypatch, way)
             for user in ("user001", "user050", "big"):
                 for criteria in (ANY, MemoryCriteria(types=("custom",)), MemoryCriteria(tags=("t1",))):
                     candidates, profile = await store.search.candidates(user, query, ["w1", "w50"], criteria)
-                    assert len(candidates) > 100
+                    assert len(candidates) > 40
                     assert {owner[one.content_id] for one in candidates} == {user}
                     assert profile.passages == CHUNKS * (OWN_ITEMS if user == "big" else SMALL_ITEMS)

@@ -151,7 +151,7 @@ async def search_items(
     terms = await in_thread_if_large(len(query), query_terms, query)
     if not query.strip():
         return []
-    pending, candidates, profile = await search.survey(user_id, query, terms, criteria, scope=scope)
+    pending, candidates, profile = await search.survey(user_id, query, terms, criteria, scope=scope, hits=limit)
     written = query_words(query)
     fresh = await search.unindexed(
         user_id, criteria, _UNINDEXED_LIMIT, words=terms, written=written, scope=scope, pending=pending
@@ -273,8 +273,9 @@ def _as_candidates(unindexed: Mapping[PassagePlace, StoredPassage], profile: Que
 
 
 def _are_alike(words: set[str], others: set[str]) -> bool:
-    """Empty passages are never alike."""
-    return bool(words) and len(words & others) >= _ALIKE * len(words | others)
+    """Empty passages are never alike. Most pairs differ in size alone."""
+    least, most = sorted((len(words), len(others)))
+    return bool(words) and least >= _ALIKE * most and len(words & others) >= _ALIKE * len(words | others)
 
 
 def _middle(candidates: Sequence[Candidate]) -> float:

@@ -35,10 +35,12 @@ _REACHES = {  # what is found is readable, contents and items; what is counted
     "narrow": ("{readable()}, {within_reach()}, ", *_READABLE, *_WITHIN_REACH),
 }
 _REACH_WORDS = ("readable", "contents", "items", "known_count", "known_contents", "known_items")
-CANDIDATES = 60
+CANDIDATES = 30  # for ten hits; twice as many found no more
+CANDIDATES_A_HIT = 3
 PASSAGES_AN_ITEM = 8  # so that a long log does not crowd out other items
 NEAREST = 200
-EXACT_UP_TO_PASSAGES = 20_000  # compared in some 10 ms
+LARGE_MEMORY_PASSAGES = 20_000  # its nearest passages are sought by a statement of their own
+EXACT_UP_TO_NUMBERS = 100_000 * 256  # of the user's embeddings; above, by the index
 NEAREST_DIMENSIONS_LIMIT = 4000  # pgvector's limit for halfvec indexes
 EF_SEARCH = 400
 POSTINGS_LIMIT = 5_000
@@ -120,15 +122,16 @@ class PassageSearch:
         criteria: MemoryCriteria,
         *,
         scope: ReadScope = ANYBODY,
+        hits: int = 1,
     ) -> tuple[list[int], list[Candidate], QueryProfile]:
-        """Return the ids of unindexed items, and `candidates`, in one round trip."""
+        """Return the ids of unindexed items, and `candidates` for so many hits, in one round trip."""
         vector, emphasised = await self.embed_query(query), pointing_terms(query)
         params: dict[str, Any] = {
             **await self._filter_params(user_id, criteria, scope),
             "terms": list(terms),
             "emphases": _numbers(EMPHASIS if term in emphasised else 1.0 for term in terms),
             "postings_limit": POSTINGS_LIMIT,
-            "limit": CANDIDATES,
+            "limit": max(CANDIDATES, min(CANDIDATES_A_HIT * hits, NEAREST)),
             "nearest": NEAREST,
             "per_item": PASSAGES_AN_ITEM,
             "embedding": None if vector is None else HalfVector(list(vector.values)),
@@ -136,8 +139,8 @@ class PassageSearch:
         }
         reach = "narrow" if scope.is_narrow else "filtered" if criteria.is_filter else "user"
         given = None
-        if vector is not None and reach == "user" and await self._is_approximate(user_id, vector):
-            given = await self._by_index(user_id, params, vector)
+        if vector is not None and reach == "user" and await self._count_passages(user_id) > LARGE_MEMORY_PASSAGES:
+            given = await self._nearest_of_many(user_id, params, vector)
         ranking = ranking_statement("select_candidates", reach, is_given=given is not None)
         pending, rows = await self._database.read(  # this order finds items indexed in between twice, not never
             user_id,
@@ -158,12 +161,19 @@ class PassageSearch:
         found = [_candidate(row, terms) for row in rows if row["content_id"] is not None]
         return [row["id"] for row in pending], found, profile
 
-    async def _by_index(self, user_id: str, params: dict[str, Any], vector: QueryVector) -> dict[str, Any] | None:
-        """Return the nearest passages by the model's index and the spread; None if most near ones are other users'."""
-        _, (spread,), nearest = await self._database.read(user_id, *_nearest(vector, params))
-        self._ann_quality.note(user_id, params, nearest)
-        if len(nearest) < NEAREST:
-            return None
+    async def _nearest_of_many(
+        self, user_id: str, params: dict[str, Any], vector: QueryVector
+    ) -> dict[str, Any] | None:
+        """Return the nearest passages and the spread; None if the index finds other users' passages."""
+        numbers = await self._count_passages(user_id) * len(vector.values)
+        by_index = numbers > EXACT_UP_TO_NUMBERS and len(vector.values) <= NEAREST_DIMENSIONS_LIMIT
+        _, (spread,), nearest = await self._database.read(
+            user_id, *nearest_statements(vector, params, by_index=by_index)
+        )
+        if by_index:
+            self._ann_quality.note(user_id, params, nearest)
+            if len(nearest) < NEAREST:
+                return None
         places = _of_places([(row["content_id"], row["chunk_number"]) for row in nearest])
         return {**spread, **places, "scores": _numbers(row["score"] for row in nearest)}
 
@@ -230,13 +240,11 @@ class PassageSearch:
         related = await related_keys(self._database, user_id, criteria, scope)
         return {**criteria_params(criteria, related), **scope_params(scope)}
 
-    async def _is_approximate(self, user_id: str, vector: QueryVector) -> bool:
-        if len(vector.values) > NEAREST_DIMENSIONS_LIMIT:
-            return False
+    async def _count_passages(self, user_id: str) -> int:
         if user_id not in self._passage_counts:  # the first search
             (rows,) = await self._database.read(user_id, _QUERIES("fetch_passage_count"))
             self._remember(user_id, rows[0]["chunk_count"] if rows else 0)
-        return self._passage_counts.get(user_id, 0) > EXACT_UP_TO_PASSAGES
+        return self._passage_counts.get(user_id, 0)
 
     def _remember(self, user_id: str, passages: int) -> None:
         self._passage_counts.pop(user_id, None)
@@ -275,9 +283,12 @@ def nearest_statement(model: str, dimensions: int) -> bytes:
     )
 
 
-def _nearest(vector: QueryVector, params: dict[str, Any]) -> list[Statement]:
+def nearest_statements(vector: QueryVector, params: dict[str, Any], *, by_index: bool) -> list[Statement]:
+    """Return what reads the spread and the nearest passages of a large memory, by the model's index or exactly."""
     scope = _QUERIES("set_nearest_scope", ef_search=EF_SEARCH)
     spread = _QUERIES("fetch_spread", params)._replace(keeps_plan=True)
+    if not by_index:
+        return [scope, spread, _QUERIES("rank_by_embedding_exactly", params)._replace(keeps_plan=True)]
     nearest = Statement(nearest_statement(vector.model, len(vector.values)), params, keeps_plan=True)
     return [scope, spread, nearest]
 

@@ -154,8 +154,9 @@ def rank(candidates: Sequence[Candidate], query: QueryProfile) -> list[Ranked]:
     own = [query.bm25(one.occurrences, one.length) for one in candidates]
     semantic = [query.evidence(one.semantic) for one in candidates]
     around = [
-        query.bm25(*_joined(one, others)) - SIZE_PENALTY * math.log(max(one.content_bytes / 1000, 1.0))
-        for one, others in zip(candidates, beside, strict=True)
+        (query.bm25(*_joined(one, others)) if others else alone)
+        - SIZE_PENALTY * math.log(max(one.content_bytes / 1000, 1.0))
+        for one, others, alone in zip(candidates, beside, own, strict=True)
     ]
     gains = _by_session(candidates, beside, [sum(scores) for scores in zip(around, semantic, strict=True)])
     most = (BM25_K1 + 1) * math.fsum(query.weights.values()) or 1.0
