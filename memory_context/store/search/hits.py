@@ -1,12 +1,10 @@
 """Searches items: the best passages of each item, without near-duplicates."""
 
-import asyncio
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from itertools import pairwise
 from statistics import median
 
@@ -157,7 +155,8 @@ async def search_items(
         user_id, criteria, _UNINDEXED_LIMIT, words=terms, written=written, scope=scope, pending=pending
     )
     unindexed = {(-1 - number, 0): passage for number, passage in enumerate(fresh)}
-    choices = await asyncio.to_thread(_choose, candidates, unindexed, profile)
+    size = sum(len(passage.text) for passage in fresh)
+    choices = await in_thread_if_large(size, _choose, candidates, unindexed, profile)
     middle = _middle(candidates)
     hits: dict[str, SearchHit] = {}
     seen: list[set[str]] = []
@@ -169,8 +168,9 @@ async def search_items(
         passages = unindexed | await search.passages(user_id, places, criteria, scope=scope)
         if start == 0:  # the order of what is found, never what is found
             chosen = [*_newest_first(chosen[:ordered], passages, profile), *chosen[ordered:]]
-        found = partial(_hits, chosen, passages, seen, profile, middle, limit - len(hits))
-        for hit in await asyncio.to_thread(found):
+        size = sum(len(passages[place].text) for choice in chosen if (place := choice.places[0]) in passages)
+        left = limit - len(hits)
+        for hit in await in_thread_if_large(size, _hits, chosen, passages, seen, profile, middle, left):
             hits.setdefault(hit.item.key, hit)
         if len(hits) >= limit:
             break
