@@ -71,7 +71,8 @@ WHERE score <= 2;
 -- session, beside a message another message. What was forgotten, is not indexed, or the reader may not read, stands nowhere.
 -- Each row tells how frequent the terms are in what the reader may know, and the spread of meaning; one row without a passage if
 -- none is found. Only the rarest terms find. LATERAL with OFFSET fixes the plan: a row at a time by its index, also for a user
--- whom the planner has no statistics of. Occurrences are term number * 256 + count.
+-- whom the planner has no statistics of. Occurrences are term number * 256 + count. Names find the first passage, unless it holds
+-- them itself (a posting without occurrences), and come with each passage of their content.
 WITH {readable}{nearest}, known AS MATERIALIZED (
     SELECT {known_count} AS passages FROM memory_context.agent_memory_statistics WHERE user_id = %(user_id)s
 ), counted AS MATERIALIZED (
@@ -81,7 +82,7 @@ WITH {readable}{nearest}, known AS MATERIALIZED (
             WHERE user_id = %(user_id)s AND term = given.term AND content_id {known_contents}
             UNION ALL
             SELECT count(DISTINCT content_id) FROM memory_context.agent_memory_names
-            WHERE user_id = %(user_id)s AND term = given.term AND memory_id {known_items}
+            WHERE user_id = %(user_id)s AND term = given.term AND posting >= 256 AND memory_id {known_items}
         ) AS found
     ) AS frequency
     FROM unnest(%(terms)s::text[], %(emphases)s::float8[]) WITH ORDINALITY AS given (term, emphasis, number)
@@ -93,6 +94,16 @@ WITH {readable}{nearest}, known AS MATERIALIZED (
     FROM counted CROSS JOIN known
     WHERE frequency > 0
     WINDOW rarest AS (ORDER BY frequency, term COLLATE "C" ROWS UNBOUNDED PRECEDING)
+), named AS MATERIALIZED (
+    SELECT named.content_id, wanted.number, wanted.weight, max(named.posting) AS posting
+    FROM wanted
+    CROSS JOIN LATERAL (
+        SELECT content_id, memory_id, posting FROM memory_context.agent_memory_names
+        WHERE user_id = %(user_id)s AND term = wanted.term
+        OFFSET 0
+    ) AS named
+    WHERE wanted.finds AND named.memory_id {items}
+    GROUP BY named.content_id, wanted.number, wanted.weight
 ), posted AS MATERIALIZED (
     SELECT found.content_id, wanted.number, wanted.weight, posting
     FROM wanted
@@ -104,15 +115,7 @@ WITH {readable}{nearest}, known AS MATERIALIZED (
     CROSS JOIN unnest(found.postings) AS posting
     WHERE wanted.finds AND found.content_id {contents}
     UNION ALL
-    SELECT named.content_id, wanted.number, wanted.weight, max(named.posting)
-    FROM wanted
-    CROSS JOIN LATERAL (
-        SELECT content_id, memory_id, posting FROM memory_context.agent_memory_names
-        WHERE user_id = %(user_id)s AND term = wanted.term
-        OFFSET 0
-    ) AS named
-    WHERE wanted.finds AND named.memory_id {items}
-    GROUP BY named.content_id, wanted.number, wanted.weight
+    SELECT * FROM named WHERE posting >= 256
 ), scored AS (
     SELECT
         content_id, posting >> 16 AS chunk_number,
@@ -223,11 +226,15 @@ WITH {readable}{nearest}, known AS MATERIALIZED (
     SELECT content_id, chunk_number, array_agg(occurrences) AS occurrences FROM held
     WHERE (content_id, chunk_number) IN (SELECT content_id, chunk_number FROM pool)
     GROUP BY content_id, chunk_number
+), called AS (
+    SELECT content_id, array_agg(number) AS names FROM named
+    WHERE content_id IN (SELECT content_id FROM pool)
+    GROUP BY content_id
 )
 SELECT
     known.passages AS known_count, (SELECT array_agg(frequency ORDER BY number) FROM counted) AS frequencies,
     spread.mean, spread.deviation,
-    pool.content_id, pool.chunk_number, chunk.length, near.score, said.occurrences, beside.session_id,
+    pool.content_id, pool.chunk_number, chunk.length, near.score, said.occurrences, called.names, beside.session_id,
     beside.before_id, beside.before_number, beside.after_id, beside.after_number,
     (
         SELECT content.content_bytes FROM memory_context.agent_memory_contents AS content
@@ -262,6 +269,7 @@ LEFT JOIN LATERAL (
     OFFSET 0
 ) AS near ON true
 LEFT JOIN said USING (content_id, chunk_number)
+LEFT JOIN called USING (content_id)
 LEFT JOIN beside USING (content_id, chunk_number);
 
 -- name: select_passages :many

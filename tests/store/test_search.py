@@ -51,6 +51,22 @@ async def test_of_very_common_terms_the_rarest_find_and_all_score(
     assert len(everything) == 30
 
 
+async def test_names_of_an_item_count_in_each_of_its_passages(store: MemoryStore) -> None:
+    """Also those that its first passage holds; a content with two such items counts them once."""
+    manual = "gadget\n\n" + "lorem ipsum dolor\n" * 400
+    for item in (
+        NewItem(manual, "manual of the turbine gadget", 1, key="m1"),
+        NewItem(manual, "the turbine again", 1, key="m2"),
+    ):
+        await store.insert_memories("bob", [item])
+        await store.flush_index()
+        candidates, profile = await store.search.candidates("bob", "x", ["turbin", "gadget", "ipsum"], ANY)
+        passages = {one.chunk_number: one.occurrences for one in candidates}
+        assert len(passages) == profile.passages > 4
+        assert all(one["turbin"] == one["gadget"] == 1 and one["ipsum"] > 1 for one in passages.values())
+        assert profile.frequencies["turbin"] == 1
+
+
 async def test_no_terms_leave_it_to_meaning_and_no_meaning_to_terms(store: MemoryStore) -> None:
     """Neither is an error, nor is the lack of both."""
     assert len((await store.search.candidates("alice", "words", [], ANY))[0]) == 30
@@ -246,6 +262,7 @@ async def test_scores_do_not_depend_on_other_users_or_on_private_items_of_other_
         for number in range(module.CANDIDATES + 10):
             await stranger.store(f"{words} of a stranger {number}")
             await stranger.store(f"neutral {number}", description=words, source="Lisbon")
+        await stranger.store("words about ships\n" * 200, description=words, source="Lisbon")
     await store.flush_index()
     assert await found() == before
     for stranger, key in earlier:

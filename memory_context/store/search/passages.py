@@ -312,7 +312,7 @@ def _candidate(row: dict[str, Any], terms: Sequence[str]) -> Candidate:
     return Candidate(
         content_id=row["content_id"],
         chunk_number=row["chunk_number"],
-        occurrences=_counted(terms, row["occurrences"] or ()),
+        occurrences=_named(terms, row["names"] or ()) | _counted(terms, row["occurrences"] or ()),
         semantic=row["score"],
         length=row["length"],
         before=_place(row, "before"),
@@ -321,6 +321,10 @@ def _candidate(row: dict[str, Any], terms: Sequence[str]) -> Candidate:
         content_bytes=row["content_bytes"] or 0,
         unused_days=row["unused_days"] or 0.0,
     )
+
+
+def _named(terms: Sequence[str], numbers: Sequence[int]) -> dict[str, int]:
+    return dict.fromkeys((terms[number - 1] for number in numbers), 1)
 
 
 def _counted(terms: Sequence[str], occurrences: Sequence[int]) -> dict[str, int]:

@@ -14,6 +14,7 @@ from typing import Any
 from memory_context.credentials import masked_in_place, without_padding
 from memory_context.errors import ItemDamagedError
 from memory_context.text import KEYWORDS, MODIFIERS, terms_of
+from memory_context.utf8 import to_utf8
 
 from ..items import content_of
 
@@ -113,15 +114,15 @@ class IndexedItem:
         chunks: Empty if its content is indexed.
         masked_texts: Passages without credentials; "" if unchanged.
         postings: One number per passage. Bytes: garbage collection of lists stops all threads.
-        names: Terms of its names that the first passage lacks.
+        names: Terms of its names, with a posting of the first passage: one occurrence, or none if the passage holds the
+            term itself. Of a content that is one passage such terms are left out.
     """
 
     memory_id: int
     chunks: list[Chunk]
     masked_texts: list[str] = field(repr=False)
     postings: dict[str, bytearray] = field(repr=False)
-    names: list[str]
-    name_posting: int
+    names: Mapping[str, int]
 
 
 def index_item(memory_id: int, content: str, names: Sequence[str], *, masks_credentials: bool = True) -> IndexedItem:
@@ -138,17 +139,20 @@ def index_item(memory_id: int, content: str, names: Sequence[str], *, masks_cred
         base = (chunk.number << 16) | _length_code(len(terms))
         for term, count in Counter(terms).items():
             postings[term] += b"%d," % (base | (min(count, _MOST_OCCURRENCES) << 8))
-    called = index_names(memory_id, searched[: chunks[0].end_char], names, masks_credentials=False)
-    return IndexedItem(memory_id, chunks, masked_texts, postings, called.names, called.name_posting)
+    first = searched[: chunks[0].end_char]
+    called = index_names(memory_id, first, names, is_whole=len(chunks) == 1, masks_credentials=False)
+    return IndexedItem(memory_id, chunks, masked_texts, postings, called.names)
 
 
 def index_names(
-    memory_id: int, first_passage: str, names: Sequence[str], *, masks_credentials: bool = True
+    memory_id: int, first_passage: str, names: Sequence[str], *, is_whole: bool, masks_credentials: bool = True
 ) -> IndexedItem:
-    """Return the names of an item whose content is indexed already."""
+    """Return the names of an item whose content is indexed already; `is_whole`: the content is one passage."""
     terms = terms_of(masked_in_place(first_passage) if masks_credentials else first_passage)
-    called = set(terms_of("\n".join(names))) - set(terms)
-    return IndexedItem(memory_id, [], [], {}, sorted(called), (1 << 8) | _length_code(len(terms)))
+    held, code = set(terms), _length_code(len(terms))
+    called = sorted(set(terms_of("\n".join(names))))
+    postings = {term: code if term in held else (1 << 8) | code for term in called if not (is_whole and term in held)}
+    return IndexedItem(memory_id, [], [], {}, postings)
 
 
 def index_claimed(
@@ -165,7 +169,9 @@ def index_claimed(
         memory_id, content_id = row["memory_id"], row["content_id"]
         names = [row["memory_key"], row["summary"], row["source"], *row["tags"]]
         if content_id in first_passages:
-            item = index_names(memory_id, first_passages[content_id], names, masks_credentials=masks)
+            first = first_passages[content_id]
+            is_whole = len(to_utf8(first)) == row["content_bytes"]
+            item = index_names(memory_id, first, names, is_whole=is_whole, masks_credentials=masks)
         elif row["is_damaged"]:
             key = row["memory_key"]
             raise ItemDamagedError(f"item {key!r} is damaged in the database: it is not indexed")
@@ -190,7 +196,9 @@ def _text_params(items: Sequence[tuple[int, IndexedItem]]) -> dict[str, Any]:
     indexed = [(content_id, item) for content_id, item in items if item.chunks]
     chunks = [(item.memory_id, content_id, chunk) for content_id, item in indexed for chunk in item.chunks]
     names = sorted(
-        (term, content_id, item.memory_id, item.name_posting) for content_id, item in items for term in item.names
+        (term, content_id, item.memory_id, posting)
+        for content_id, item in items
+        for term, posting in item.names.items()
     )
     return {
         "memory_ids": [item.memory_id for _, item in items],
