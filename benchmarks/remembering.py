@@ -1,7 +1,7 @@
 """A recorded run through a MemoryContext: what any context is measured by, and what only this one promises."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
 from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage
@@ -45,8 +45,8 @@ class MemoryPlayer(Player):
         self._memory.workbench()
         system = "\n\n".join(filter(None, [run.system_prompt, self._memory.instructions()]))
         self._taught = [render(SystemMessage(content=system), count)] if system else []
-        tools = tool_json([tool.schema for tool in tools_of(self._memory)])
-        self._tools = Rendered(tools, count(tools))
+        self._schemas = {tool.name: tool.schema for tool in tools_of(self._memory)}
+        self._tools = self._rendered(self._schemas)
         self._with_workbench, self._with_tools = PromptMeter(count), PromptMeter(count)
         self._store = store
         self._promises = MemoryFigures()
@@ -80,9 +80,13 @@ class MemoryPlayer(Player):
         self._with_tools.add([self._tools, *self._taught, *view])
 
     def head(self) -> Sequence[Rendered]:
-        """Return the tools, if they are offered by now, and the system message."""
-        is_offered = bool(self._memory.transcript.state.offered.memory_tools)
-        return [self._tools, *self._taught] if is_offered else self._taught
+        """Return the tools that are offered by now, and the system message."""
+        offered = self._memory.transcript.state.offered.memory_tools
+        return [self._rendered(offered), *self._taught] if offered else self._taught
+
+    def _rendered(self, tools: Iterable[str]) -> Rendered:
+        text = tool_json([self._schemas[name] for name in tools])
+        return Rendered(text, self._count(text))
 
     def check(self, messages: Sequence[LLMMessage], tokens: int) -> None:
         """Hold a view against the budget and the context's own count, too."""

@@ -59,7 +59,7 @@ class ContextStats:
     raw_view_cost: float = 0.0
     buffered_cost: float = 0.0
     head_and_tail_cost: float = 0.0
-    tools_offered: Literal["", "always", "offload", "memory"] = ""
+    tools_offered: Literal["", "always", "offload", "fold", "memory"] = ""
     offloads: int = 0
     answered_compactions: int = 0
     compactions: int = 0
@@ -181,7 +181,7 @@ class UsageMeter:
 
     def _call(self, raw: int, shown: int, stable: int, is_cold: bool) -> dict[str, Any]:
         now, before = self._offered, self._offered_before
-        is_switched = bool(now.memory_tools) and not before.memory_tools
+        is_switched = now.memory_tools != before.memory_tools
         cached, raw_cached = self._cached(stable), 0 if is_cold else self._cached(min(self._raw_before, raw))
         cost = raw_cost = 0.0
         if self._views == 1 or is_cold:

@@ -92,14 +92,14 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
 
     @property
     def is_late(self) -> bool:
-        """True if a `MemoryWorkbench` offers it once something is stored."""
+        """True if a `MemoryWorkbench` offers it once something needs it."""
         return self._config.is_late
 
     @property
     def is_due(self) -> bool:
         """True if it is offered now."""
         host = self._own_host
-        return not self.is_late or host is None or bool(host.transcript.state.offered.memory_tools)
+        return not self.is_late or host is None or self.name in host.transcript.state.offered.memory_tools
 
     def refuse(self, key: str) -> bool:
         """Record that a call with a shortened argument is not run; False without a context."""

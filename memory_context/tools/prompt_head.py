@@ -1,7 +1,7 @@
 """The head of each model call: schemas and system message. Each change is a decision, for bills from the archive.
 
-Memory tools are offered with the first view if the user has memory, else with the first view that shows a reference or
-a fold.
+Late memory tools are offered with the first view if the user has memory. Else each comes with what it opens:
+references, or messages that left the view.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from ..policy import ContextPolicy
 from ..references import cut_argument_in
 from ..runtime import Breaker
 from ..tokens import TokenCounter
-from ..transcript import Offered, Transcript, TranscriptState
+from ..transcript import Offered, ToolsReason, Transcript, TranscriptState
 from ..view import View
 from .base import MemoryTool
 from .forget import Confirm, ForgetMemoryTool
@@ -68,6 +68,14 @@ _WRITE_OUT = 'Read it with retrieve_memory(memory_key="{key}") and call again wi
 MoreTool = Literal["forget_memory"]
 MORE_TOOLS: Mapping[MoreTool, type[MemoryTool]] = {"forget_memory": ForgetMemoryTool}
 """Tools they offer only if the application names them."""
+
+_RANKS: Mapping[ToolsReason, int] = {"": 0, "offload": 1, "fold": 2, "memory": 3, "always": 3}
+_FOR_REFERENCES: Collection[str] = {"retrieve_memory", *MORE_TOOLS}
+_NEEDED: Mapping[ToolsReason, Collection[str]] = {
+    "offload": _FOR_REFERENCES,
+    "fold": {*_FOR_REFERENCES, "read_history"},
+}
+"""Tools that are offered for a reason; all for another one."""
 
 INSTRUCTIONS = (
     "A long text may be shown in part or as a [MemoryRef: key - description - tokens]; the whole is kept exactly: open "
@@ -203,7 +211,7 @@ class PromptHead:
 
     async def look(self, memory: AgentMemory, state: TranscriptState) -> None:
         """Find out once, within a step's time, whether the user has memory if late tools need it."""
-        is_decided = not self.tools or not self._are_late or state.offered.reason
+        is_decided = not self.tools or not self._are_late or state.offered.reason in ("always", "memory")
         if is_decided or self.user_has_memory is not None or self._breaker.is_open:
             return
         try:
@@ -215,20 +223,22 @@ class PromptHead:
             _logger.debug("whether the user has memory is not known yet: %s", str(error) or "no answer in time")
 
     def waiting_tokens(self, state: TranscriptState) -> int:
-        """Return the tokens of the tools that wait for a reduced result; 0 if none do."""
+        """Return the tokens of the tools that a reduced result brings; 0 if it brings none."""
         is_waiting = self.tools and self._are_late and not self.user_has_memory and not state.offered.reason
-        return tool_tokens(self._schemas(), self._counter) if is_waiting else 0
+        return tool_tokens(self._schemas("offload"), self._counter) if is_waiting else 0
 
-    def _schemas(self) -> list[ToolSchema]:
-        return [schema for schema in _memory_schemas() if schema["name"] in self.tools]
+    def _schemas(self, reason: ToolsReason, offered: Collection[str] = ()) -> list[ToolSchema]:
+        """Return the tools for a reason, and those that are offered by now."""
+        names = self.tools & {*_NEEDED.get(reason, self.tools), *offered}
+        return [schema for schema in _memory_schemas() if schema["name"] in names]
 
     def record(self, transcript: Transcript, view: View) -> None:
         """Record a changed head of the next view."""
         before = transcript.state.offered
-        tools, reason = before.memory_tools, before.reason
-        memory_tokens = before.memory_tools_tokens
-        if not reason and (reason := self._reason(transcript.state, view)):
-            schemas = self._schemas()
+        tools, memory_tokens = before.memory_tools, before.memory_tools_tokens
+        reason = max(before.reason, self._reason(transcript.state, view), key=_RANKS.__getitem__)
+        if reason != before.reason:
+            schemas = self._schemas(reason, before.memory_tools)
             tools = tuple(schema["name"] for schema in schemas)
             memory_tokens = tool_tokens(schemas, self._counter)
         now = Offered(
@@ -241,18 +251,19 @@ class PromptHead:
     def carry_over(before: Transcript, after: Transcript) -> None:
         """Keep offered tools offered when a session's transcript is replaced."""
         offered = before.state.offered
-        if offered.memory_tools and not after.state.offered.memory_tools:
+        if not set(offered.memory_tools) <= set(after.state.offered.memory_tools):
             after.decide(offered)
 
-    def _reason(self, state: TranscriptState, view: View) -> Literal["", "always", "offload", "memory"]:
+    def _reason(self, state: TranscriptState, view: View) -> ToolsReason:
         if not self.tools:
             return ""
         if not self._are_late:
             return "always"
         if self.user_has_memory:
             return "memory"
-        is_history_away = state.fold is not None or bool(state.observation.chunks)  # `read_history` brings it back
-        return "offload" if is_history_away or (state.has_items and view.has_references) else ""
+        if state.fold is not None or state.observation.chunks or state.shortened:  # `read_history` brings it back
+            return "fold"
+        return "offload" if state.has_items and view.has_references else ""
 
 
 @cache

@@ -24,12 +24,14 @@ __all__ = [
     "LightModelBilled",
     "MessageRedelivered",
     "Offered",
+    "ToolsReason",
     "UserMemoryChanged",
     "UserMemoryLoaded",
     "ViewCleared",
     "ViewShown",
 ]
 
+ToolsReason = Literal["", "always", "offload", "fold", "memory"]
 _BILL: TypeAdapter[LightModelBill] = TypeAdapter(LightModelBill)
 
 
@@ -221,14 +223,15 @@ class Offered(Decision):
 
     Attributes:
         memory_tools: Their names; once offered, they stay.
-        reason: `always`, after the first `offload`, or because the user has `memory`; else empty.
+        reason: `always`, since the user has `memory`, for references after an `offload`, or for messages behind a
+            `fold` or observations, too; else empty.
         instructions_tokens: Those about the memory in the system message.
         system_tokens: The rest of the system message.
     """
 
     kind, outlives_clear = "offered", True
     memory_tools: tuple[str, ...] = ()
-    reason: Literal["", "always", "offload", "memory"] = ""
+    reason: ToolsReason = ""
     memory_tools_tokens: int = 0
     instructions_tokens: int = 0
     own_tools_tokens: int = 0
@@ -249,8 +252,8 @@ class Offered(Decision):
         return self
 
     def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided | None:
-        is_new = not any(one.memory_tools for one in earlier if isinstance(one, Offered))
-        return Decided("offered", self.reason, len(self.memory_tools)) if self.memory_tools and is_new else None
+        before = next((one.memory_tools for one in reversed(earlier) if isinstance(one, Offered)), ())
+        return Decided("offered", self.reason, len(self.memory_tools)) if self.memory_tools != before else None
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ MEMORY_TOOLS = [
     "manage_long_term_memory",
 ]
 OFFERED = ["survey", *MEMORY_TOOLS]
+OPENING = ["survey", "retrieve_memory"]
 
 
 async def survey(topic: str) -> str:
@@ -57,7 +58,7 @@ def agent_of(context: MemoryContext, client: ReplayChatCompletionClient, *others
         workbench=context.workbench([survey, *others]),
         model_context=context,
         system_message="Be kind.",
-        max_tool_iterations=9,
+        max_tool_iterations=30,
     )
 
 
@@ -71,30 +72,30 @@ def switches(context: MemoryContext) -> list[Offered]:
     return [now for before, now in zip([Offered(), *log], log, strict=False) if now.memory_tools != before.memory_tools]
 
 
-async def test_memory_tools_are_offered_from_the_first_offload_on(store: MemoryStore):
-    """Not before; then for good, and each call that the model makes of them is run."""
+async def test_first_reference_brings_the_tool_that_opens_it(store: MemoryStore):
+    """Not before; then for good, and each call that the model makes of it is run."""
     context = MemoryContext("alice", "coder", "s", store)
     client = model(
         "Hello.",
         calls(("survey", {"topic": "owls"})),
         calls(("survey", {"topic": "bats"})),
-        calls(("query_memory", {}), ("read_history", {})),
+        calls(("retrieve_memory", {"memory_key": "none"}), ("retrieve_memory", {"memory_key": "no"})),
         "Done.",
         "Bye.",
     )
     agent = agent_of(context, client)
     await agent.run(task="Hello?")
     run = await agent.run(task="Survey owls and bats.")
-    assert offered_in(client) == [["survey"], ["survey"], OFFERED, OFFERED, OFFERED]
+    assert offered_in(client) == [["survey"], ["survey"], OPENING, OPENING, OPENING]
     answers = [r for message in run.messages if isinstance(message, ToolCallExecutionEvent) for r in message.content]
     assert [answer.is_error for answer in answers] == [False] * 4
-    assert "[MemoryRef: survey_" in answers[2].content
+    assert "none" in answers[2].content
     (switch,) = switches(context)
-    assert (switch.reason, list(switch.memory_tools)) == ("offload", MEMORY_TOOLS)
+    assert (switch.reason, switch.memory_tools) == ("offload", ("retrieve_memory",))
     assert context.stats.tools_offered == "offload"
     await context.clear()
     await agent.run(task="Bye.")
-    assert offered_in(client)[-1] == OFFERED, "what was offered is gone"
+    assert offered_in(client)[-1] == OPENING, "what was offered is gone"
     assert len(switches(context)) == 1
     await context.close()
 
@@ -106,7 +107,7 @@ async def test_explain_names_the_switch_and_what_stands_before_the_view(store: M
     context.note_agent(system_message="Be kind.")
     await agent.run(task="Survey owls.")
     seen = await context.explain()
-    assert ("offered", "offload", 6) in [(one.what, one.reason, one.count) for one in seen.decisions]
+    assert ("offered", "offload", 1) in [(one.what, one.reason, one.count) for one in seen.decisions]
     known = seen.offered
     count = context.token_counter.count
     assert known.memory_tools_tokens + known.own_tools_tokens == pytest.approx(
@@ -129,7 +130,7 @@ async def test_instructions_of_an_agent_without_memory_tools_are_counted_apart_f
     await context.close()
 
 
-async def test_memory_tools_are_offered_once_steps_have_folded(store: MemoryStore):
+async def test_fold_brings_the_tools_that_open_what_it_leaves_out(store: MemoryStore):
     """The fold says that `read_history` opens them; nothing is stored as an item."""
     context = MemoryContext("alice", "coder", "s", store, policy=ContextPolicy(token_budget=1000))
     client = model(*[calls(("count", {"number": number})) for number in range(8)], "Counted.")
@@ -138,7 +139,61 @@ async def test_memory_tools_are_offered_once_steps_have_folded(store: MemoryStor
     assert context.stats.folds > 0
     assert context.stats.offloads == 0
     assert offered_in(client)[0] == ["survey", "count"]
-    assert offered_in(client)[-1] == ["survey", "count", *MEMORY_TOOLS]
+    assert offered_in(client)[-1] == ["survey", "count", "retrieve_memory", "read_history"]
+    assert context.stats.tools_offered == "fold"
+    await context.close()
+
+
+async def test_fold_after_a_reference_adds_the_tool_that_reads_messages(store: MemoryStore):
+    """Each arrival is recorded, and the bill counts the call that brings it without a cached prefix."""
+    policy = ContextPolicy(token_budget=3000, view_target_tokens=None, first_view_limit_tokens=1000)
+    context = MemoryContext("alice", "coder", "s", store, policy=policy)
+    numbers = [calls(("count", {"number": number})) for number in range(25)]
+    client = model(calls(("survey", {"topic": "owls"})), *numbers, "Counted.")
+    await agent_of(context, client, count).run(task="Survey owls, then count.")
+    offered = [len(names) for names in offered_in(client)]
+    assert list(dict.fromkeys(offered)) == [2, 3, 4]
+    assert offered == sorted(offered)
+    assert [one.reason for one in switches(context)] == ["offload", "fold"]
+    heads = [tool_tokens(call["tools"], context.token_counter) for call in client.create_calls]  # type: ignore[arg-type]
+    assert context.stats.head_tokens_total == pytest.approx(sum(heads), abs=3 * len(heads))
+    await context.close()
+
+
+async def test_clear_takes_no_offered_tool_away(store: MemoryStore):
+    """Not even where only a reference is shown afterwards."""
+    context = MemoryContext("alice", "coder", "s", store, policy=ContextPolicy(token_budget=1000))
+    client = model(*[calls(("count", {"number": number})) for number in range(8)], "Counted.", "Yes.")
+    agent = agent_of(context, client, count)
+    await agent.run(task="Count.")
+    await context.clear()
+    await agent.run(task="Clear?")
+    assert context.transcript.state.fold is None
+    assert offered_in(client)[-1] == ["survey", "count", "retrieve_memory", "read_history"]
+    assert [one.reason for one in switches(context)] == ["fold"]
+    await context.close()
+
+
+async def test_tool_that_the_application_names_comes_with_the_first_reference(store: MemoryStore):
+    context = MemoryContext("alice", "coder", "s", store)
+    bench = context.workbench(also=["forget_memory"])
+    await add_step(context, report("owls", 450))
+    await context.get_messages()
+    assert [tool["name"] for tool in await bench.list_tools()] == ["retrieve_memory", "forget_memory"]
+    await context.close()
+
+
+async def test_item_that_the_application_stores_brings_all_memory_tools(store: MemoryStore):
+    """The user has memory from then on."""
+    context = MemoryContext("alice", "coder", "s", store)
+    client = model(calls(("survey", {"topic": "owls"})), "Done.", "Yes.")
+    agent = agent_of(context, client)
+    await agent.run(task="Survey owls.")
+    await context.store("The boat is called Wanderer.", "name of the boat")
+    await agent.run(task="And the boat?")
+    assert offered_in(client) == [["survey"], OPENING, OFFERED]
+    assert context.stats.tools_offered == "memory"
+    await context.close()
 
 
 @pytest.mark.parametrize("way", ["archive", "state", "state after a clear"])
@@ -160,7 +215,7 @@ async def test_tools_that_were_offered_stay_so_in_a_resumed_session(store: Memor
     if way != "archive":
         await again.load_state(state)
     await agent.run(task="And now?")
-    assert offered_in(second) == [OFFERED]
+    assert offered_in(second) == [OPENING]
     assert len(switches(again)) == 1
     await again.close()
 
@@ -273,14 +328,14 @@ async def test_agent_with_a_workbench_loads_from_component_data(store: MemorySto
     loaded = [ComponentLoader.load_component(data, AssistantAgent) for _ in range(2)]
     assert json.loads(loaded[0].dump_component().model_dump_json()) == data
     pairs: list[tuple[MemoryContext, list[MemoryTool]]] = []
-    for one in loaded:
+    for one, tools in zip(loaded, (["retrieve_memory"], MEMORY_TOOLS), strict=True):  # then the user has memory
         (bench,) = one._workbench  # pyright: ignore[reportPrivateUsage]
         assert isinstance(bench, MemoryWorkbench)
         assert isinstance(one.model_context, MemoryContext)
         assert [tool["name"] for tool in await bench.list_tools()] == ["expert"]
         await add_step(one.model_context, report("owls", 450))
         await one.model_context.get_messages()
-        assert [tool["name"] for tool in await bench.list_tools()] == ["expert", *MEMORY_TOOLS]
+        assert [tool["name"] for tool in await bench.list_tools()] == ["expert", *tools]
         pairs.append((one.model_context, [t for t in bench._tools if isinstance(t, MemoryTool)]))  # pyright: ignore[reportPrivateUsage]
         await one.model_context.clear()
     await check_apart(*pairs)

@@ -256,5 +256,5 @@ async def test_fold_that_brings_memory_tools_compacts_in_the_same_call(store: Me
     await context.add_message(AssistantMessage(content="Owls are next. " * 100, source=context.agent_id))
     await context.get_messages()
     assert context.stats.folds == 1
-    assert context.stats.tools_offered == "offload"
+    assert context.stats.tools_offered == "fold"
     assert not context.transcript.state.answered_whole
