@@ -123,7 +123,7 @@ class Connection(AsyncConnection[DictRow]):
 async def connect(params: Mapping[str, str], seconds: float, adapters: AdaptersMap = ADAPTERS) -> Connection:
     """Open a connection; the deadline also covers its statements.
 
-    PgBouncer rules out `options` and session settings; only searches prepare statements, on direct connections.
+    PgBouncer rules out `options` and session settings; statements are prepared on direct connections only.
     """
     deadline = time.monotonic() + seconds
     defaults = {"connect_timeout": str(_CONNECT_SECONDS), "fallback_application_name": "memory_context", **_LIVENESS}

@@ -173,7 +173,7 @@ class Database:
         }
         user_id, agent_id = who
         limiting = "limit_waits" if user_id is None else "act_within_limits"
-        limited = _TRANSACTIONS(limiting, settings, user_id=user_id, agent_id=agent_id)
+        limited = _TRANSACTIONS(limiting, settings, user_id=user_id, agent_id=agent_id)._replace(keeps_plan=True)
         own = (one._replace(params={"user_id": user_id, **one.params}) for one in statements)
         everything = [_TRANSACTIONS(begin), limited, *own, _TRANSACTIONS("commit")]
         try:

@@ -72,8 +72,8 @@ class ItemStore:
         given = [{**rows[at][1], "content_sha256": rows[at][1]["content_sha256"].hex()} for at in order]
         *_, stored = await self._write_twice(
             user_id,
-            *(_QUERIES("upsert_content", contents[digest]) for digest in sorted(contents)),
-            _QUERIES("upsert_memories", items=canonical_json(given)),
+            *(_QUERIES("upsert_content", contents[digest])._replace(keeps_plan=True) for digest in sorted(contents)),
+            _QUERIES("upsert_memories", items=canonical_json(given))._replace(keeps_plan=True),
             changes_user_memory=any(item.type in USER_TYPES and item.origin in TRUSTED_ORIGINS for item in items),
         )
         self.write_transactions += 1
