@@ -6,6 +6,7 @@
 -- passage comes.
 SELECT
     item.id AS memory_id, item.content_id, item.memory_key, item.summary, item.source, item.tags,
+    CASE WHEN item.memory_type = 'conversation' THEN item.created_at END AS said_at,
     chunk.text AS first_text,
     CASE WHEN chunk.content_id IS NULL THEN left(content.content, %(characters_limit)s) END AS content,
     CASE WHEN chunk.content_id IS NULL THEN substring(content.content_raw FOR 4 * %(characters_limit)s) END AS content_raw,

@@ -11,6 +11,8 @@ from autogen_core.models import AssistantMessage, FunctionExecutionResult, Funct
 
 from memory_context import AgentMemory, MemoryContext, MemoryCriteria, MemoryItem, MemoryStore
 from memory_context.store import SearchHit
+from memory_context.store.search.postings import written_date
+from memory_context.transcript import transcript
 from tests.conftest import Server, database_of
 
 from .talking import context_of, say
@@ -216,6 +218,37 @@ async def test_a_hit_says_who_said_it_when_and_where_and_opens_with_its_neighbou
     assert [item.content for item in later] == ["Where is lunch?", "Noted, 15 letters."]
     assert await AgentMemory(store, "bob").read_conversation(hit.item.key) == []
     assert await AgentMemory(store, "bob").read_conversation(session_id=context.session_id) == []
+
+
+class _Clock(datetime):
+    at = datetime(2023, 5, 8, tzinfo=timezone.utc)
+
+    @classmethod
+    def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
+        return cls.at
+
+
+@pytest.mark.parametrize("query", ["What did we say on 21 June 2023?", "the run in June", "notes of 2023-06-21"])
+async def test_a_message_is_found_by_the_day_on_which_it_was_said(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, query: str
+):
+    """The messages say the same but for their last word, which no query holds."""
+    monkeypatch.setattr(transcript, "datetime", _Clock)
+    days = [(5, 8, "Ann"), (6, 21, "Ben"), (10, 13, "Eve")]
+    for month, day, name in days:
+        monkeypatch.setattr(_Clock, "at", datetime(2023, month, day, 12, tzinfo=timezone.utc))
+        context = context_of(store, None)
+        await context.add_message(UserMessage(content=f"I went for a run with {name}", source="user"))
+        await archived(context)
+    hits = await found(store, query, MemoryCriteria(conversation=True))
+    assert (hits[0].item.created_at.month, hits[0].item.created_at.day, hits[0].is_relevant) == (6, 21, True)
+    if "21" in query:
+        assert [hit.is_relevant for hit in hits if hit.item.created_at.month == 5] == [False]
+
+
+def test_the_day_of_a_message_is_that_of_utc():
+    evening = datetime(2023, 5, 8, 23, 30, tzinfo=timezone(timedelta(hours=-5)))
+    assert written_date(evening) == "9 May 2023 2023-05-09"
 
 
 async def test_tools_return_messages_and_read_around_them_in_another_session(store: MemoryStore):

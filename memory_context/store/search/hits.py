@@ -18,6 +18,7 @@ from memory_context.utf8 import to_utf8
 from ..criteria import MemoryCriteria
 from ..items import CONVERSATION_TYPE, USER_TYPES, MemoryItem, ReadScope
 from .passages import PassageSearch, StoredPassage
+from .postings import written_date
 from .rank import Candidate, PassagePlace, QueryProfile, Ranked, inverse_frequency, rank
 
 __all__ = ["FoundPassage", "SearchHit", "SearchScore", "search_items"]
@@ -208,7 +209,9 @@ def _hits(
         words = set(terms_of(found[0].text))
         if not any(_are_alike(words, others) for others in seen):
             seen.append(words)
-            hits.append(_hit(choice.best, found, _is_relevant(choice.best, words, profile, middle)))
+            day = _day_of(found[0].item, profile)
+            told = words | day if len(day) > 1 else words
+            hits.append(_hit(choice.best, found, _is_relevant(choice.best, told, profile, middle)))
     return hits
 
 
@@ -246,7 +249,7 @@ def _statement(passage: StoredPassage | None, profile: QueryProfile) -> _Stateme
     if passage is None or passage.item.type not in _STATEMENTS:
         return None
     item, terms = passage.item, terms_of(passage.text)
-    asked = profile.frequencies.keys() & set(terms)
+    asked = (profile.frequencies.keys() & set(terms)) | _day_of(item, profile)
     values = set(terms_of("\n".join(unchangeable_words(passage.text)))) - asked
     return _Statement(
         speaker=item.source if item.type == CONVERSATION_TYPE else "user",
@@ -257,13 +260,22 @@ def _statement(passage: StoredPassage | None, profile: QueryProfile) -> _Stateme
     )
 
 
+def _day_of(item: MemoryItem, profile: QueryProfile) -> set[str]:
+    """Return the query's terms that stand in the date of a message; a single one may be any number, or "may"."""
+    if item.type != CONVERSATION_TYPE:
+        return set()
+    return profile.frequencies.keys() & set(terms_of(written_date(item.created_at)))
+
+
 def _as_candidates(unindexed: Mapping[PassagePlace, StoredPassage], profile: QueryProfile) -> list[Candidate]:
     """Score unindexed passages like indexed ones."""
     candidates: list[Candidate] = []
     for (content_id, number), passage in unindexed.items():
         item = passage.item
-        names = "\n".join((item.key, item.ref.description, item.source, *item.tags))
-        counts = Counter([*terms_of(masked(passage.text)), *terms_of(names)])
+        names = [item.key, item.ref.description, item.source, *item.tags]
+        if item.type == CONVERSATION_TYPE:
+            names.append(written_date(item.created_at))
+        counts = Counter([*terms_of(masked(passage.text)), *terms_of("\n".join(names))])
         occurrences = {term: counts[term] for term in profile.frequencies if term in counts}
         if occurrences:
             candidates.append(

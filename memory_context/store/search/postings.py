@@ -9,6 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any
 
 from memory_context.credentials import masked_in_place, without_padding
@@ -27,6 +28,7 @@ __all__ = [
     "index_claimed",
     "index_item",
     "strings_literal",
+    "written_date",
 ]
 
 CHUNK_CHARACTERS = 1_000
@@ -34,6 +36,10 @@ CHUNK_CHARACTERS = 1_000
 INDEXED_CHARACTERS = 2_000_000
 """Only this much of a content, from its beginning, can be found."""
 
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 _MOST_OCCURRENCES = 255
 _MOST_LENGTH_CODE = 255
 _SHORTEST = CHUNK_CHARACTERS // 2
@@ -155,6 +161,12 @@ def index_names(
     return IndexedItem(memory_id, [], [], {}, postings)
 
 
+def written_date(moment: datetime) -> str:
+    """Return the day of a moment, in UTC, as people write it: `8 May 2023 2023-05-08`."""
+    day = moment.astimezone(timezone.utc).date()
+    return f"{day.day} {_MONTHS[day.month - 1]} {day.year} {day.isoformat()}"
+
+
 def index_claimed(
     rows: Sequence[Mapping[str, Any]], masks: bool
 ) -> tuple[dict[str, Any], dict[int, list[dict[str, Any]]]]:
@@ -168,6 +180,8 @@ def index_claimed(
     for row in rows:
         memory_id, content_id = row["memory_id"], row["content_id"]
         names = [row["memory_key"], row["summary"], row["source"], *row["tags"]]
+        if row["said_at"] is not None:
+            names.append(written_date(row["said_at"]))
         if content_id in first_passages:
             first = first_passages[content_id]
             is_whole = len(to_utf8(first)) == row["content_bytes"]
