@@ -30,6 +30,7 @@ from memory_context.store import sql as sql_files
 from .databases import Databases
 from .embeddings.fakes import FakeEmbedder
 from .support.processes import ForkedPython, Forks
+from .support.scratch import SCRATCH, use_scratch
 
 REPOSITORY = Path(__file__).parents[1]
 SHARED_SERVER_ENV = "MEMORY_CONTEXT_TEST_SERVER"
@@ -48,6 +49,7 @@ SWITCHED_OFF = ("fsync", "synchronous_commit", "full_page_writes", "autovacuum")
 with contextlib.suppress(ImportError):
     import numpy  # noqa: F401  # by a background thread it would come half imported to hypothesis, which looks into it
 
+use_scratch()
 os.environ["MEMORY_CONTEXT_KEEP_SECONDS"] = "0"  # servers of processes that tests start end with them
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job, whose programs would inherit that
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -139,7 +141,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     if shared := os.environ.get(SHARED_SERVER_ENV):
         yield Server(Path(shared), json.loads((Path(shared) / "server.json").read_text()))
         return
-    folder = Path(tempfile.mkdtemp(prefix="mc-", dir="/tmp"))  # sockets need a short path
+    folder = Path(tempfile.mkdtemp(prefix="mc-", dir=SCRATCH))  # sockets need a short path
     copy_server(request.getfixturevalue("used_home"), folder)
     server = Server(folder, embedded.start(folder))
     for setting in SWITCHED_OFF:
@@ -253,7 +255,7 @@ def index_when_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def used_home() -> Iterator[Path]:
     """A folder in which the embedded server was set up, with the schema, and has stopped: setting up takes seconds."""
-    folder = Path(tempfile.mkdtemp(prefix="mc-used-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="mc-used-", dir=SCRATCH))
     asyncio.run(migrate(make_conninfo(**embedded.start(folder))))
     embedded.stop(folder)
     yield folder
@@ -263,7 +265,7 @@ def used_home() -> Iterator[Path]:
 @pytest.fixture
 def new_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder for an embedded server of its own, chosen by MEMORY_CONTEXT_HOME."""
-    folder = Path(tempfile.mkdtemp(prefix="mc-home-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="mc-home-", dir=SCRATCH))
     monkeypatch.setenv("MEMORY_CONTEXT_HOME", str(folder))
     monkeypatch.delenv("MEMORY_CONTEXT_URL", raising=False)
     yield folder

@@ -16,6 +16,8 @@ from psycopg.conninfo import make_conninfo
 from memory_context.store import MemoryStore, embedded
 from memory_context.store.sql import load_migrations
 
+from .support.scratch import SCRATCH
+
 __all__ = ["dump_schema", "schema_file"]
 
 _NOISE = re.compile(
@@ -66,7 +68,7 @@ def main() -> None:
         async with MemoryStore(url):
             pass
 
-    with tempfile.TemporaryDirectory(prefix="mc-", dir="/tmp") as name:  # sockets need a short path
+    with tempfile.TemporaryDirectory(prefix="mc-", dir=SCRATCH) as name:  # sockets need a short path
         url = make_conninfo(**embedded.start(Path(name)))
         asyncio.run(migrate(url))
         sys.stdout.write(schema_file(dump_schema(url)))

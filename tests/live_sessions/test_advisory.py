@@ -25,6 +25,7 @@ from memory_context.store.sql import Statement
 from memory_context.testing import CLAIMS_CHECKS
 from tests.conftest import Server, StartPython, database_of, needs
 from tests.support.outages import hanging
+from tests.support.scratch import SCRATCH
 from tests.support.statements import login_of
 from tests.support.waiting import seconds_waited, soon
 
@@ -370,7 +371,7 @@ async def start_pooler(server: Server, folder: Path, database: str, mode: str) -
 @pytest.fixture
 async def pooled(request: pytest.FixtureRequest, server: Server, database_url: str) -> AsyncIterator[str]:
     """The address of the database behind PgBouncer in a mode."""
-    folder = Path(tempfile.mkdtemp(prefix="mc-pool-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="mc-pool-", dir=SCRATCH))
     process = await start_pooler(server, folder, database_of(database_url), request.param)
     yield make_conninfo(**{**conninfo_to_dict(database_url), "host": str(folder), "port": "6432"})
     process.terminate()

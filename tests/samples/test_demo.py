@@ -16,6 +16,7 @@ import pytest
 from tests.support.waiting import PATIENT_SECONDS
 
 from ..support.openai_stub import ANSWER, ChatStub, running
+from ..support.scratch import SCRATCH
 
 ROOT = Path(__file__).parents[2]
 CALL = re.compile(r"^ *(\d+) (.+?) +([\d,]+) +([\d,]+) +(\d+%|-)  [█▏▎▍▌▋▊▉]+·*$", re.MULTILINE)
@@ -29,7 +30,7 @@ def out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     """
     if "new_home" not in request.fixturenames:
         monkeypatch.setenv("MEMORY_CONTEXT_URL", request.getfixturevalue("database_url"))
-    out = Path(tempfile.mkdtemp(prefix="mc-out-", dir="/tmp"))
+    out = Path(tempfile.mkdtemp(prefix="mc-out-", dir=SCRATCH))
     (out / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(out / "tmp"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")

@@ -15,6 +15,7 @@ from memory_context.store.sql import Statement
 from tests.conftest import Server, database_of
 from tests.context.steps import a_turn_of_the_loop
 from tests.embeddings.fakes import FakeEmbedder
+from tests.support.scratch import SCRATCH
 from tests.support.waiting import soon, until
 
 
@@ -98,7 +99,7 @@ async def turns(server: Server) -> AsyncIterator[tuple[Path, list[str]]]:
         relays.append(asyncio.create_task(relay("client", reader, inner_writer)))
         relays.append(asyncio.create_task(relay("server", inner_reader, writer)))
 
-    with TemporaryDirectory(prefix="mc-", dir="/tmp") as folder:
+    with TemporaryDirectory(prefix="mc-", dir=SCRATCH) as folder:
         proxy = await asyncio.start_unix_server(accept, f"{folder}/{name}")
         yield Path(folder), turns
         await asyncio.gather(*relays)

@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import needs
 
+from .scratch import SCRATCH
 from .waiting import soon
 
 __all__ = ["RedisServer", "redis_server"]
@@ -22,7 +23,7 @@ class RedisServer:
     """A Redis of its own, on a socket in a folder of its own."""
 
     def __init__(self, program: str) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="mc-redis-", dir="/tmp"))
+        self.folder = Path(tempfile.mkdtemp(prefix="mc-redis-", dir=SCRATCH))
         self.url = f"unix://{self.folder}/redis.sock"
         self._program = program
         self._process: asyncio.subprocess.Process | None = None

@@ -17,6 +17,7 @@ from samples.web_chat.app import chat_app
 from samples.web_chat.scripted import ScriptedClient
 
 from ..support.browser import chromium_options
+from ..support.scratch import SCRATCH
 from .conftest import ChatServer, Visitor, answers, mid_answer, say, session_of, until, words
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -186,7 +187,7 @@ async def test_a_tab_that_dies_in_mid_answer_gets_the_answer_at_the_next_visit(v
 
 async def test_a_killed_browser_keeps_what_was_never_sent(chat_server: ChatServer):
     """SIGKILL to all of its processes while it is offline: what was typed is sent, in order, when it is back."""
-    profile = Path(tempfile.mkdtemp(prefix="mc-profile-", dir="/tmp"))
+    profile = Path(tempfile.mkdtemp(prefix="mc-profile-", dir=SCRATCH))
     async with async_playwright() as playwright:
 
         async def start() -> BrowserContext:
