@@ -33,6 +33,8 @@ from .support.processes import ForkedPython, Forks
 from .support.scratch import SCRATCH, use_scratch
 
 REPOSITORY = Path(__file__).parents[1]
+NO_TELEMETRY = REPOSITORY / "tests" / "support" / "no_telemetry"
+"""Has a stand-in for the telemetry library that Chainlit imports: the library takes a second to import, and pandas."""
 SHARED_SERVER_ENV = "MEMORY_CONTEXT_TEST_SERVER"
 """Folder of a running server to use instead, with `server.json`; whoever names it drops what the tests leave there."""
 LONGEST_MODULES = (
@@ -50,6 +52,7 @@ with contextlib.suppress(ImportError):
     import numpy  # noqa: F401  # by a background thread it would come half imported to hypothesis, which looks into it
 
 use_scratch()
+sys.path.insert(0, str(NO_TELEMETRY))
 os.environ["MEMORY_CONTEXT_KEEP_SECONDS"] = "0"  # servers of processes that tests start end with them
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job, whose programs would inherit that
     signal.signal(signal.SIGINT, signal.default_int_handler)

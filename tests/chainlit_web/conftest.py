@@ -16,7 +16,7 @@ from playwright.async_api import Browser, BrowserContext, Page, Request, expect
 
 from tests.support.waiting import PATIENT_SECONDS, soon
 
-from ..conftest import REPOSITORY, Server, needs
+from ..conftest import NO_TELEMETRY, REPOSITORY, Server, needs
 from ..support.browser import chromium, free_port, module_database_of  # noqa: F401
 
 SAMPLE = REPOSITORY / "samples" / "chainlit_web"
@@ -56,6 +56,7 @@ class ChainlitServer:
                     **os.environ,
                     "MEMORY_CONTEXT_URL": self.database_url,
                     "OPENAI_API_KEY": "",
+                    "PYTHONPATH": str(NO_TELEMETRY),
                     "CHAT_USERS": "",
                     "CHAINLIT_APP_ROOT": str(root),
                     "CHAINLIT_AUTH_SECRET": "x" * 64,
