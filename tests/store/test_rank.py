@@ -125,6 +125,18 @@ def test_a_large_item_needs_more_than_a_small_one():
     assert order([passage(2, rare=1, size=100_000), passage(1, rare=1)]) == [1, 2]
 
 
+def test_a_content_said_in_many_sessions_has_one_neighbour_on_each_side():
+    """A greeting before each of three statements is not the sum of them."""
+    greeting = Candidate(1, 0, {}, None, 13)
+    statements = [
+        Candidate(number, 0, {"rare": 1}, None, 60, before=(1, 0), session=f"s{number}") for number in (2, 3, 4)
+    ]
+    (once,) = [one for one in rank([greeting, statements[-1]], QUERY) if one.candidate == greeting]
+    ranked = rank([greeting, *statements], QUERY)
+    assert ranked[-1].candidate == greeting
+    assert ranked[-1].total == once.total
+
+
 def test_a_link_in_one_direction_is_as_good_as_in_both():
     """Of the neighbours of what was found, the store does not know the neighbours."""
     found, beside = session([2, 0])

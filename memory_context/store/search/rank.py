@@ -175,13 +175,25 @@ def _ranked(candidate: Candidate, lexical: float, semantic: float, neighbours: f
 
 
 def _links(known: Mapping[PassagePlace, Candidate]) -> dict[PassagePlace, list[Candidate]]:
-    """Return adjacent candidates by place, in order; a link in one direction counts in both."""
-    beside: dict[PassagePlace, set[PassagePlace]] = {place: set() for place in known}
-    for place, one in known.items():
-        for neighbour in (one.before, one.after):
-            if neighbour in beside and neighbour != place:
-                beside[place].add(neighbour)
-                beside[neighbour].add(place)
+    """Return adjacent candidates by place, in order: at most one before and one after.
+
+    A link in one direction counts in both. Of the many neighbours of a content that was said often ("thanks") the
+    newest counts.
+    """
+    before: dict[PassagePlace, PassagePlace] = {}
+    after: dict[PassagePlace, PassagePlace] = {}
+    own_links = [(place, known[place].before, known[place].after) for place in sorted(known)]
+    for place, previous, following in own_links:
+        if previous is not None:
+            after[previous] = place
+        if following is not None:
+            before[following] = place
+    for place, previous, following in own_links:  # tell more than the links of others
+        if previous is not None and previous in known:
+            before[place] = previous
+        if following is not None and following in known:
+            after[place] = following
+    beside = {place: {before.get(place, place), after.get(place, place)} - {place} for place in known}
     return {place: [known[other] for other in sorted(others)] for place, others in beside.items()}
 
 
