@@ -73,7 +73,7 @@ _RANKS: Mapping[ToolsReason, int] = {"": 0, "offload": 1, "fold": 2, "memory": 3
 _FOR_REFERENCES: Collection[str] = {"retrieve_memory", *MORE_TOOLS}
 _NEEDED: Mapping[ToolsReason, Collection[str]] = {
     "offload": _FOR_REFERENCES,
-    "fold": {*_FOR_REFERENCES, "read_history"},
+    "fold": {*_FOR_REFERENCES, "read_history", "store_memory", "manage_long_term_memory"},
 }
 """Tools that are offered for a reason; all for another one."""
 

@@ -32,6 +32,7 @@ MEMORY_TOOLS = [
 ]
 OFFERED = ["survey", *MEMORY_TOOLS]
 OPENING = ["survey", "retrieve_memory"]
+OF_A_FOLD = ["store_memory", "retrieve_memory", "read_history", "manage_long_term_memory"]
 
 
 async def survey(topic: str) -> str:
@@ -130,8 +131,8 @@ async def test_instructions_of_an_agent_without_memory_tools_are_counted_apart_f
     await context.close()
 
 
-async def test_fold_brings_the_tools_that_open_what_it_leaves_out(store: MemoryStore):
-    """The fold says that `read_history` opens them; nothing is stored as an item."""
+async def test_fold_brings_the_tools_of_a_long_session(store: MemoryStore):
+    """One opens what the fold leaves out, two keep what the agent will need; no item is stored here."""
     context = MemoryContext("alice", "coder", "s", store, policy=ContextPolicy(token_budget=1000))
     client = model(*[calls(("count", {"number": number})) for number in range(8)], "Counted.")
     agent = agent_of(context, client, count)
@@ -139,12 +140,12 @@ async def test_fold_brings_the_tools_that_open_what_it_leaves_out(store: MemoryS
     assert context.stats.folds > 0
     assert context.stats.offloads == 0
     assert offered_in(client)[0] == ["survey", "count"]
-    assert offered_in(client)[-1] == ["survey", "count", "retrieve_memory", "read_history"]
+    assert offered_in(client)[-1] == ["survey", "count", *OF_A_FOLD]
     assert context.stats.tools_offered == "fold"
     await context.close()
 
 
-async def test_fold_after_a_reference_adds_the_tool_that_reads_messages(store: MemoryStore):
+async def test_fold_after_a_reference_adds_the_tools_of_a_long_session(store: MemoryStore):
     """Each arrival is recorded, and the bill counts the call that brings it without a cached prefix."""
     policy = ContextPolicy(token_budget=3000, view_target_tokens=None, first_view_limit_tokens=1000)
     context = MemoryContext("alice", "coder", "s", store, policy=policy)
@@ -152,7 +153,7 @@ async def test_fold_after_a_reference_adds_the_tool_that_reads_messages(store: M
     client = model(calls(("survey", {"topic": "owls"})), *numbers, "Counted.")
     await agent_of(context, client, count).run(task="Survey owls, then count.")
     offered = [len(names) for names in offered_in(client)]
-    assert list(dict.fromkeys(offered)) == [2, 3, 4]
+    assert list(dict.fromkeys(offered)) == [2, 3, 6]
     assert offered == sorted(offered)
     assert [one.reason for one in switches(context)] == ["offload", "fold"]
     heads = [tool_tokens(call["tools"], context.token_counter) for call in client.create_calls]  # type: ignore[arg-type]
@@ -169,7 +170,7 @@ async def test_clear_takes_no_offered_tool_away(store: MemoryStore):
     await context.clear()
     await agent.run(task="Clear?")
     assert context.transcript.state.fold is None
-    assert offered_in(client)[-1] == ["survey", "count", "retrieve_memory", "read_history"]
+    assert offered_in(client)[-1] == ["survey", "count", *OF_A_FOLD]
     assert [one.reason for one in switches(context)] == ["fold"]
     await context.close()
 
