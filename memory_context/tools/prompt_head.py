@@ -1,7 +1,7 @@
 """The head of each model call: schemas and system message. Each change is a decision, for bills from the archive.
 
-Late memory tools are offered with the first view if the user has memory. Else each comes with what it opens:
-references, or messages that left the view.
+Late memory tools are offered with the first view if the user has memory. Else each comes when it is needed: with
+references, or once messages have left the view.
 """
 
 import asyncio
