@@ -242,6 +242,7 @@ asyncio.run(main())
     assert imported == "[]"
     assert out.split() == [str(site / "memory_context" / "__init__.py"), "kept", "2"]
     assert (site / "memory_context" / "py.typed").exists()
+    assert (site / "memory_context" / "data" / "meanings.txt").exists()
     assert list(site.glob("memory_context-*.dist-info/licenses/LICENSE"))
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from ..text import folded, terms_of
 from . import lexicon
 from .candidates import ExpansionRequest
-from .meanings import meanings_of
+from .meanings import english_terms, meanings_of
 
 __all__ = ["NOT_VISIBLE", "asks_something", "find_missing"]
 
@@ -148,19 +148,28 @@ class _Reader:
     def foreign_order(self, prose: str) -> str:
         """Find the definite object of a short foreign order."""
         match = lexicon.FOREIGN_ORDER.match(prose) if len(prose) <= _FOREIGN_ORDER_CHARACTERS else None
-        if match is None or self._asked.last_answer or lexicon.ENGLISH.search(prose) or re.search(r"[\dʘ:?]", prose):
+        is_own = match is not None and lexicon.OWN_PHRASE.match(f"'{match['determiner']}") is not None
+        if match is None or (self._asked.last_answer and not is_own):
+            return ""
+        if lexicon.ENGLISH.search(prose) or re.search(r"[\dʘ:?]", prose):
             return ""
         noun = folded(match["noun"])
-        return "" if self._is_visible([*terms_of(noun), *meanings_of(noun)]) else f"{match['noun']!r} {NOT_VISIBLE}"
+        meant = (term for one in meanings_of(noun, is_english=False) for term in english_terms(one.concept))
+        phrase = match["determiner"] + match["noun"]
+        return "" if self._is_visible([*terms_of(noun), *meant]) else f"{phrase!r} {NOT_VISIBLE}"
 
     def missing_in(self, sentence: _Sentence) -> str:
+        found = ""
         for i, word in enumerate(sentence.lower):
             missing = self._pronoun(sentence, i) if word in lexicon.PRONOUNS else ""
             if not missing and sentence.may_lack and (word in lexicon.DETERMINERS or word in lexicon.KIN):
                 missing = self._definite(sentence, i)
-            if missing:
+            if missing and not missing.endswith(NOT_VISIBLE):
                 return missing
+            found = missing if not found or lexicon.OWN_PHRASE.match(missing) else found
             self._mention(sentence, i)
+        if found:
+            return found
         self._is_told = self._is_told or (not sentence.may_lack and len(self._mentioned) >= _TOLD_TERMS)
         lacks_object = sentence.is_order and sentence.verb in lexicon.ACTIONS and not self._mentioned
         if lacks_object and not self._has_text and not self._asked.last_answer:
@@ -236,7 +245,8 @@ class _Reader:
 
     def _is_part(self, sentence: _Sentence) -> bool:
         """True for parts of a visible or requested text: "the title"."""
-        return self._has_text or bool(self._asked.last_answer and sentence.verb not in lexicon.ACTIONS)
+        needs_it = sentence.verb in lexicon.ACTIONS or sentence.verb in lexicon.APPLIES
+        return self._has_text or bool(self._asked.last_answer and not needs_it)
 
     def _is_deictic(self, sentence: _Sentence, i: int) -> bool:
         """True if "this thing" points nearby, or "that" is a conjunction."""

@@ -10,7 +10,7 @@ from ..references import shorten
 from ..tokens import TokenCounter
 from .ambiguity import NOT_VISIBLE, asks_something, find_missing
 from .candidates import Expansion, ExpansionAnswer, ExpansionRequest, head_and_tail, named_keys, without_keys
-from .lexicon import FUNCTION_WORDS, SAID, SHORT_FOR, WHEN
+from .lexicon import FUNCTION_WORDS, IN_RECORDS, OWN_PHRASE, SAID, SHORT_FOR, WHEN
 from .match import asks_to_act, match_references
 from .prompt import ExpansionPrompt, LightAnswer
 
@@ -34,9 +34,13 @@ def decide_by_rules(asked: ExpansionRequest) -> ExpansionAnswer:
     missing = find_missing(asked, has_named=bool(named))
     sought = without_keys(request, named)
     is_elsewhere = bool(missing) and not missing.endswith(NOT_VISIBLE)  # "as last time": nothing here is meant
-    matched = [] if is_elsewhere else match_references(sought, others, asked.visible_texts, asked.last_answer)
+    may_be_stored = is_elsewhere and IN_RECORDS.search(missing) is not None and not SAID.search(request)
+    is_sought = may_be_stored or not is_elsewhere
+    matched = match_references(sought, others, asked.visible_texts, asked.last_answer) if is_sought else []
+    if may_be_stored and matched:
+        missing = ""
     has_hidden = any(not reference.is_visible for reference in others)
-    is_own = missing.startswith(("'my ", "'our "))
+    is_own = OWN_PHRASE.match(missing) is not None
     if missing.endswith(NOT_VISIBLE) and (matched or (has_hidden and not (is_own or asks_to_act(request)))):
         missing = ""  # what it names may stand in what is stored
     asks_for_said = SAID.search(request) is not None

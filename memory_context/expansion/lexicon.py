@@ -6,11 +6,12 @@ from .. import text
 
 # fmt: off
 __all__ = [
-    "ACTIONS", "ADVICE", "AROUND_US", "BE", "CLAUSES", "COURTESIES", "CREATIONS", "DEMONSTRATIVES", "DETERMINERS",
-    "DUMMIES", "ENGLISH", "FOREIGN_DETERMINERS", "FOREIGN_ORDER", "FOREIGN_PAST", "FUNCTION_WORDS",
-    "GENERAL_QUESTION", "GENERIC", "INDEFINITE", "KIN", "KINDS", "KNOWLEDGE", "LEAD_INS", "LINKS", "OWN", "OWN_GENERIC",
-    "PAST", "PERSONAL", "POINTS_BACK", "PREPOSITIONS", "PRONOUNS", "QUESTION_WORDS", "REPLIES", "REQUESTS", "SAID",
-    "SHORT_FOR", "STATEMENT", "TEXT_ORDER", "USES", "VERBS_OF_THOUGHT", "WEAK", "WHEN", "WISHES", "YES_OR_NO",
+    "ACTIONS", "ADVICE", "APPLIES", "AROUND_US", "BE", "CLAUSES", "COURTESIES", "CREATIONS", "DEMONSTRATIVES",
+    "DETERMINERS", "DUMMIES", "ENGLISH", "FOREIGN_DETERMINERS", "FOREIGN_ORDER", "FOREIGN_PAST", "FUNCTION_WORDS",
+    "GENERAL_QUESTION", "GENERIC", "INDEFINITE", "IN_RECORDS", "KIN", "KINDS", "KNOWLEDGE", "LEAD_INS", "LINKS",
+    "OWN", "OWN_GENERIC", "OWN_PHRASE", "PAST", "PERSONAL", "POINTS_BACK", "PREPOSITIONS", "PRONOUNS",
+    "QUESTION_WORDS", "REFERS_BACK", "REPLIES", "REQUESTS", "SAID", "SHORT_FOR", "STATEMENT", "TEXT_ORDER", "USES",
+    "VERBS_OF_THOUGHT", "WEAK", "WHEN", "WISHES", "YES_OR_NO",
 ]
 # fmt: on
 
@@ -76,9 +77,11 @@ ACTIONS = _words("""
     deploy connect run restart start stop send email mail share upload publish merge push release book order reserve buy
     schedule call cancel pay reply respond fix continue proceed resume finish complete undo revert rollback retry redo
     update delete remove submit sync import export invite remind notify ping renew switch enable disable install
-    configure rename move open close post print rerun repeat clean archive assign approve reject
+    configure rename move open close post print rerun repeat clean archive assign approve reject turn transfer
+    forward refund
 """)
 CREATIONS = _words("write create generate make draft build add design implement compose invent plan play translate")
+APPLIES = _words("use apply follow reuse adopt")  # something that has to be known
 USES = ACTIONS | _words("use query load join mount check")  # of something that has to be there
 REQUESTS = (
     USES
@@ -143,6 +146,8 @@ PAST = _phrases(rf"""
     i(?:'ve| have| had)? (?:already |once )?(?:(?:told|given|gave|sent|showed|shown) you|mentioned)\b
     as (?:agreed|discussed|decided|usual|always|before|planned|promised|arranged|requested|previously|originally)\b
     (?:like|as|than|same|way|from|of|since)\b[^.?!\n]{{0,40}}\b(?:last {_WHEN}|before\b|usual\b|yesterday\b)
+    (?:like|as|than) (?:(?:in|on|for|with|at) )?(?:the|my|our) (?:last|previous|earlier|old|other) \w+
+    (?:what|how|than|like) (?:[\w-]+ ){{1,2}}{_PAST_VERB}[^.?!\n]{{0,20}} (?:last {_WHEN}|yesterday\b|before\b)
     same [\w-]+ (?:as|that) (?:we|i|you|he|she|they|(?-i:[A-Z]\w+))\b
     (?:the|that) (?:[\w-]+ ){{1,3}}that (?-i:[A-Z]\w+) {_PAST_VERB}
     same [\w-]+ (?:as|like)\b[^.?!\n]{{0,40}}\b(?:last|previous|earlier|other)\b
@@ -160,6 +165,10 @@ SAID = re.compile(
     r"|\b(?:wir|du|ich)\b.*\b(?:herausgefunden|gesagt|besprochen|vereinbart|beschlossen|entschieden|empfohlen)\b",
     re.IGNORECASE,
 )  # asks for words and conclusions rather than for material
+IN_RECORDS = re.compile(
+    r": '(?:did|have|had) (?:i|we)'|: '(?:letztes|voriges) jahr'|: 'letzte woche'|: 'la semana pasada'|: 'vorige? \w+'",
+    re.IGNORECASE,
+)  # "how much did we sell" may ask what is stored
 WHEN = _words("last time previous session conversation chat earlier previously yesterday before again")
 POINTS_BACK = _phrases(rf"""
     (?:earlier|previous(?:ly)?|once more|yesterday)\b|again\W*$
@@ -168,12 +177,27 @@ POINTS_BACK = _phrases(rf"""
     the (?:same|other|old|first|second|third|last) (?:one|thing|way|approach|version)s?\b|the same \w+
 """)  # perhaps within this conversation
 
+REFERS_BACK = re.compile(
+    r"^\W*(?:and|und|et|y|e|ed|en|a)\b|\b(?:it|its|they|them|their|this|that|these|those|he|him|his|she|her|there"
+    r"|er|ihn|ihm|ihr|sein\w*|das|dies\w*|davon|darin|dort|ça|cela|ceci|lui|celui|celle|eso|esto|ahí|él|isso|isto|aí"
+    r"|questo|quello|lì|ci|ne|dat|dit|daar|hij|haar|zijn|to|tego|tym|tam|jego|jej)\b|那|这|它|それ|これ|そこ|彼",
+    re.IGNORECASE,
+)  # a pronoun, or a question that goes on
 
+
+OWN_PHRASE = re.compile(
+    r"'(?:(?:il|la|i|le|o|a|os|as) )?(?:my|our|mein|unser|mon|ma|mes|notre|nos|mi|mis|nuestr|mi[oae]|miei|nostr|meus?"
+    r"|minha|noss|mijn|onze|ons|m[oó]j|nasz)\w* ",
+    re.IGNORECASE,
+)  # something of the user's own in a reason
 LINKS = _words("and und et y e ed i de di von")  # continue a determiner's scope
 FOREIGN_DETERMINERS = frozenset[str]().union(*text.FOREIGN_DETERMINERS.values())
 FOREIGN_ORDER = re.compile(
     r"^\W*(?!(?:explique|erklär|beschreib|décri|describ|trad[ui]|übersetz|explica|écri|escrib|schreib|compar))"
-    r"[^\W\d_]{3,}(?:[- ][^\W\d_]+){0,2} (?:le |la |les |l'|den |dem |das |die |el |los |las |il |lo )"
+    r"[^\W\d_]{3,}(?:[- ][^\W\d_]+){0,2} (?P<determiner>le |la |les |l'|den |dem |das |die |el |los |las |il |lo "
+    r"|het |de |os |as |mein\w* |unser\w* |mon |ma |mes |notre |nos |mi |mis |nuestr\w+ "
+    r"|(?:il |la |i |le )?(?:mi|nostr)[oaie]i? "
+    r"|(?:o |a |os |as )?(?:meus?|minhas?|noss[oa]s?) |mijn |onze |ons |m[oó]j\w* |nasz\w* )"
     r"(?P<noun>[^\W\d_]{3,})",
     re.IGNORECASE,
 )
@@ -185,18 +209,23 @@ FOREIGN_PAST = re.compile(
     r"|wie (?:immer|üblich|gewohnt|besprochen|vereinbart|abgemacht|gehabt|zuletzt)\b|\bletzte woche|\bneulich\b"
     r"|\b(?:mein|unser|die|das|der|den)e?[rnms]? (?:übliche|gewohnte|bevorzugte|lieblings)\w*"
     r"|habe? ich (?:dir|ihnen) (?:\w+ )?(?:gesagt|erzählt)|erinnerst du dich|weißt du noch"
+    r"|\b(?:wieder|gleiche\w*|(?:der|die|das|den|dem)?selbe\w*)\b[^.?!]{0,40}\b(?:letzt|vorig|vergangen|früher)\w+"
+    r"|\b(?:vereinbarte|abgesprochene|besprochene|abgemachte)\w*|\bwie (?:beim|bei der|im) (?:anderen|alten)\b"
     r"|\bdamals\b|\bso wie (?:bei|beim|mit|dem|der|den|im|neulich|gestern)\b"
     r"|, (?:mit |nach |in )?(?:de[mnr]|die|das|denen) (?:wir|ich)\b[^.?!]{0,40}\b(?:hatten?|haben?)\b"
     # Dutch
     r"|\bvorige? (?:keer|week|maand|\w*jaar)\b|\bzoals (?:altijd|gewoonlijk|afgesproken|laatst|toen|gebruikelijk)\b"
     r"|\bgebruikelijke?\b|\b(?:die|dat) (?:we|wij|ik)\b[^.?!]{0,40}\b(?:hadden|hebben|had|heb)\b"
+    r"|\bdezelfde [^.?!]{0,30}\bals\b|\bafgesproken\b|\blaatst gebruikte?\b"
     # Polish, Russian
+    r"|\bt(?:o|en|a|ą|e|ego|ej|ym|ych) sam\w*\b[^.?!]{0,30}\b(?:co|jak)\b|\bzeszł\w+|\b(?:uzgodnion|umówion)\w+"
     r"|\bjak (?:ostatnio|zwykle|zawsze|wtedy|poprzednio|ustalil\w+|się umawia\w+)\b|\b(?:ostatnim|poprzednim) razem\b"
     r"|\bкак (?:в прошлый раз|обычно|всегда|тогда|договаривались|раньше)|\bпрошлый раз\b"
     # French
     r"|comme (?:[\w']+ ){0,4}(?:derni[eè]re?s?|précédente?s?|d'habitude)\b|\bmêmes? [^?.]{0,30}(?:que|qu')"
     r"|comme (?:la dernière fois|d'habitude|convenu|toujours|avant|prévu|on a dit)|\bhabituel(?:le)?s?\b"
-    r"|(?:t'ai|vous ai|avais) (?:dit|parlé|montré)|tu te souviens|(?:que|dont) (?:j'ai|on a|nous avons) "
+    r"|(?:t'ai|vous ai|avais) (?:dit|parlé|montré)|tu te souviens|(?<!est-ce )(?:que|dont) (?:j'ai|on a|nous avons) "
+    r"|\bconvenue?s?\b|\b(?:de|à|depuis) la dernière \w+|\ben dernier\b|\bl'(?:an|année) (?:dernier|dernière|passée?)\b"
     r"|\bpréférée?s?\b|^\W*(?:quel\w*|où|quand|qui) (?:est|sont|était)[^?]{0,20} (?:mon|ma|mes|notre|nos)\b"
     # Spanish, Italian, Portuguese
     r"|\b(?:como|donde|onde) (?:siempre|sempre)\b|\bla otra vez\b|\bd?a outra vez\b|\bl'altra volta\b"
@@ -210,7 +239,11 @@ FOREIGN_PAST = re.compile(
     r"|\bque (?:acord|combin|decid|fal|habl|quedá|quedam|eleg|ped|us)\w*[aáei]mos\b"
     r"|\bque (?:hicimos|fizemos|habíamos)\b"
     r"|\b(?:la|da|a) última ve[zs]\b|l'autre (?:jour|fois)\b|la dernière fois\b"
+    r"|\b(?:acordad|pactad|concordat|pattuit|combinad)[oaie]s?\b"
+    r"|\b(?:del|el|no|do|l') ?an[no]o? (?:pasado|passado|scorso)\b"
+    r"|\b(?:mism|mesm|stess)[oaie]s? \w+ (?:de|di|do|da|del|della) (?:siempre|sempre|antes|prima|ayer|ieri|ontem)\b"
     # Chinese, Japanese, Korean
+    r"|例の|去年的那|那次|跟(?:以前|上回)|商量好|谈好|定好|決めた(?:通り|とおり)|約束した|話した(?:通り|とおり)|使った(?:のと同じ|やつ)"
     r"|像(?:上|去年|之前|以前)|[和跟与](?:上|去年|之前|以前).{0,8}(?:一样|相同)"
     r"|(?:去年|昨年|先月|先週|以前|前)と同じ|(?:去年|先月|先週)の(?:よう|とおり|通り)"
     r"|上次|上回|一直(?:合作|用)|老地方|昨天的|上一次|之前(?:说|提|讨论|聊|用|的)|老样子|照旧|像以前|说好|约定|平时|还记得|我(?:常用|喜欢)的|按(?:惯例|老规矩)"

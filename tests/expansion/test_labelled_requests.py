@@ -4,7 +4,8 @@
 `sessions_held_out` were not. The author of the rules labelled `written`, for ambiguity only, and `sessions_dev`;
 somebody who had not seen the rules wrote `sessions_dev_2`, and somebody else, who saw neither them nor the other
 sessions, `sessions_held_out`. One author, who had read `sessions_dev_2` but not the rules, wrote `sessions_dev_3` and
-`sessions_held_out_2`; the errors on the first are known, on the second only the totals.
+`sessions_held_out_2`; the errors on the first are known, on the second only the totals. The author of the concepts
+wrote `sessions_dev_4` before them and before any error was looked at.
 """
 
 import json
@@ -81,20 +82,22 @@ def scores(split: str) -> tuple[Score, Score]:
     ("split", "what", "least_precision", "least_recall"),
     [
         ("dev", "ambiguous", 0.95, 0.9),
-        ("dev", "expansions", 0.81, 0.69),
+        ("dev", "expansions", 0.9, 0.7),
         ("written", "ambiguous", 0.9, 0.8),
         ("held_out", "ambiguous", 0.75, 0.65),
-        ("held_out", "expansions", 0.8, 0.7),
+        ("held_out", "expansions", 0.65, 0.7),
         ("sessions_dev", "ambiguous", 0.98, 0.91),
-        ("sessions_dev", "expansions", 0.87, 0.76),
+        ("sessions_dev", "expansions", 0.93, 0.82),
         ("sessions_dev_2", "ambiguous", 0.93, 0.98),
-        ("sessions_dev_2", "expansions", 0.89, 0.73),
-        ("sessions_dev_3", "ambiguous", 0.86, 0.53),
-        ("sessions_dev_3", "expansions", 0.77, 0.61),
-        ("sessions_held_out_2", "ambiguous", 0.7, 0.44),
-        ("sessions_held_out_2", "expansions", 0.8, 0.53),
-        ("sessions_held_out", "ambiguous", 0.8, 0.62),
-        ("sessions_held_out", "expansions", 0.78, 0.55),
+        ("sessions_dev_2", "expansions", 0.91, 0.78),
+        ("sessions_dev_3", "ambiguous", 0.98, 0.83),
+        ("sessions_dev_3", "expansions", 0.82, 0.79),
+        ("sessions_dev_4", "ambiguous", 0.82, 0.92),
+        ("sessions_dev_4", "expansions", 0.77, 0.75),
+        ("sessions_held_out_2", "ambiguous", 0.7, 0.53),
+        ("sessions_held_out_2", "expansions", 0.82, 0.67),
+        ("sessions_held_out", "ambiguous", 0.79, 0.62),
+        ("sessions_held_out", "expansions", 0.8, 0.63),
     ],
 )
 def test_rules_reach_precision_and_recall_on_labelled_requests(
