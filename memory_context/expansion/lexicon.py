@@ -78,9 +78,12 @@ ACTIONS = _words("""
     schedule call cancel pay reply respond fix continue proceed resume finish complete undo revert rollback retry redo
     update delete remove submit sync import export invite remind notify ping renew switch enable disable install
     configure rename move open close post print rerun repeat clean archive assign approve reject turn transfer
-    forward refund
+    forward refund commit rebase squash
 """)
-CREATIONS = _words("write create generate make draft build add design implement compose invent plan play translate")
+CREATIONS = _words("""
+    write create generate make draft build add design implement compose invent plan play translate
+    suggest propose brainstorm imagine
+""")
 APPLIES = _words("use apply follow reuse adopt")  # something that has to be known
 USES = ACTIONS | _words("use query load join mount check")  # of something that has to be there
 REQUESTS = (
@@ -272,7 +275,10 @@ KNOWLEDGE = re.compile(
     r"|\bwhat does (?:an? )?[\w -]{1,40} (?:mean|do|stand for|consist of)\b|\bwhat(?:'s| is) the difference\b"
     r"|^\W*how (?:do|can|does|would|should) (?:i|you|we|one)\b|\btranslate ['\"]"
     r"|\bwas (?:ist|sind|bedeutet) eine?\b|\bqu'est-ce qu'une?\b|\bqu[eé] (?:es|son|significa)\b"
-    r"|\bcos'è\b|\bo que (?:é|são)\b"
+    r"|\bcos'è\b|\bo que (?:é|são)\b|^\W*c'est quoi\b|\bwat is een\b|\bco to (?:jest|znaczy)\b"
+    r"|\b(?:que signifie|was (?:heißt|bedeutet)|(?:cosa|qué|o que) significa|wat betekent)\b"
+    r"|\b(?:unterschied zwischen|différence entre|diferencia entre|differenza (?:tra|fra)|diferença entre)\b"
+    r"|\bverschil tussen\b|\bróżnica między\b|(?:什么|有何)区别"
     r"|什么是|是什么意思|とは|違いは",
     re.IGNORECASE,
 )  # is answered by what a model knows

@@ -40,9 +40,7 @@ _PART = re.compile(r"[^\W_]{2,}")
 _SNAKE_CASE = re.compile(r"[^\W_]+(?:_[^\W_]+)+")
 _FENCE_TAG = re.compile(r"^([ \t]*(?:```|~~~))[^\s`]*", re.MULTILINE)
 _SENTENCE_START = re.compile(r"(?:^|[.?!:\n])[^\w]*$")
-_SIZE = re.compile(
-    r"\b\d+(?:[ ,.]\d{3})*(?:\.\d+)?(?= (?:lines|tokens|words|rows|records|pages|entries|messages|results|[kM]?B)\b)"
-)
+_SIZE = re.compile(r"\b\d+(?:[ ,.]\d{3})*(?:\.\d+)? (?:lines|tokens|words|pages|[kM]?B)\b")  # rows say the kind
 _QUESTION = re.compile(r"[?？]\W*$")
 _DETAIL = re.compile(r":\s+\S|\n\s*(?:[-*|]|\d+[.)])\s")
 

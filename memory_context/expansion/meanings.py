@@ -46,8 +46,8 @@ class _Words(NamedTuple):
         foreign: By folded word.
         homographs: Foreign words that English has with another meaning.
         stems: Beginnings of foreign words.
-        phrases: By the stems of two to four words.
-        names: English terms of each concept.
+        phrases: By two to four words without a plural s.
+        names: English words of each concept.
     """
 
     english: dict[str, _Concepts]
@@ -66,12 +66,12 @@ def is_concept(term: str) -> bool:
 
 def english_terms(concept: str) -> tuple[str, ...]:
     """Return the terms of a concept's English names."""
-    return _words().names[concept]
+    return tuple(map(_stem, _words().names[concept]))
 
 
 def meanings_in(text: str) -> Iterator[Meaning]:
     """Yield the concepts of a text's phrases of several words."""
-    words = [_stem(word) for word in _WORD.findall(folded(text))]
+    words = [word.removesuffix("s") for word in _WORD.findall(folded(text))]
     for start in range(len(words) - 1):
         for end in range(start + 2, min(start + _LONGEST_PHRASE_WORDS, len(words)) + 1):
             for concept in _words().phrases.get(tuple(words[start:end]), ()):
@@ -172,14 +172,14 @@ def _words() -> _Words:
         meant = (_CONCEPT + names[0],)
         for name in names:
             if "-" in name:
-                _add(words.phrases, tuple(map(_stem, name.split("-"))), meant)
+                _add(words.phrases, _phrase(name), meant)
             else:
                 _add(words.english, name, meant)
                 _add(words.english_stems, _stem(name), meant)
-        words.names[meant[0]] = tuple(_stem(name) for name in names if "-" not in name)
+        words.names[meant[0]] = tuple(name for name in names if "-" not in name)
         for one in foreign.split():
             if "-" in one:
-                _add(words.phrases, tuple(map(_stem, one.split("-"))), meant)
+                _add(words.phrases, _phrase(one), meant)
             elif one[-1] == "*":
                 _add(words.stems, one[:-1], meant)
             elif one[0] == "~":
@@ -187,6 +187,10 @@ def _words() -> _Words:
             else:
                 _add(words.foreign, one, meant)
     return words
+
+
+def _phrase(words: str) -> tuple[str, ...]:
+    return tuple(word.removesuffix("s") for word in words.split("-"))
 
 
 _Key = TypeVar("_Key")

@@ -160,6 +160,21 @@ def test_id_before_a_size_is_part_of_the_description():
     assert expanded("what does 412 say?", *issues, *OTHERS) == ["number=412, 2 300 tokens"]
 
 
+@pytest.mark.parametrize(
+    "request_text",
+    ["C'est quoi le budget ?", "Was ist der Unterschied zwischen Budget und Haushalt?", "suggest a budget for a party"],
+)
+def test_question_for_knowledge_or_something_new_opens_nothing_by_one_word(request_text: str):
+    """A model knows or makes it."""
+    assert expanded(request_text, "budget_2026.xlsx, 3 sheets", *OTHERS) == []
+    assert expanded("Wie hoch ist das Budget?", "budget_2026.xlsx, 3 sheets", *OTHERS) == ["budget_2026.xlsx, 3 sheets"]
+
+
+def test_size_of_a_description_is_not_its_content():
+    """Each PDF has pages."""
+    assert expanded("what does the page say?", "warranty.pdf, 9 pages", *OTHERS) == []
+
+
 def test_question_that_goes_on_opens_what_the_last_answer_named():
     """Not an order, nor a question with words of its own that match."""
     shops = ("url=https://shop.example/cannondale-treadwell", "url=https://shop.example/orbea-gain")
