@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.ablation import measure_ablation, print_ablation
+from benchmarks.browsing import measure_browsing
 from benchmarks.chart import draw_chart
 from benchmarks.chatting import PAUSE_SECONDS, SESSIONS, measure_chatting
 from benchmarks.compacting import LARGEST, measure_compacting
@@ -91,6 +92,7 @@ def _without_folders(given: argparse.Namespace) -> dict[str, Any]:
         ("transferring", "export and import", measure_transferring(given.items)),
         ("hostile", "beside hostile requests", measure_hostile()),
         ("connectors", "pages of a browser", measure_connectors(given.web_steps, given.pages, given.rounds)),
+        ("browsing", "pages as results of tools", measure_browsing(given.web_steps)),
     ):
         measured = asyncio.run(measuring)
         print_measured(measured, title)

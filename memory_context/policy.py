@@ -107,10 +107,10 @@ class CompactionPolicy(BaseModel):
 
     Attributes:
         enabled: Else results stay whole while the budget allows.
-        mode: `plugin`: rules; `auto`: also a light model's summary of large results, in the background; `model`: large
-            results wait for it.
+        mode: `plugin`: rules; `auto`: also a light model's summary, in the background; `model`: large results wait.
         facts_in_view_tokens: The most for all facts; then the oldest go, down to a share of 0.4.
         excerpt_limit_tokens: The first view of a result too long to be whole.
+        differences: A result that repeats one in the view first shows how it differs from it.
         call_arguments: Longer strings in arguments of earlier calls become references once that pays; None: never.
     """
 
@@ -121,6 +121,7 @@ class CompactionPolicy(BaseModel):
     facts_limit_tokens: int = Field(default=280, ge=0)
     facts_in_view_tokens: int = Field(default=4000, ge=0)
     excerpt_limit_tokens: int = Field(default=1500, ge=200)
+    differences: bool = True
     call_arguments: int | None = Field(default=None, ge=100)
     summarise_over_tokens: int = Field(default=2000, ge=500)
     summary_limit_tokens: int = Field(default=200, ge=50)
@@ -288,8 +289,7 @@ class ContextPolicy(BaseModel):
         first_view: Form of a stored tool result until answered; `placeholder` compacts at once.
         first_view_by_tool: The same by tool name or pattern (`fetch_*`), first match; here `full` shows results up to
             half of the budget.
-        first_view_limit_tokens: The most for a whole tool result, at most a quarter of the budget; also the part of the
-            current user message that is always whole.
+        first_view_limit_tokens: The most for a whole result, at most a quarter of the budget, and for a whole task.
         document_first_view_limit_tokens: The same for documents, at most half of the budget.
         name_first_views: A line above whole results names their key; `auto`: if results are compacted and the
             agent has no memory tools.

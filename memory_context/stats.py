@@ -30,6 +30,7 @@ class ContextStats:
             `HeadAndTailChatCompletionContext(5, 15)`.
         answered_compactions: Those of results just answered.
         compactions: Planned ones, and withdrawals of expansions.
+        differences: Results first shown by their difference from an earlier one.
         refused_calls: Calls that repeated a shortened argument instead of its text.
         expansions: Items opened, without recalls.
         light_model: The session's calls by kind, also before a resume; the fields below repeat parts of it.
@@ -65,6 +66,7 @@ class ContextStats:
     compactions: int = 0
     folds: int = 0
     shortenings: int = 0
+    differences: int = 0
     refused_calls: int = 0
     expansions: int = 0
     recalls: int = 0

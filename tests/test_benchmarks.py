@@ -678,6 +678,8 @@ def test_all_benchmarks_run_without_folders(
     shares = {one["name"]: one["value"] for one in figures["connectors"] if "whole trees" in one["name"]}
     assert [0 < share <= 1 for share in shares.values()] == [True] * 3, shares
     assert figures["connectors"][0]["value"] == 0, "no reference led to another element"
+    assert [0 < one["value"] <= 1.3 for one in figures["browsing"]] == [True] * 9, figures["browsing"]
+    assert all("2 of 2, " in one["detail"] for one in figures["browsing"] if " 0 lines" in one["name"])
     errors, transactions, *_ = figures["chatting"]
     assert (errors["value"], errors["detail"]) == (0, ""), "what was said is there once and in order"
     assert transactions["value"] == pytest.approx(0.2), "one when a session begins, one when it ends"

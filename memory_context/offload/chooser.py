@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ..compaction import Compacted, Compactors, Hint, Result, render_passages
 from ..credentials import masked_in_place, without_padding
@@ -16,6 +17,7 @@ from ..runtime import in_thread_if_large
 from ..tokens import TokenCounter, cut_to_tokens
 from ..transcript import CompactedTextChosen, Entry, FirstViewChosen, Part, PartId, StoredPart, Transcript
 from .compactor_input import CompactorInput
+from .differences import MOST_SHARE, Difference, DifferenceFinder
 from .summaries import Summariser
 
 __all__ = ["TextChooser", "compacted_text"]
@@ -37,6 +39,7 @@ class _Choice:
     result: Result
     hint: Hint
     names_key: bool = False
+    difference: Difference | None = None
 
 
 class TextChooser:
@@ -61,6 +64,7 @@ class TextChooser:
         self._compactors = compactors
         self._inputs = inputs
         self._summariser = summariser
+        self._differences = DifferenceFinder(transcript, policy)
         self._failed: set[PartId] = set()
         self.agent_has_tools = False
         self.may_reduce: Callable[[], bool] = lambda: True
@@ -73,9 +77,11 @@ class TextChooser:
         self._summariser.record()
 
     async def choose_first_views(self) -> None:
-        """Choose an excerpt of each long result that no answer has seen, and the line that names a whole one."""
+        """Choose a difference or an excerpt of results that no answer has seen, and the line that names a whole one."""
         if self.may_reduce() and (fresh := [*self._fresh()]):
-            await self._decide(fresh, self._first_view_choice, self._first_view, self._lacks_first_view)
+            choice_of = partial(self._first_view_choice, await self._differences.compare(fresh))
+            await self._decide(fresh, choice_of, self._first_view, self._lacks_first_view)
+            self._differences.note(self._transcript.state.compared, fresh)
 
     async def excerpts(self, texts: Mapping[PartId, str]) -> dict[PartId, str]:
         """Return an excerpt of each text, also of one stored long ago or never, with credentials masked."""
@@ -105,14 +111,14 @@ class TextChooser:
         return without_padding(text)
 
     def is_held(self, part: PartId) -> bool:
-        """Return whether a part still waits for facts or summary."""
-        return self._lacks_facts(part) or self._summariser.is_held(part)
+        """Return whether a part still waits for facts or summary, or newer results are compared with it."""
+        return self._lacks_facts(part) or self._summariser.is_held(part) or self._differences.is_held(part)
 
     async def _decide(
         self,
         parts: Iterable[PartId],
         choice_of: Callable[[Entry, Part, str], _Choice | None],
-        choose: Callable[[_Choice], _Chosen],
+        choose: Callable[[_Choice], _Chosen | None],
         is_open: Callable[[PartId], bool],
     ) -> None:
         choices = [choice for part in parts if (choice := self._choice(part, choice_of)) is not None]
@@ -130,7 +136,7 @@ class TextChooser:
         text = entry.text(part_id[1])
         return None if text is None else choice_of(entry, entry.part(part_id[1]), text)
 
-    def _chosen(self, choice: _Choice, choose: Callable[[_Choice], _Chosen]) -> _Chosen | None:
+    def _chosen(self, choice: _Choice, choose: Callable[[_Choice], _Chosen | None]) -> _Chosen | None:
         try:
             return choose(choice)
         except Exception as error:  # the placeholder, or the whole result, stays
@@ -180,27 +186,44 @@ class TextChooser:
             return False
         return part_id not in state.compacted and self._is_shown_first(entry, entry.part(part_id[1]))
 
-    def _first_view_choice(self, entry: Entry, part: Part, text: str) -> _Choice | None:
-        # a view without the line is in the prompt cache
+    def _first_view_choice(
+        self, differences: Mapping[PartId, Difference], entry: Entry, part: Part, text: str
+    ) -> _Choice | None:
+        # a view without the line, or without a difference, is in the prompt cache
         is_shown = entry.position < self._transcript.state.shown
         names_key = self._policy.names_first_view(self.agent_has_tools) and not is_shown
-        if part.stored is None or not (names_key or self._inputs.may_be_long(entry, part)):
+        difference = None if is_shown else differences.get((entry.position, part.address))
+        if part.stored is None or not (names_key or difference or self._inputs.may_be_long(entry, part)):
             return None
         given = self._inputs.for_first_view(entry, part, text, names_key=names_key)
-        return _Choice((entry.position, part.address), part.tokens, part.stored, *given, names_key)
+        return _Choice((entry.position, part.address), part.tokens, part.stored, *given, names_key, difference)
 
-    def _first_view(self, choice: _Choice) -> _Chosen:
+    def _first_view(self, choice: _Choice) -> _Chosen | None:
         ref, content = choice.stored.refs[0], choice.result.content
-        if choice.hint.excerpt_limit_tokens > 0:
-            kept = self._compactors.compact(choice.result, choice.hint)
-            if kept.excerpt is not None:
-                text = self._excerpt_text(content, choice.tokens, kept, ref)
-                return FirstViewChosen(*choice.part, self._counter.count(text), text)
-        if not choice.names_key:
-            return FirstViewChosen(*choice.part, choice.tokens)
-        headline = ref.headline()
-        named = replace(choice.stored, headline=headline).below_headline(content)
-        return FirstViewChosen(*choice.part, self._counter.count(named), headline=headline)
+        kept = self._compactors.compact(choice.result, choice.hint) if choice.hint.excerpt_limit_tokens > 0 else None
+        usual = FirstViewChosen(*choice.part, choice.tokens)
+        if kept is not None and kept.excerpt is not None:
+            text = self._excerpt_text(content, choice.tokens, kept, ref)
+            usual = FirstViewChosen(*choice.part, self._counter.count(text), text)
+        elif choice.names_key:
+            headline = ref.headline()
+            named = replace(choice.stored, headline=headline).below_headline(content)
+            usual = FirstViewChosen(*choice.part, self._counter.count(named), headline=headline)
+        if choice.difference is not None:
+            text = self._difference_text(content, choice.stored, choice.difference, kept)
+            tokens = self._counter.count(text)
+            # once all differences together take as much as the result, a new base costs no more
+            left = choice.tokens - choice.difference.spent_tokens
+            if tokens <= min(usual.tokens, MOST_SHARE * choice.tokens, left):
+                return FirstViewChosen(*choice.part, tokens, text, base=choice.difference.base)
+        is_chosen = choice.names_key or choice.hint.excerpt_limit_tokens > 0
+        return usual if is_chosen else None
+
+    def _difference_text(self, content: str, stored: StoredPart, difference: Difference, kept: Compacted | None) -> str:
+        passages = difference.passages(content, kept.excerpt if kept else None)
+        rendered = render_passages(content, passages, _elision_of(stored.refs[0], 0), kept.labels if kept else ())
+        head, _, _ = stored.compacted.partition("\n")
+        return f"{head}\n{difference.text(rendered)}"
 
     def _excerpt_text(
         self, content: str, tokens: int, kept: Compacted, ref: MemoryRef | None, message_number: int = 0

@@ -74,6 +74,7 @@ class FirstViewChosen(EntryDecision):
         tokens: Of the excerpt, or of the whole content with its headline.
         excerpt: None for a result that is shown whole.
         headline: The line above a whole result; may be empty.
+        base: The earlier result from which `excerpt` says the difference.
     """
 
     kind = "first_view"
@@ -81,12 +82,15 @@ class FirstViewChosen(EntryDecision):
     tokens: int
     excerpt: str | None = None
     headline: str = ""
+    base: PartId | None = None
 
     def apply(self, transcript: "Transcript") -> None:
         state, part_id = transcript.state, (self.position, self.address)
         if self.position < max(transcript.first, state.start, state.consumed):
             return
         state.first_views.add(part_id)
+        if self.base is not None:
+            state.compared[part_id] = self.base
         entry = transcript[self.position]
         part = entry.part(self.address)
         if part.stored is not None:
@@ -94,8 +98,15 @@ class FirstViewChosen(EntryDecision):
             part.stored = replace(part.stored, excerpt=excerpt, excerpt_tokens=self.tokens, headline=headline)
             entry.touch()
 
+    def moved(self, offset: int) -> Decision:
+        base = self.base and (self.base[0] + offset, self.base[1])
+        return replace(self, position=self.position + offset, base=base)
+
     def logged(self) -> Decision:
         return replace(self, excerpt=None, headline="")
+
+    def tally(self) -> dict[str, int]:
+        return {"differences": int(self.base is not None)}
 
     def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
         now = transcript[self.position].part(self.address).stored

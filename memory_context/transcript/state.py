@@ -32,6 +32,7 @@ class TranscriptState:
         own_answer: Last assistant message that answered a view; a hand-off brings others' messages.
         answered_whole: Consumed stored results that it does not pay (yet) to compact.
         first_views: Unanswered results with a chosen first view.
+        compared: Unanswered results shown by their difference from an earlier one.
         retained: Parts with a chosen compacted text, and who chose last.
         facts: Estimated tokens of each compacted result's facts.
         redelivered: Messages that came again; views show the copies.
@@ -51,6 +52,7 @@ class TranscriptState:
     masked: dict[PartId, CredentialsMasked] = field(default_factory=dict[PartId, CredentialsMasked])
     answered_whole: set[PartId] = field(default_factory=set[PartId])
     first_views: set[PartId] = field(default_factory=set[PartId])
+    compared: dict[PartId, PartId] = field(default_factory=dict[PartId, PartId])
     retained: dict[PartId, ChosenBy] = field(default_factory=dict[PartId, ChosenBy])
     fold: HistoryFolded | None = None
     redelivered: set[int] = field(default_factory=set[int])
@@ -81,6 +83,11 @@ class TranscriptState:
     def light_model(self) -> LightModelBill:
         bill = self.newest(LightModelBilled)
         return LightModelBill() if bill is None else bill.bill
+
+    @property
+    def foldable_end(self) -> int:
+        """End of the entries that were answered and that no unanswered result is compared with."""
+        return min([self.consumed, *(position for position, _ in self.compared.values())])
 
     def is_folded(self, position: int) -> bool:
         return self.fold is not None and position < self.fold.upto and position not in self.fold.kept

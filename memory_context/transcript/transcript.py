@@ -255,6 +255,7 @@ class Transcript:
             seen = self.entries(start=state.consumed, end=state.shown)
             state.answered_from, state.consumed = state.consumed, state.shown
             state.first_views = {part for part in state.first_views if part[0] >= state.consumed}
+            state.compared = {part: base for part, base in state.compared.items() if part[0] >= state.consumed}
             state.answered_whole |= {
                 (entry.position, part.address)
                 for entry in seen

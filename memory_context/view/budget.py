@@ -158,7 +158,7 @@ class Budget:
         left = int(max(target - view.tokens_beside, 0) * TARGET_SHARE)
         if not self._pays(transcript, view, left):
             return view
-        fold = self._fold(transcript, view, transcript.state.consumed, view.tokens_beside + left)
+        fold = self._fold(transcript, view, transcript.state.foldable_end, view.tokens_beside + left)
         if not any(one.arithmetic and one.arithmetic.net > 0 for one in fold):
             return view
         record(transcript, fold)
@@ -215,7 +215,7 @@ class Budget:
 
     def _compact_consumed(self, transcript: Transcript, view: View) -> list[Decision]:
         """Compact stored answered parts; not arguments, since models copy what they see there."""
-        task = current_task(transcript, self._policy)
+        task, compared = current_task(transcript, self._policy), {*transcript.state.compared.values()}
         parts = [
             (entry.position, part.address)
             for entry in transcript.shown(end=transcript.state.consumed)
@@ -225,6 +225,7 @@ class Budget:
             and part.address.kind != "arguments"
             and (part.address.kind != "image" or part.stored.compacted_tokens < part.tokens)
             and (entry.position, part.address) not in transcript.state.compacted
+            and (entry.position, part.address) not in compared
         ]
         decisions: list[Decision] = [PartsCompacted(tuple(parts), "budget")] if parts else []
         if task is not None and task < transcript.state.consumed:
@@ -239,7 +240,7 @@ class Budget:
         return decisions
 
     def _fold_consumed(self, transcript: Transcript, view: View) -> Sequence[Decision]:
-        return self._fold(transcript, view, transcript.state.consumed, self._fold_target(view))
+        return self._fold(transcript, view, transcript.state.foldable_end, self._fold_target(view))
 
     def _fold_fresh(self, transcript: Transcript, view: View) -> Sequence[Decision]:
         return self._fold(transcript, view, transcript.end, self._limit)

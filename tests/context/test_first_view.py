@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from autogen_core.models import AssistantMessage
 
-from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context import CompactionPolicy, ContextPolicy, MemoryContext, MemoryStore
 from memory_context.compaction import Analysis, Compactors, Result, compose
 from memory_context.policy import NamedFirstViews
 from memory_context.tokens import default_token_counter
@@ -141,7 +141,8 @@ async def test_whole_first_view_names_its_key_where_the_agent_has_no_tools(
     store: MemoryStore, setting: NamedFirstViews, tools: str, is_named: bool
 ):
     """Whatever the content begins with, its tokens are counted with the line."""
-    policy = ContextPolicy(store_timeout_seconds=30, name_first_views=setting)
+    alone = CompactionPolicy(differences=False)
+    policy = ContextPolicy(store_timeout_seconds=30, name_first_views=setting, compaction=alone)
     context = MemoryContext("alice", "coder", None, store, policy=policy)
     if tools:
         getattr(context, tools)()

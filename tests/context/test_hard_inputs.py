@@ -58,7 +58,7 @@ async def test_a_hard_content_is_shown_in_bounds_and_comes_back_identical(store:
 
 async def test_fifty_parallel_results_of_4k_tokens_fit_the_default_budget(store: MemoryStore):
     """200k tokens come in one message: each gets an equal share, all are stored, in one transaction."""
-    contents = [f"report {i}\n" + "value and another value\n" * 750 for i in range(50)]
+    contents = [f"report {i}\n" + f"value and another value {i}\n" * 550 for i in range(50)]
     assert 3_000 < counter.count(contents[0]) < 4_000
     policy = PATIENT.model_copy(update={"first_view_limit_tokens": 4000})
     context = MemoryContext("alice", "coder", memory_store=store, policy=policy)

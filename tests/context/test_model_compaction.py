@@ -238,10 +238,10 @@ async def test_a_result_waits_no_longer_than_the_model_may_take(store: MemorySto
 
 
 async def test_the_same_content_is_summarised_once(store: MemoryStore, saved: Saved):
-    """Both places show it."""
+    """All places show it."""
     light = Light()
     light.summary = said(SUMMARY)
-    context = context_of(store, light)
+    context = context_of(store, light, differences=False)
     await begin(context, OWLS, OWLS)
     await soon(saved.done.wait())
     await answered(context)
