@@ -17,6 +17,7 @@ from ..memory import AgentMemory, is_too_large
 from ..messages import image_at, image_from_bytes, images_of, overhead_texts, png_bytes, texts_of
 from ..outages import outages_of
 from ..policy import ContextPolicy
+from ..references import MemoryRef
 from ..runtime import Background, Breaker, in_thread_if_large
 from ..tokens import TokenCounter, count_off_loop
 from ..transcript import Entry, Part, PartId, PartOffloaded, PartsCompacted, RepeatFound, Transcript
@@ -174,15 +175,21 @@ class Offloader:
         return parts + images
 
     def _recognise_answers(self, entry: Entry) -> None:
-        """Record answers of memory tools: they are stored already."""
-        for part, text in self._large_parts(entry):
-            if (answer := self._memory.find_answer(text)) is not None:
-                stored = self._packer.stored((), answer.label)
-                self._transcript.decide(PartOffloaded(entry.position, part.address, stored))
+        """Record answers of memory tools, and images that they opened: they are stored already."""
+        opened: dict[int, MemoryRef] = {}
         for part, image in waiting_images(entry):
             if (ref := self._memory.opened_images.get(image)) is not None:
+                opened[part.address.index] = ref
                 stored = self._packer.stored((ref,), ref.render())
                 self._transcript.decide(PartOffloaded(entry.position, part.address, stored, is_new=False))
+        for part, text in self._large_parts(entry):
+            if (ref := opened.get(part.address.index + 1)) is not None:  # its line, which names and describes it
+                label = f"{ref.key}:"
+            elif (answer := self._memory.find_answer(text)) is not None:
+                label = answer.label
+            else:
+                continue
+            self._transcript.decide(PartOffloaded(entry.position, part.address, self._packer.stored((), label)))
 
     def _wait_for_store(self, entry: Entry) -> None:
         if self._large_parts(entry) or self._images(entry):

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from autogen_agentchat.agents import AssistantAgent
-from autogen_core import Image
+from autogen_core import CancellationToken, Image
 from autogen_core.models import LLMMessage, ModelInfo, UserMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 from PIL import Image as Pictures
@@ -20,7 +20,7 @@ from memory_context.testing import call, tool_calls
 from ..conftest import Server, database_of
 from ..context.steps import add_step
 from ..support.images import picture_of
-from .counting import Counter, context_of, texts
+from .counting import Counter, context_of, picture, texts
 
 BLIND = ModelInfo(vision=False, function_calling=True, json_output=False, family="unknown", structured_output=False)
 SEEING = ModelInfo(vision=True, function_calling=True, json_output=False, family="unknown", structured_output=False)
@@ -119,6 +119,27 @@ async def test_agent_opens_a_stored_image_after_the_results(store: MemoryStore) 
     assert opened.message.content[0] == f"{key}, image of 8 x 8 of counter: count is 1:"
     assert opened.measured[-1].stored.refs[0].key == key, "it is the item that was opened"
     assert len(stored_afterwards) == len(stored) + 1, "only the counter's next picture is new"
+
+
+async def test_text_beside_opened_images_is_not_stored_as_something_new(store: MemoryStore) -> None:
+    """Each line names and describes the image that follows, and collapses to its key."""
+    policy = ContextPolicy(offload_threshold_tokens=50, store_timeout_seconds=20)
+    async with MemoryContext("alice", "coder", None, store, policy=policy) as context:
+        await context.add_message(UserMessage(content="Go.", source="user"))
+        pictures = tuple(picture(number) for number in range(3))
+        seen = "\n".join(f"line {number} of a page that shows three pictures" for number in range(3))
+        context._connectors.note([TextObservation("web", seen, images=pictures)])
+        await add_step(context, "done")
+        keys = [ref.key for part in context.transcript[3].measured if part.stored for ref in part.stored.refs][-3:]
+        retrieve = next(tool for tool in context.tools() if tool.name == "retrieve_memory")
+        answers = [await retrieve.run_json({"memory_key": key}, CancellationToken()) for key in keys]
+        stored = await context.agent_memory.query(MemoryCriteria())
+        await add_step(context, *answers, name="retrieve_memory")
+        opened = context.transcript[6]
+        lines = [part for part in opened.measured if part.address.kind == "text"]
+        assert [part.tokens > 50 for part in lines] == [True] * 3
+        assert await context.agent_memory.query(MemoryCriteria()) == stored
+        assert [part.stored.compacted for part in lines] == [f"{key}:" for key in keys]
 
 
 async def test_archive_refers_to_images_and_a_resumed_session_shows_them(store: MemoryStore) -> None:
