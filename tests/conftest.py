@@ -5,6 +5,7 @@ import contextlib
 import gc
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -32,11 +34,39 @@ from .embeddings.fakes import FakeEmbedder
 from .support.processes import ForkedPython, Forks
 from .support.scratch import SCRATCH, use_scratch
 
-REPOSITORY = Path(__file__).parents[1]
+TESTS = Path(__file__).parent
+REPOSITORY = TESTS.parent
 NO_TELEMETRY = REPOSITORY / "tests" / "support" / "no_telemetry"
 """Has a stand-in for the telemetry library that Chainlit imports: the library takes a second to import, and pandas."""
 SHARED_SERVER_ENV = "MEMORY_CONTEXT_TEST_SERVER"
 """Folder of a running server to use instead, with `server.json`; whoever names it drops what the tests leave there."""
+THOROUGH = (
+    "acceptance",
+    "chainlit_web",
+    "connectors/web",
+    "faults/test_table.py",
+    "mutation",
+    "samples",
+    "test_benchmarks.py",
+    "test_compacting_benchmark.py",
+    "test_leaks.py",
+    "test_long_session_benchmark.py",
+    "test_longmemeval.py",
+    "web/test_openapi.py",
+    "web/test_random_lives.py",
+    "web/test_serving.py",
+    "web_chat",
+)
+"""Places of `make test-all` only: browsers, samples, long runs, servers as processes. `make test` does not import them.
+
+Single tests elsewhere have the marker `thorough`. Where pytest is given files or folders, all of their tests run.
+"""
+STORIES = {
+    "chainlit_web/test_stories.py": "test_a_large_result_opens_by_its_reference_lasts_and_is_forgotten",
+    "connectors/web/test_agent.py": "test_agent_orders_in_a_shop_by_tools_and_states_alone",
+    "web_chat/test_lasting.py": "test_a_reload_and_the_next_visit_show_the_conversation",
+}
+"""Tests there that `make test` runs: one in a real Chromium for each surface."""
 LONGEST_MODULES = (
     "test_stories.py",
     "test_lasting.py",
@@ -57,13 +87,15 @@ os.environ["MEMORY_CONTEXT_KEEP_SECONDS"] = "0"  # servers of processes that tes
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job, whose programs would inherit that
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# what a test does not say itself; a longer search is one environment variable away, and a slow machine is no failure
+# The settings of every property test. `make test` says the same of the same code; with a number of examples (100 in
+# `make test-all`, thousands in a search by hand) each run tries others, except in CI.
+EXAMPLES = os.environ.get("MEMORY_CONTEXT_EXAMPLES")
 settings.register_profile(
     "suite",
-    max_examples=int(os.environ.get("MEMORY_CONTEXT_EXAMPLES", "50")),
-    deadline=None,
-    derandomize=os.environ.get("MEMORY_CONTEXT_REQUIRE_ALL") == "1",  # the whole check says the same of the same code
-    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=int(EXAMPLES or 20),
+    deadline=None,  # a slow machine is no failure
+    derandomize=EXAMPLES is None or os.environ.get("MEMORY_CONTEXT_REQUIRE_ALL") == "1",
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],  # examples share a database
 )
 settings.load_profile("suite")
 
@@ -85,8 +117,46 @@ def pytest_xdist_auto_num_workers() -> int:
     return cores + 2
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests come first: one worker has its browsers to itself, and others take over what comes later."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--thorough", action="store_true", help="also run what only `make test-all` runs")
+    parser.addoption(
+        "--shuffle", type=int, metavar="SEED", help="run the files, and the tests of each, in random order"
+    )
+
+
+def _is_quick(config: pytest.Config) -> bool:
+    """Return whether this is `make test`: all tests, but not the thorough ones."""
+    named = {config.invocation_params.dir / one for one in config.args}
+    return named <= {REPOSITORY, TESTS} and not config.getoption("thorough")
+
+
+@cache
+def _is_thorough(path: Path) -> bool:
+    return any(path.is_relative_to(TESTS / place) for place in THOROUGH)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import what only `make test-all` runs."""
+    has_story = any((TESTS / story).is_relative_to(collection_path) for story in STORIES)
+    return True if _is_quick(config) and _is_thorough(collection_path) and not has_story else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the longest files first, so that one worker has their browsers to itself while others do the rest."""
+    if _is_quick(config):
+        stories = {TESTS / place: name for place, name in STORIES.items()}
+        chosen = [
+            item
+            for item in items
+            if item.get_closest_marker("thorough") is None
+            and (not _is_thorough(item.path) or stories.get(item.path) == item.name)
+        ]
+        config.hook.pytest_deselected(items=[*set(items).difference(chosen)])
+        items[:] = chosen
+    if (seed := config.getoption("shuffle")) is not None:
+        chance = random.Random(seed)
+        places = {item.path: chance.random() for item in items}
+        items.sort(key=lambda item: (places[item.path], chance.random()))
     items.sort(key=lambda item: item.path.name not in LONGEST_MODULES)
 
 
@@ -115,10 +185,10 @@ class Server:
 
 def needs(program: str, folder: Path | None = None) -> str:
     """Return a program's path; without it the test is skipped, or fails where MEMORY_CONTEXT_REQUIRE_ALL is set."""
-    path = shutil.which(program, path=str(folder or os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"])))
+    path = shutil.which(program, path=str(folder) if folder else None)
     if path is None:
         end = pytest.fail if os.environ.get("MEMORY_CONTEXT_REQUIRE_ALL") else pytest.skip
-        end(f"{program} is not installed")
+        end(f"{program} is not " + ("on the PATH" if shutil.which(program, path="/usr/sbin") else "installed"))
     return path
 
 

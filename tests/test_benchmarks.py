@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -675,10 +676,11 @@ def test_all_benchmarks_run_without_folders(
     assert len(figures["deciding"]) == 2
     assert [one["value"] for one in figures["starting"]][-1] == 1, "one round trip reads the user's memory"
     assert [one["value"] > 0 for one in figures["steps"]] == [True, True]
-    shares = {one["name"]: one["value"] for one in figures["connectors"] if "whole trees" in one["name"]}
-    assert [0 < share <= 1 for share in shares.values()] == [True] * 3, shares
     assert figures["connectors"][0]["value"] == 0, "no reference led to another element"
-    assert [0 < one["value"] <= 1.3 for one in figures["browsing"]] == [True] * 9, figures["browsing"]
+    runs = 3 if shutil.which("chromium") else 0  # without it the runs in a browser have no figures
+    shares = {one["name"]: one["value"] for one in figures["connectors"] if "whole trees" in one["name"]}
+    assert [0 < share <= 1 for share in shares.values()] == [True] * runs, shares
+    assert [0 < one["value"] <= 1.3 for one in figures["browsing"]] == [True] * 3 * runs, figures["browsing"]
     assert all("2 of 2, " in one["detail"] for one in figures["browsing"] if " 0 lines" in one["name"])
     errors, transactions, *_ = figures["chatting"]
     assert (errors["value"], errors["detail"]) == (0, ""), "what was said is there once and in order"

@@ -11,7 +11,7 @@ from autogen_core.models import (
     SystemMessage,
     UserMessage,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as PILImage
 
@@ -104,7 +104,6 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=40)
 @given(st.dictionaries(st.text(), json_values), st.integers(1, 5))
 def test_long_strings_in_arguments_are_found_and_replaced_anywhere(arguments, least: int):
     """By JSON pointer, whatever the keys look like; the arguments stay a JSON object."""

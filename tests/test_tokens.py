@@ -5,7 +5,7 @@ import threading
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import tokens
@@ -76,21 +76,18 @@ def _truth(text: str) -> int:
     return len(_plain().encode_ordinary(text))
 
 
-@settings(deadline=None)
 @given(_MIXED | _ANY_TEXT)
 def test_counts_are_those_of_tiktoken(text):
     """Short texts of any kind, lone surrogates included."""
     assert COUNTER.count(text) == _truth(text)
 
 
-@settings(max_examples=60, deadline=None)
 @given(_RUNS)
 def test_counts_stay_exact_across_chunks_and_long_runs(text):
     """Runs up to 20,000 characters, where tiktoken alone still works."""
     assert COUNTER.count(text) == _truth(text)
 
 
-@settings(max_examples=300, deadline=None)
 @given(_MIXED)
 def test_every_cut_is_at_a_safe_boundary(text):
     """With chunks of a single character each boundary of the expression is used, and the count stays the same."""
@@ -165,7 +162,6 @@ def test_an_estimate_of_uneven_content_is_hardly_below():
 
 
 @given(_MIXED | _RUNS, st.integers(-1, 400))
-@settings(max_examples=100, deadline=None)
 def test_is_over_agrees_with_the_count(text, limit):
     """Whatever shortcut it takes."""
     assert COUNTER.is_over(text, limit) == (COUNTER.count(text) > limit)
@@ -202,7 +198,6 @@ class _Characters:
 @given(
     _MIXED | _RUNS, st.integers(-1, 200), st.sampled_from(["start", "end"]), st.sampled_from([COUNTER, _Characters()])
 )
-@settings(max_examples=100, deadline=None)
 def test_a_cut_is_within_the_limit_and_about_as_long_as_it_can_be(text, limit, side, counter):
     """A prefix or suffix that fits and is at most a hundredth of the limit shorter than it could be."""
     part = cut_to_tokens(text, limit, counter, side)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, ChatMessage, MemoryCriteria
@@ -294,7 +294,6 @@ async def test_thread_list_requires_user_and_valid_cursor(layer: MemoryDataLayer
         await layer.list_threads(Pagination(first=1, cursor="t"), ThreadFilter(userId="alice"))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     size=st.integers(1, 4),
     acts=st.lists(st.tuples(st.sampled_from(["begin", "use", "delete"]), st.integers(0, 6)), max_size=4),
@@ -334,7 +333,6 @@ async def test_thread_pages_have_each_thread_once(
 _users = iter(range(1_000_000))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.characters()), key=st.text(st.characters(), min_size=1))
 async def test_any_text_round_trips_through_data_layer(store: MemoryStore, text: str, key: str) -> None:
     """Lone surrogates and NUL included: in steps, metadata, names, tags and ratings."""

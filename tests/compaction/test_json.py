@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.compaction.analyzers.json import analyze_json
@@ -144,7 +144,6 @@ def test_parsing_of_a_huge_document_is_bounded(monkeypatch: pytest.MonkeyPatch) 
     assert max(parsed) <= 1_000_000
 
 
-@settings(deadline=None)
 @given(spoiled(SAMPLES) | st.text())
 def test_any_text_is_read_soundly(content: str) -> None:
     analyze_soundly(analyze_json, Result(content, "api"))

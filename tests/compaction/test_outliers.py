@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.compaction import Compactors, Hint, Result
@@ -102,7 +102,6 @@ def test_repetitive_and_diverse_content_has_no_outliers(content: str):
     assert telling_lines(content, is_known=True) == []
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.text(max_size=30), max_size=30), st.integers(1, 40), st.booleans())
 def test_outliers_are_passages_of_the_content(lines: list[str], times: int, is_known: bool):
     content = "\n".join(lines * times)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.compaction import Compactors, Hint, Reading, composed
@@ -196,7 +196,6 @@ def test_texts_and_layers_are_bounded() -> None:
     assert unwrapped(unwrapped(deep).text).text == "core"
 
 
-@settings(deadline=None)
 @given(spoiled(SAMPLES) | st.text())
 def test_any_text_is_unwrapped_soundly(content: str) -> None:
     inner = unwrapped(content)
@@ -208,7 +207,6 @@ def test_any_text_is_unwrapped_soundly(content: str) -> None:
     assert inner == unwrapped(content)
 
 
-@settings(deadline=None)
 @given(st.text(), st.sampled_from(list(WRAPPERS)))
 def test_any_text_survives_its_wrapper(text: str, wrapper: str) -> None:
     assert unwrapped(WRAPPERS[wrapper](text)).text in (text, unwrapped(text).text)

@@ -1,6 +1,8 @@
 """An agent works through connectors alone; it is scripted by rules that read its view, and by nothing else."""
 
 import re
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -89,7 +91,7 @@ def decide(view: Sequence[LLMMessage]) -> Decision:
 
 def run_tests(seen: Seen) -> Call:
     seen.find(r"^test_shop\.py$", among_news=False)
-    return call("shell_run", command="python -B -m unittest -v -f")
+    return call("shell_run", command=f"{shlex.quote(sys.executable)} -B -m unittest -v -f")
 
 
 def after_run(seen: Seen) -> Decision:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.connectors import file_tree, filesystem
@@ -67,7 +67,6 @@ def whole(folder: Folder) -> dict[str, FileStat]:
 
 
 @given(st.lists(st.lists(changes, max_size=6), max_size=5))
-@settings(max_examples=60, deadline=None)
 def test_partial_looks_see_what_whole_looks_see(steps: list[list[tuple[Callable[..., None], str]]]) -> None:
     """Whatever is written, moved, removed and made between two looks, also whole folders and rules."""
     with tempfile.TemporaryDirectory() as root:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from autogen_core import CancellationToken
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import ConnectorError
@@ -146,7 +146,6 @@ states = st.dictionaries(
 
 
 @given(states, states)
-@settings(max_examples=300)
 def test_changes_account_for_every_path_once(before: dict[str, FileStat], after: dict[str, FileStat]) -> None:
     now = dict(before)
     for change in changes_between(before, after):

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import socket
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -195,11 +194,9 @@ async def test_hostile_gitignore_neither_hangs_nor_blinds_a_look(files: FileSyst
     (root / ".gitignore").write_text(f"first.log\n{rules}\n")
     for name in ("a" * 100, "seen.py", "first.log"):
         (root / name).write_text("x\n")
-    began = time.process_time()
     told = "\n".join(await noticed(files))
     assert "seen.py" in told
     assert "first.log" not in told
-    assert time.process_time() - began < 5
 
 
 def test_rules_follow_their_files() -> None:

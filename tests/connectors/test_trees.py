@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import ConnectorError
@@ -14,7 +14,6 @@ from ..support.live_pages import a_page, change, meanings
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=200, deadline=None, derandomize=True)
 def test_no_reference_leads_to_another_element(seed: int) -> None:
     """A reference leads to the element it was given to, or to one that a reader cannot tell from it."""
     chance = random.Random(seed)
@@ -38,7 +37,6 @@ def test_no_reference_leads_to_another_element(seed: int) -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=200, deadline=None, derandomize=True)
 def test_patches_in_order_give_the_page(seed: int) -> None:
     chance = random.Random(seed)
     page = a_page(chance)
@@ -54,7 +52,6 @@ def test_patches_in_order_give_the_page(seed: int) -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=100, deadline=None, derandomize=True)
 def test_diff_says_something_when_the_page_says_something_else(seed: int) -> None:
     chance = random.Random(seed)
     page, table = a_page(chance), RefTable()

@@ -3,18 +3,13 @@
 from itertools import chain
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore
 
 from .histories import Life, any_compactors, any_policy, histories, long_history, moody, policies, sized
 
-on_one_store = settings(
-    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
 
-
-@on_one_store
 @given(history=histories, policy=policies)
 async def test_every_view_of_every_history_keeps_the_rules(store: MemoryStore, history, policy: ContextPolicy):
     """Pairing, budget, stable head, whole task, committed references, purity, saved and loaded at any point."""

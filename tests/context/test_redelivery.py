@@ -6,7 +6,7 @@ import pytest
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, UserMessage
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import MemoryContext, MemoryStore
@@ -14,8 +14,6 @@ from memory_context.transcript import MessageRedelivered
 from tests.support.contexts import answer, ask, context_of, opened
 
 from ..agents.scripted import model, report, seen
-
-on_one_store = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def user(text: str, source: str = "user") -> UserMessage:
@@ -96,7 +94,6 @@ class Reference:
         return [*self.before, *self.tail, *self.came]
 
 
-@on_one_store
 @given(steps=st.lists(st.sampled_from(["x", "y", "x", "y", "z", "?", "?", "!", "reload"]), max_size=20))
 async def test_random_deliveries_follow_the_reference_model(store: MemoryStore, steps: list[str]):
     """Also across a save and a load at any point."""

@@ -2,13 +2,13 @@
 
 import asyncio
 import random
-import time
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory_context.credentials import MASK, credentials_in, masked, masked_in_place, without_padding
+from tests.support.growth import assert_linear
 
 from .leaked import leaked_outputs
 from .lookalikes import look_alikes
@@ -100,19 +100,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE)
 def test_masking_is_linear_in_hostile_text(piece: str):
-    """Four times the text takes about four times as long; quadratic work would take sixteen."""
-
-    def seconds(length: int) -> float:
-        text = (piece * (length // len(piece) + 1))[:length]
-        best = float("inf")
-        for _ in range(3):
-            began = time.process_time()
-            masked_in_place(text)
-            best = min(best, time.process_time() - began)
-        return best
-
-    short, long = seconds(20_000), seconds(80_000)
-    assert long <= 10 * short + 0.02
+    assert_linear(masked_in_place, piece)
 
 
 async def test_masking_in_a_thread_does_not_block_the_event_loop():

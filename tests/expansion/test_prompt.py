@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from autogen_core.models import SystemMessage, UserMessage
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -101,7 +101,6 @@ TEXTS = st.text(max_size=300) | st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(TEXTS, TEXTS, st.lists(TEXTS, max_size=30), st.sampled_from([500, 2000]))
 def test_prompt_respects_limit_for_any_input(request: str, answer: str, descriptions: list[str], limit_tokens: int):
     """Any script, any length, any fence."""

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.expansion import RetrievedText, render_retrieved
@@ -123,7 +123,6 @@ def test_retrieved_content_cannot_end_its_fence() -> None:
     assert second.rstrip().endswith(f"</{marks[0]}>")
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     contents=st.lists(st.text(max_size=3000) | st.integers(1, 60).map(lambda n: LONG[: n * 500]), max_size=8),
     request=st.text(max_size=200),

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from autogen_core import CancellationToken
 from autogen_core.models import AssistantMessage, UserMessage
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mcp import McpError, types
 
@@ -416,9 +416,6 @@ CALLS = st.sampled_from(sorted(NAMES)).flatmap(
 )
 
 
-@settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
 @given(call=CALLS)
 async def test_any_arguments_get_a_valid_json_answer(store: MemoryStore, call: tuple[str, dict[str, Any]]):
     """Every answer is text that JSON can say, and no defect is behind it."""

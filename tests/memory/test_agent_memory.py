@@ -1,7 +1,7 @@
 """AgentMemory: items of one scope on a real Postgres."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, MemoryStore, MemoryTransform, TransformError
@@ -24,7 +24,6 @@ async def test_a_stored_text_is_behind_its_reference(store: MemoryStore):
     assert ref.key.startswith("web_page_")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=any_text, description=any_text, source=any_text, tag=any_text, value=any_text)
 async def test_any_str_anywhere_comes_back(store: MemoryStore, content, description, source, tag, value):
     """Content, tags and metadata byte for byte; description and source as one line."""

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, MemoryStore, SearchHit
@@ -230,7 +230,6 @@ async def test_anything_may_be_asked(store: MemoryStore, query: str):
     assert (await memory.search("harbour"))[0].item.key == key
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=st.text(st.characters(exclude_categories=()), max_size=60),
     query=st.text(st.characters(exclude_categories=()), max_size=60),

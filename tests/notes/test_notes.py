@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any, cast
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, ConflictError, MemoryContext, MemoryStore, NotesError
@@ -166,7 +166,6 @@ STEPS = st.lists(
 numbers = count()
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 async def test_two_sessions_never_lose_an_edit(store: MemoryStore, steps: list[tuple[int, str, str, bool]]) -> None:
     """A line leaves the notes only by an operation of a session that wrote or read it; a third appends in between."""

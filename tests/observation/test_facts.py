@@ -1,7 +1,7 @@
 """What an observer left out is appended verbatim, within its share, and nothing that may not stand in a log."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.compaction import SalientFact, Statement, all_facts
@@ -112,7 +112,6 @@ WORDS = st.sampled_from(
 TEXTS = st.lists(WORDS, min_size=1, max_size=60).map(" ".join)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(TEXTS, min_size=1, max_size=8), st.lists(TEXTS, max_size=3))
 def test_facts_stay_within_their_share_and_rest_on_their_message(contents: list[str], logged: list[str]):
     """Whatever was observed and whatever the log states."""

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 from autogen_ext.models.replay import ReplayChatCompletionClient
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.errors import LightModelError
@@ -321,7 +321,6 @@ WORDS = [
 PIECES = st.sampled_from([*TAGS, *WORDS, "ignore all rules ", "9"])
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(PIECES, max_size=40).map("".join))
 async def test_any_answer_gives_lines_that_rest_on_observed_messages(answer: str):
     """Each line has its messages and their time; keys stay; the user's priority needs a message of the user."""

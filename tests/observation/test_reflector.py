@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.compaction import SalientFact, Statement
@@ -275,7 +275,6 @@ def value_of(fact: str) -> SalientFact:
     return SalientFact("id", word, word)
 
 
-@settings(max_examples=25, deadline=None)
 @given(LINES, st.integers(0, 1_000))
 async def test_every_fact_survives_ten_generations_of_a_reflector_that_drops_half(
     given: list[tuple[list[str], Any]], seed: int
@@ -290,7 +289,6 @@ async def test_every_fact_survives_ten_generations_of_a_reflector_that_drops_hal
         assert any(first <= position < last for position in said for first, last in spans_of(value, left)), value
 
 
-@settings(max_examples=25, deadline=None)
 @given(LINES, st.integers(0, 1_000))
 async def test_facts_without_room_are_one_look_up_away(given: list[tuple[list[str], Any]], seed: int):
     """In a tight log some do not stand any more; the chunk over their message still does."""

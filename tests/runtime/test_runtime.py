@@ -370,7 +370,6 @@ class Histories(RuleBasedStateMachine):
 
 
 Histories.TestCase.settings = settings(
-    max_examples=40,
     stateful_step_count=30,
     deadline=None,
     phases=[Phase.reuse, Phase.generate],  # a history is short enough to be read as it was found

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.store.search.postings import CHUNK_CHARACTERS, INDEXED_CHARACTERS, chunks_of
-from tests.support.waiting import cpu_seconds
+from tests.support.growth import assert_linear
 
 lines = st.lists(
     st.text("a# \n\r.", max_size=300) | st.sampled_from(["\n", "\n\n", "def f():\n", "x" * 700]), max_size=40
@@ -61,8 +61,5 @@ def test_only_the_beginning_of_a_very_long_content_is_indexed():
 
 
 @pytest.mark.parametrize("unit", ["x", "\n", "\r\n", " ", "a b\n\n", "# ", "#\n", '{"a":1},', "😀", "export "])
-def test_two_megabytes_take_linear_time(unit: str):
-    """Whatever they are."""
-    content = unit * (INDEXED_CHARACTERS // len(unit))
-    with cpu_seconds(10):
-        chunks_of(content)
+def test_cutting_into_passages_takes_linear_time(unit: str):
+    assert_linear(chunks_of, unit)

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
 
@@ -28,9 +28,6 @@ SELECT plain = %(one)s AS is_equal, bytewise = %(one)s AS is_equal_bytewise, man
     json @> %(json)s AND json ->> 'text' = %(one)s AS is_equal_json
 FROM kinds
 """
-on_one_connection = settings(
-    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
 
 
 @pytest.fixture
@@ -43,7 +40,6 @@ async def connection(database_url: str) -> AsyncIterator[Connection]:
 
 
 @pytest.mark.parametrize("binary", [False, True])
-@on_one_connection
 @given(one=ANY_TEXT, other=ANY_TEXT, rest=st.lists(ANY_TEXT, max_size=3), value=JSON)
 async def test_any_str_round_trips_and_compares_in_every_kind_of_column(
     connection: Connection, binary: bool, one: str, other: str, rest: list[str], value: object

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, ChatMessage, MemoryStore, SessionGoneError, StoreError
@@ -175,7 +175,6 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(body=st.dictionaries(st.text(st.characters()), JSON, max_size=3))
 @example(body={"n": [1e16, -0.0, 1e-7, 5e-324, 1.7976931348623157e308, 10**400, 0.1 + 0.2, 1e22, 1e23, True, 1, 1.0]})
 @example(body={"": "", "\x00": "\x1a", "\ud800": ["\udc00\ud800", ODD], "\x1a0000": {}})

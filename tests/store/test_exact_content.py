@@ -3,7 +3,7 @@
 import hashlib
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import tokens, utf8
@@ -19,9 +19,6 @@ JSON = st.recursive(
 )
 PATIENT = StoreLimits(
     transaction_seconds=PATIENT_SECONDS, statement_seconds=PATIENT_SECONDS, call_seconds=PATIENT_SECONDS
-)
-on_one_database = settings(
-    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 
@@ -73,7 +70,6 @@ async def test_two_texts_that_escape_alike_stay_two(store: MemoryStore) -> None:
     assert await store.insert_memories("alice", memories) == ["k1", "k2"]
 
 
-@on_one_database
 @given(
     content=ANY_TEXT, summary=ANY_TEXT, tags=st.lists(ANY_TEXT, max_size=3), metadata=st.dictionaries(ANY_TEXT, JSON)
 )
@@ -94,7 +90,6 @@ async def test_any_item_comes_back_as_it_was(
     )
 
 
-@on_one_database
 @given(user=ANY_TEXT.filter(bool), agent=ANY_TEXT, session=ANY_TEXT, source=ANY_TEXT)
 async def test_any_place_is_found_again(store: MemoryStore, user: str, agent: str, session: str, source: str) -> None:
     """Users, agents, sessions and sources may be called anything."""

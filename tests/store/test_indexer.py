@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.embeddings import Purpose
@@ -32,7 +32,6 @@ from tests.embeddings.fakes import FakeEmbedder
 from tests.support.waiting import PATIENT_SECONDS, soon, until
 
 ANY = MemoryCriteria()
-on_one_database = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 MAKE_DUE = "UPDATE memory_context.jobs SET due_at = now(), claim = NULL WHERE NOT is_failed"
 
 
@@ -190,7 +189,6 @@ async def test_every_passage_is_exactly_where_it_says(store: MemoryStore, databa
     database.check(len(contents), embedded=False)  # what has no words has no embedding
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.text(st.characters(exclude_categories=()), max_size=40).flatmap(
@@ -862,7 +860,6 @@ async def test_of_large_items_few_are_claimed_at_once(
     database.check(6)
 
 
-@on_one_database
 @given(st.lists(st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])), max_size=5))
 async def test_an_array_that_is_spelled_out_is_read_as_it_was(database: Database, values: list[str]) -> None:
     """Whatever is in its strings."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, overload
 
-__all__ = ["PATIENT_SECONDS", "cpu_seconds", "seconds_waited", "soon", "until"]
+__all__ = ["PATIENT_SECONDS", "seconds_waited", "soon", "until"]
 
 PATIENT_SECONDS = 300
 """Whatever takes longer hangs; on a busy machine what takes a second may take a minute."""
@@ -62,12 +62,3 @@ def seconds_waited() -> Iterator[Callable[[], float]]:
         yield lambda: total
     finally:
         selector.select = select
-
-
-@contextmanager
-def cpu_seconds(most: float) -> Iterator[None]:
-    """Fail if the block takes more processor time of this process; other programs on a busy machine do not count."""
-    began = time.process_time()
-    yield
-    took = time.process_time() - began
-    assert took < most, f"took {took:.3g} s"

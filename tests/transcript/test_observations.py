@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from autogen_core.models import UserMessage
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import ContextPolicy
@@ -68,7 +68,6 @@ decisions = st.one_of(
 
 
 @given(st.lists(decisions, max_size=25))
-@settings(max_examples=200)
 def test_positions_never_move_back_and_leave_no_gap(taken: list[Decision]) -> None:
     transcript = transcript_of()
     for decision in taken:

@@ -2,7 +2,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.errors import TransformError
@@ -76,7 +76,6 @@ def test_full_is_the_exact_content(content):
     assert _cut(content, FULL) == Cut(content, True, "all of")
 
 
-@settings(deadline=None)
 @given(_CONTENT.filter(bool), st.data())
 def test_following_the_next_calls_reads_the_whole_content(content, data):
     """By lines or by characters, whatever the size of the steps."""
@@ -88,7 +87,6 @@ def test_following_the_next_calls_reads_the_whole_content(content, data):
         assert _read_on(content, transform) == content
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(_ATOMS, max_size=400).map("".join), st.integers(150, 400))
 def test_following_the_next_calls_within_a_limit_reads_the_whole_content(content, limit):
     """No answer exceeds the limit, its footer included."""
@@ -190,7 +188,6 @@ def test_parameters_that_are_none_count_as_not_sent():
     assert MemoryTransform.of("first_n", n=3, pattern=None, start_line=None) == MemoryTransform.first_n(3)
 
 
-@settings(deadline=None)
 @given(
     content=st.text(alphabet=st.sampled_from("abX \n\r\x00\ud800字"), max_size=300)
     | st.text(alphabet="ab", min_size=400, max_size=900),

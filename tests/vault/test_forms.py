@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from memory_context.vault import SecretFilter, reference
 from memory_context.vault.entry import hidden_message
-from tests.support.waiting import cpu_seconds
+from tests.support.growth import assert_linear
 
 VALUES = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=8, max_size=60).filter(
     lambda value: value == value.strip() and len(value) >= 8
@@ -86,10 +86,10 @@ def test_arguments_stay_valid_json(arguments: str, expected: object):
 
 
 def test_filter_of_many_values_is_linear():
-    """10 values, 1 MB: a regular expression with back-tracking would take minutes."""
+    """10 values, of which none is in the text."""
     chance = random.Random(1)
     values = {f"N{n}": "".join(chance.choices(string.printable[:90], k=40)) for n in range(10)}
     one = SecretFilter(values)
-    text = "".join(chance.choices(string.ascii_letters + "\n\\ %", k=1_000_000))
-    with cpu_seconds(3):
-        assert one.hide(text) is text
+    text = "".join(chance.choices(string.ascii_letters + "\n\\ %", k=20_000))
+    assert one.hide(text) is text
+    assert_linear(one.hide, text)
