@@ -44,22 +44,19 @@ THOROUGH = (
     "acceptance",
     "chainlit_web",
     "connectors/web",
-    "faults/test_table.py",
     "mutation",
     "samples",
+    "web_chat",
     "test_benchmarks.py",
     "test_compacting_benchmark.py",
     "test_leaks.py",
     "test_long_session_benchmark.py",
     "test_longmemeval.py",
     "web/test_openapi.py",
-    "web/test_random_lives.py",
-    "web/test_serving.py",
-    "web_chat",
 )
-"""Places of `make test-all` only: browsers, samples, long runs, servers as processes. `make test` does not import them.
+"""Places of `make test-all` only, which `make test` does not even import: browsers, samples, long runs, benchmarks.
 
-Single tests elsewhere have the marker `thorough`. Where pytest is given files or folders, all of their tests run.
+Elsewhere files and single tests have the marker `thorough`. Where pytest is given files or folders, all of it runs.
 """
 STORIES = {
     "chainlit_web/test_stories.py": "test_a_large_result_opens_by_its_reference_lasts_and_is_forgotten",

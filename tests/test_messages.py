@@ -105,6 +105,7 @@ json_values = st.recursive(
 
 
 @given(st.dictionaries(st.text(), json_values), st.integers(1, 5))
+@pytest.mark.thorough
 def test_long_strings_in_arguments_are_found_and_replaced_anywhere(arguments, least: int):
     """By JSON pointer, whatever the keys look like; the arguments stay a JSON object."""
     found = long_strings(json.dumps(arguments), least)

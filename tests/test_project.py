@@ -80,6 +80,7 @@ def test_each_module_is_short_says_why_it_exists_and_what_it_offers():
         assert path.stem not in ("utils", "helpers", "common"), path
 
 
+@pytest.mark.thorough
 def test_no_test_imports_from_a_test_module():
     """Shared helpers are in `tests/support` or in helper modules of a folder."""
     for path in sorted((REPOSITORY / "tests").rglob("*.py")):
@@ -89,6 +90,7 @@ def test_no_test_imports_from_a_test_module():
                 assert not [name for name in names if name.startswith("test_")], path
 
 
+@pytest.mark.thorough
 def test_tasks_timers_and_back_off_are_runtimes_only():
     """No module outside of `runtime` begins a task, plans a call, or keeps a clock of when to try again."""
     for source in BEGUN_BY_HAND:
@@ -211,6 +213,7 @@ def test_the_readmes_example_runs(new_home: Path, tmp_path: Path):
     assert re.search(r"full +result +read_file +4,\d\d\d|excerpt +result +read_file", out)
 
 
+@pytest.mark.thorough
 def test_the_wheel_works_outside_the_checkout(new_home: Path, tmp_path: Path):
     """Built and unpacked elsewhere, it has its SQL, token ranks and samples, and stores and retrieves.
 

@@ -102,12 +102,14 @@ def test_every_cut_is_at_a_safe_boundary(text):
 @pytest.mark.parametrize("before", ["", "x", "!", "\n", "!\n", " \n "])
 @pytest.mark.parametrize("after", ["", "x", "!", "\n", "\n x", "1"])
 @pytest.mark.parametrize("blank", [" ", "\t", "\u00a0", " \t"])
+@pytest.mark.thorough
 def test_long_white_space_counts_as_tiktoken_counts_it(before, after, blank):
     """Whatever stands around the run."""
     text = before + blank * 18_000 + after
     assert COUNTER.count(text) == _truth(text)
 
 
+@pytest.mark.thorough
 def test_a_million_spaces_are_counted_and_nothing_is_printed():
     """tiktoken panics there and prints a Rust backtrace; also proves that no network is needed."""
     program = (
@@ -141,12 +143,14 @@ def test_a_million_spaces_are_counted_and_nothing_is_printed():
     ],
     ids=["letters", "ideographs", "marks", "blank lines", "surrogates", "nul", "punctuation"],
 )
+@pytest.mark.thorough
 def test_long_pieces_are_counted_exactly(text):
     """A piece of a million bytes is slow to merge, but bounded."""
     assert COUNTER.count(text) == _truth(text)
 
 
 @pytest.mark.parametrize("unit", ["The quick brown fox.\n", '{"id": 17, "name": "ü"},', "字符，"])
+@pytest.mark.thorough
 def test_an_estimate_above_two_megabytes_is_close_and_hardly_below(unit):
     """Sampled stretches see even content as it is."""
     text = unit * (3 * EXACT_LIMIT_BYTES // len(unit.encode()))

@@ -66,6 +66,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.thorough
 async def test_hostile_bodies_are_never_parsed(
     start_chat: StartChat, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, name: str
 ):

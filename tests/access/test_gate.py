@@ -10,7 +10,7 @@ from tests.support.waiting import PATIENT_SECONDS
 
 from .conftest import Door
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.thorough]
 
 IN, FOREIGN_HOST, FOREIGN_PAGE = 0, 421, 403
 OWN, OTHER_PORT = "own origin", "http://127.0.0.1:1"

@@ -258,6 +258,7 @@ async def test_state_of_agent_and_team_goes_through_json_into_new_objects(store:
     assert [m.content for m in seen(other_client)[-1:]] == ["Go on."]
 
 
+@pytest.mark.thorough
 async def test_a_new_process_continues_from_a_saved_state(
     store: MemoryStore, database_url: str, start_python: StartPython
 ):

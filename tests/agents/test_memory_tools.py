@@ -419,6 +419,7 @@ async def test_the_same_listing_is_told_until_something_is_stored(context: Memor
     assert (await look(context, "query_memory", limit=20)).splitlines()[0].endswith("UTC")
 
 
+@pytest.mark.thorough
 async def test_the_same_page_of_the_history_is_told_with_the_next(context: MemoryContext) -> None:
     """The session has grown by the very calls, but the page is the same."""
     for number in range(30):

@@ -57,6 +57,7 @@ def chief(store: MemoryStore) -> MemoryContext:
 
 
 @pytest.mark.parametrize("sharing", SHARINGS)
+@pytest.mark.thorough
 async def test_a_reference_handed_to_a_tool_agent_opens_if_sharing_allows_it(chief: MemoryContext, sharing: Sharing):
     """Its own look-up answers with the content, or with whom to ask; the agent sees either."""
     key = await chief.store(OWLS, "survey of owls")

@@ -325,6 +325,7 @@ def test_settings_are_checked():
 
 
 @pytest.mark.parametrize("is_alone", [False, True], ids=["chat", "one request"])
+@pytest.mark.thorough
 async def test_a_batch_takes_as_many_instructions_at_1500_messages_as_at_100(
     store: MemoryStore, is_alone: bool, monkeypatch: pytest.MonkeyPatch
 ):

@@ -365,6 +365,7 @@ async def test_a_file_without_messages_has_them_made_again(store: MemoryStore):
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.thorough
 async def test_every_message_is_found_until_its_session_is_deleted(store: MemoryStore, seed: int):
     """Over sessions of several agents that are continued, archived in between, and deleted in any order."""
     random = Random(seed)

@@ -120,6 +120,7 @@ asyncio.run(again())
 
 
 @pytest.mark.parametrize("story", STORIES)
+@pytest.mark.thorough
 async def test_sigterm_does_what_the_program_expects(start_python: StartPython, story: str):
     script, output, status = STORIES[story]
     process = await start_python(WATCHED + script)
@@ -143,6 +144,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("turns", [1, 2, 5])
+@pytest.mark.thorough
 async def test_a_program_that_closes_nothing_ends_without_a_word(
     start_python: StartPython, database_url: str, turns: int
 ):

@@ -186,6 +186,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.thorough
 async def test_agents_teams_and_sub_agents_that_close_nothing_are_resumed_whole(
     start_python: StartPython, database_url: str, tmp_path: Path
 ):
@@ -209,6 +210,7 @@ async def test_agents_teams_and_sub_agents_that_close_nothing_are_resumed_whole(
 # --- a store that is closed
 
 
+@pytest.mark.thorough
 async def test_a_closed_store_has_written_each_of_its_contexts(store: MemoryStore, database_url: str):
     """Those of another store wait for theirs; closing twice changes nothing; a context can be used again."""
     other = MemoryStore(database_url)

@@ -558,6 +558,7 @@ async def test_erased_user_has_no_rows_left(
     assert await page_of(layer) == ["of alice"]
 
 
+@pytest.mark.thorough
 async def test_writes_during_erasure_are_erased_or_complete(
     layer: MemoryDataLayer, store: MemoryStore, server: Server, database_url: str
 ) -> None:

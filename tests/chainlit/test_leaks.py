@@ -4,11 +4,14 @@ import random
 from typing import Any
 
 import httpx
+import pytest
 
 from benchmarks.leaks import ATTACKER, VICTIM, Path, Victim, attack, live
 from memory_context.store import MemoryStore
 
 from .conftest import log_in
+
+pytestmark = pytest.mark.thorough
 
 CALLS = 200
 ROUTES = (

@@ -199,6 +199,7 @@ def test_byte_range_lies_within_content(first: int, last: int, size: int) -> Non
         assert byte_range(nonsense, size) is None
 
 
+@pytest.mark.thorough
 async def test_large_file_is_streamed_in_pieces(
     web: httpx.AsyncClient, layer: MemoryDataLayer, thread: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

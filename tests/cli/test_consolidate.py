@@ -4,10 +4,14 @@ import asyncio
 import json
 from datetime import datetime, timezone
 
+import pytest
+
 from memory_context import MemoryStore
 from memory_context.store import NewItem
 
 from .conftest import Run
+
+pytestmark = pytest.mark.thorough
 
 
 def remember(url: str, *statements: str) -> None:

@@ -182,6 +182,7 @@ def test_terminal_gets_control_characters_as_codes(in_terminal: Command, lived: 
         (["--grep", "OWLS FINDING 3:"], "", "2- owls finding 1"),
     ],
 )
+@pytest.mark.thorough
 def test_show_prints_a_part_and_the_command_that_reads_on(
     command: Command, lived: Lived, options: list[str], first: str, onward: str
 ):
@@ -282,6 +283,7 @@ def test_list_show_and_search_change_nothing(command: Command, server: Server, l
 # --- forget
 
 
+@pytest.mark.thorough
 def test_items_are_forgotten_by_key_and_by_options_after_asking(
     capsys: pytest.CaptureFixture[str], database_url: str, monkeypatch: pytest.MonkeyPatch
 ):

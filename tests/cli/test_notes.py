@@ -21,6 +21,7 @@ def note(url: str, agent: str, text: str) -> None:
     asyncio.run(append())
 
 
+@pytest.mark.thorough
 def test_notes_are_shown_edited_and_undone(run: Run, database_url: str, tmp_path: Path) -> None:
     url = ("--url", database_url, "--user", "alice")
     assert run("notes", "list", *url) == (0, "", "no agent has notes\n")

@@ -19,6 +19,8 @@ from ..context.lights import Light, choose
 from ..context.steps import add_step
 from .lived import SESSION, Command, Lived, command_of, everything, live
 
+pytestmark = pytest.mark.thorough
+
 COUNTED_AGAIN = (
     *("views", "raw_tokens", "view_tokens", "raw_tokens_total", "view_tokens_total", "peak_view_tokens"),
     *("stable_tokens_total", "cached_tokens_total", "cost", "raw_cost", "offloads", "answered_compactions"),

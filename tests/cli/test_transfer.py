@@ -32,6 +32,8 @@ from tests.support.exports import AT, Json, item, many, written
 from .conftest import Run, contents
 from .lived import HOSTILE, SESSION, Lived
 
+pytestmark = pytest.mark.thorough
+
 
 def lines_of(data: bytes | Path) -> list[Json]:
     """Return the records of a file, without its header, which has the time in it, and the signature of both."""

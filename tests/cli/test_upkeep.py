@@ -24,6 +24,8 @@ from ..embeddings.fakes import FakeEmbedder
 from .conftest import Run, contents
 from .lived import Lived
 
+pytestmark = pytest.mark.thorough
+
 NAMES = [migration.name for migration in load_migrations()]
 
 

@@ -22,6 +22,8 @@ from ..conftest import Server, StartPython
 from .conftest import Run, contents
 from .lived import Lived
 
+pytestmark = pytest.mark.thorough
+
 SECRET = "s3cret-word"
 LOOKING = [["status"], ["migrate", "--status"]]
 """What answers whatever the schema is."""

@@ -2,8 +2,12 @@
 
 import json
 
+import pytest
+
 from memory_context.compaction import Compactors, Hint, Result
 from memory_context.compaction.columns import walked_column
+
+pytestmark = pytest.mark.thorough
 
 ORDERS = [{"id": f"5f{number:06x}", "customer": f"Customer {number}", "city": "Paris"} for number in range(30)]
 

@@ -11,6 +11,8 @@ from memory_context.compaction.compactor import Analysis, Result
 
 from .sound import analyze_soundly, bash, spoiled
 
+pytestmark = pytest.mark.thorough
+
 CART = """\
 diff --git a/shop/cart.py b/shop/cart.py
 index 1111111..2222222 100644

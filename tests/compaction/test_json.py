@@ -13,6 +13,8 @@ from memory_context.text import json_text
 
 from .sound import analyze_soundly, spoiled
 
+pytestmark = pytest.mark.thorough
+
 BOOKINGS = [
     {"booking_id": f"BK-{n:03}", "guest": {"name": f"Guest {n}"}, "nights": n % 5 + 1, "status": "open", "note": None}
     for n in range(12)

@@ -178,6 +178,7 @@ def test_name_keeps_its_own_punctuation(text: str, name: str):
 
 
 @pytest.mark.parametrize("separator", [",", "/", ":", "&", "%2C", '","', "(", "|", "\\n"])
+@pytest.mark.thorough
 def test_name_is_never_cut(separator: str):
     """Neither in a line without spaces, nor where a window of a large content ends."""
     rng = random.Random(separator)

@@ -11,6 +11,8 @@ from memory_context.compaction import Compactors, Hint, Result
 from memory_context.compaction.outliers import telling_lines
 from memory_context.tokens import default_token_counter
 
+pytestmark = pytest.mark.thorough
+
 _rng = random.Random(5)
 _counter = default_token_counter()
 

@@ -113,6 +113,7 @@ BAD = [raising, overrunning, overrunning_excerpt, out_of_order, outside, junk, j
 
 
 @pytest.mark.parametrize("bad", BAD)
+@pytest.mark.thorough
 def test_bad_compactor_is_skipped_and_logged_once(bad: Any, caplog: pytest.LogCaptureFixture):
     """What the built-in ones make of the result comes instead."""
     compactors = Compactors()

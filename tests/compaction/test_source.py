@@ -11,6 +11,8 @@ from memory_context.compaction.compactor import Analysis, Result
 
 from .sound import analyze_soundly, bash, spoiled
 
+pytestmark = pytest.mark.thorough
+
 PYTHON = '''\
 """A shop."""
 

@@ -19,6 +19,7 @@ from .counting import Counter, context_of, picture
 NOON = datetime.now(timezone.utc).replace(hour=12, minute=0, second=0, microsecond=0)
 
 
+@pytest.mark.thorough
 async def test_ordinary_run_fills_the_history(store: MemoryStore) -> None:
     async with context_of(store, Counter()) as context:
         model = ScriptedModel(call("jump"), "I jumped.")

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, LLMMessage
 
@@ -15,6 +16,8 @@ from memory_context.policy import ConnectorsPolicy
 from memory_context.testing import Call, Decision, ScriptedModel, call
 
 from ..support.pdf import pdf_of
+
+pytestmark = pytest.mark.thorough
 
 TASK = "Make the tests of the shop pass, then write down in report.md what figures.pdf says of orders in March."
 MOST_TOKENS = 8000

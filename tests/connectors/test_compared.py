@@ -17,6 +17,8 @@ from ..context.steps import add_step
 from ..support.waiting import soon
 from .counting import Counter, context_of, texts
 
+pytestmark = pytest.mark.thorough
+
 
 class Comparing(Counter):
     """Tells its count, and the one that it was told before."""

@@ -18,6 +18,8 @@ from memory_context.connectors.folder import shown
 
 from ..support.pdf import pdf_of
 
+pytestmark = pytest.mark.thorough
+
 _W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 _ENCRYPTED = (
     b"5 0 obj<</Filter/Standard/V 1/R 2/O(%s)/U(%s)/P -4>>endobj\ntrailer<</Root 1 0 R/Encrypt 5 0 R/ID[(a)(a)]>>"

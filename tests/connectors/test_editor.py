@@ -278,6 +278,7 @@ async def test_checker_that_fails_does_not_refuse_an_edit(monkeypatch: pytest.Mo
         ("a.toml", "[a]\nb = 1\n", "[a\nb = 1\n"),
     ],
 )
+@pytest.mark.thorough
 async def test_each_grammar_tells_good_code_from_bad(path: str, good: str, bad: str) -> None:
     assert await check_syntax(path, good) == SyntaxCheck()
     assert (await check_syntax(path, bad)).line > 0

@@ -18,7 +18,10 @@ from memory_context.connectors.filesystem import FileSystemConnector
 from memory_context.connectors.folder import FileStat, Folder
 from memory_context.connectors.folder_watch import FolderWatch
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="inotify is Linux's")
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="inotify is Linux's"),
+    pytest.mark.thorough,
+]
 
 _FOLDERS = ["a", "b", "a/c", "a/c/d", "skipped"]
 _FILES = [f"{folder}/{name}" for folder in _FOLDERS for name in ("x.txt", "y.log")] + ["x.txt", "a/.gitignore"]

@@ -17,6 +17,8 @@ from memory_context import ConnectorError
 from memory_context.connectors.shell import ShellConnector
 from tests.support.waiting import soon, until
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 async def shell(tmp_path: Path) -> AsyncIterator[ShellConnector]:

@@ -12,6 +12,8 @@ from memory_context.connectors.tree_diff import apply_patch, diff_lines, patch_o
 
 from ..support.live_pages import a_page, change, meanings
 
+pytestmark = pytest.mark.thorough
+
 
 @given(st.integers(0, 2**32))
 def test_no_reference_leads_to_another_element(seed: int) -> None:

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
 
@@ -11,6 +12,8 @@ from memory_context.transcript import CallRefused
 
 from ..agents.scripted import report
 from .steps import ALWAYS_PAYS
+
+pytestmark = pytest.mark.thorough
 
 CUTS = ContextPolicy(cache=ALWAYS_PAYS, compaction=CompactionPolicy(call_arguments=100))
 KEEPS = ContextPolicy(cache=ALWAYS_PAYS)

@@ -76,6 +76,7 @@ async def test_step_takes_as_many_instructions_at_3000_messages_as_at_100(monkey
     assert took[1] < 1.1 * took[0], took
 
 
+@pytest.mark.thorough
 async def test_steps_and_folds_take_as_many_instructions_behind_10000_messages_as_behind_1000(
     monkeypatch: pytest.MonkeyPatch,
 ):
@@ -90,6 +91,7 @@ async def test_steps_and_folds_take_as_many_instructions_behind_10000_messages_a
 
 
 @pytest.mark.parametrize("seed", [7, 14])
+@pytest.mark.thorough
 async def test_incremental_state_equals_one_made_from_scratch_after_every_event(store: MemoryStore, seed: int):
     """The view with its segments and sums, the views before it, the text of folds, what results need not say."""
     policy, compactors = any_policy(seed), any_compactors(seed)

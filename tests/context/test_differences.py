@@ -186,6 +186,7 @@ async def test_saved_state_shows_the_same_view(store: MemoryStore):
         await shown(context, page(4))
 
 
+@pytest.mark.thorough
 async def test_budget_keeps_what_a_fresh_difference_is_compared_with(store: MemoryStore):
     """Older steps leave the view instead."""
     policy = {"token_budget": 9_000, "cache": NEVER_PAYS, "first_view_limit_tokens": 2_200}

@@ -193,6 +193,7 @@ async def test_explain_lists_every_segment_and_every_change(store: MemoryStore):
     assert context.transcript.state.shown == shown + 1
 
 
+@pytest.mark.thorough
 async def test_explain_lists_all_decisions_of_the_last_view_only(store: MemoryStore):
     """Also the first of a session, which nothing stands before, and the first after a view."""
     context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(token_budget=1000))

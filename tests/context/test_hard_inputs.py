@@ -13,6 +13,8 @@ from memory_context.tokens import default_token_counter
 from .histories import check_pairing, tokens_of
 from .steps import add_step
 
+pytestmark = pytest.mark.thorough
+
 counter = default_token_counter()
 PATIENT = ContextPolicy(store_timeout_seconds=60)
 """It is the content that is hard here, not the machine."""

@@ -345,6 +345,7 @@ async def test_a_summary_is_shown_although_the_store_is_down_and_written_later(
         said(OWLS),
     ],
 )
+@pytest.mark.thorough
 async def test_a_bad_answer_leaves_what_the_compactor_chose(
     store: MemoryStore, caplog: pytest.LogCaptureFixture, answer: str | Exception
 ):

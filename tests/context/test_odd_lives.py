@@ -386,6 +386,7 @@ async def test_results_of_a_call_that_folded_are_still_shown(store: MemoryStore)
     check_pairing(view)
 
 
+@pytest.mark.thorough
 async def test_unanswered_words_of_others_are_shortened_in_batches(store: MemoryStore):
     """Down to a share of the budget, so that the head stays as it is most of the time."""
     context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(token_budget=16_000))

@@ -21,6 +21,8 @@ from ..agents.scripted import calls, model, report, seen, text_of
 from ..conftest import Server, database_of
 from .steps import ALWAYS_PAYS, a_turn_of_the_loop, add_step
 
+pytestmark = pytest.mark.thorough
+
 LONGEST_STEP_SECONDS = 1.5
 
 

@@ -3,10 +3,14 @@
 import json
 import re
 
+import pytest
+
 from memory_context import MemoryContext, MemoryStore
 from tests.support.waiting import soon
 
 from ..conftest import StartPython
+
+pytestmark = pytest.mark.thorough
 
 KILLS = 16
 

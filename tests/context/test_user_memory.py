@@ -297,6 +297,7 @@ async def test_user_memory_can_be_switched_off(store: MemoryStore, held: Held):
 
 
 @pytest.mark.parametrize("token_budget", [1000, 4000, None])
+@pytest.mark.thorough
 async def test_user_memory_takes_a_quarter_of_a_small_budget(store: MemoryStore, token_budget: int | None):
     memory = AgentMemory(store, "alice")
     for number in range(80):

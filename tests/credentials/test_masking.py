@@ -103,6 +103,7 @@ def test_masking_is_linear_in_hostile_text(piece: str):
     assert_linear(masked_in_place, piece)
 
 
+@pytest.mark.thorough
 async def test_masking_in_a_thread_does_not_block_the_event_loop():
     """Masking gives way to other threads, also in text that is nothing but assignments."""
     chance = random.Random(3)

@@ -14,6 +14,8 @@ from memory_context.embeddings import EmbeddingError, OpenAIEmbedder, embed_chec
 from ..context.steps import a_turn_of_the_loop
 from ..support.openai_stub import EmbeddingStub, running
 
+pytestmark = pytest.mark.thorough
+
 KEY = "key-that-nobody-should-see"
 
 

@@ -34,6 +34,7 @@ def test_named_key_is_expanded_before_matches():
     assert not answer.is_ambiguous
 
 
+@pytest.mark.thorough
 def test_named_key_in_a_megabyte_is_found_at_both_ends_only():
     """Only the first and last few thousand characters are read, cut between words."""
     filler = "lorem ipsum " * 50_000

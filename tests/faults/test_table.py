@@ -14,6 +14,8 @@ from memory_context import ContextPolicy, MemoryStore
 from memory_context.policy import ArchivePolicy
 from memory_context.store import StoreLimits
 
+pytestmark = pytest.mark.thorough
+
 SHORT = StoreLimits(
     transaction_seconds=0.4,
     opening_seconds=0.4,

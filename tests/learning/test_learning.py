@@ -259,6 +259,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.thorough
 async def test_killed_process_learns_later(database_url: str, start_python: StartPython) -> None:
     """The job was written with the batch; the next process of the user does it."""
     process = await start_python(SAY_AND_DIE, TEST_URL=database_url)

@@ -31,6 +31,8 @@ from tests.support.waiting import seconds_waited, soon
 
 from .fakes import Archive, key_of
 
+pytestmark = pytest.mark.thorough
+
 KEY = key_of("s")
 Check = Callable[[Claims, Claims], Awaitable[None]]
 

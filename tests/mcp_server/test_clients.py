@@ -26,6 +26,8 @@ from tests.support.waiting import soon
 
 from .conftest import listening, said
 
+pytestmark = pytest.mark.thorough
+
 SNIPPETS = sorted((REPOSITORY / "samples" / "mcp_clients").glob("*.json"))
 
 

@@ -20,6 +20,8 @@ from tests.support.waiting import soon
 
 from .conftest import listening, over_http, said, stored
 
+pytestmark = pytest.mark.thorough
+
 TOKENS = {"one": "alice", "also": "alice", "two": "bob"}
 LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
 

@@ -264,6 +264,7 @@ async def test_lone_surrogates_are_stored_exactly_and_answered_escaped(store: Me
     assert "half" in said(await call("search_memory", query=text))
 
 
+@pytest.mark.thorough
 async def test_earlier_conversations_are_listed_and_paged(store: MemoryStore):
     """All of one is read by following what each page says, also a message that is longer than a page."""
     long = "; ".join(f"entry {n} of the ledger" for n in range(40))

@@ -167,6 +167,7 @@ async def test_memories_shown_in_another_context_are_in_the_trail_once(store: Me
     assert (await memory.agent_memory.audit())[-1].detail == "postgres_memory: 'lunch'"
 
 
+@pytest.mark.thorough
 async def test_folds_name_what_went_behind_them_once(store: MemoryStore) -> None:
     """A later fold takes the place of an earlier one, whose items are not told again."""
     policy = ContextPolicy(token_budget=2000)

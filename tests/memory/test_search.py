@@ -55,6 +55,7 @@ async def keys(memory: AgentMemory, query: str, **criteria) -> list[str]:
         ("http://example.org/a/b?x=1 answered", ["example.org", "http://example.org/a/b"]),
     ],
 )
+@pytest.mark.thorough
 async def test_a_name_is_found_whole_and_in_parts(store: MemoryStore, content: str, queries: list[str]):
     """However it was written and whatever else there is, before and after it is indexed."""
     memory = AgentMemory(store, "alice")
@@ -187,6 +188,7 @@ def check_scores(hits: list[SearchHit]) -> None:
     assert [hit.score.total for hit in hits] == sorted((hit.score.total for hit in hits), reverse=True)
 
 
+@pytest.mark.thorough
 async def test_the_parts_of_a_score_add_up(store: MemoryStore):
     """And hits come in the order of their totals."""
     memory = AgentMemory(store, "alice", "coder", "s")
@@ -218,6 +220,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("query", ODD, ids=lambda query: ascii(query[:20]))
+@pytest.mark.thorough
 async def test_anything_may_be_asked(store: MemoryStore, query: str):
     """Nothing of it is read as anything but words."""
     memory = AgentMemory(store, "alice")

@@ -109,6 +109,7 @@ async def test_each_reads_what_the_table_says(store: MemoryStore, read: Read, is
 
 @pytest.mark.parametrize("criteria", [MemoryCriteria(), MemoryCriteria(types=("custom",))], ids=["all", "filtered"])
 @pytest.mark.parametrize("ranking", ["terms", "meaning", "meaning apart", "meaning by the index"])
+@pytest.mark.thorough
 async def test_what_is_private_does_not_crowd_out_the_rest(
     database_url: str, monkeypatch: pytest.MonkeyPatch, ranking: str, criteria: MemoryCriteria
 ) -> None:

@@ -177,6 +177,7 @@ async def test_callers_cannot_set_what_a_statement_rests_on(memory: AgentMemory)
     await memory.store("text", type="custom", metadata={"quote": "of a book"})
 
 
+@pytest.mark.thorough
 async def test_user_memory_is_read_by_its_index_among_many_items(
     memory: AgentMemory, server: Server, database_url: str
 ) -> None:

@@ -28,6 +28,8 @@ from memory_context.transcript import (
     reflected_chunks,
 )
 
+pytestmark = pytest.mark.thorough
+
 COUNTER = default_token_counter()
 NOON = datetime(2026, 3, 5, 12, 0, tzinfo=timezone.utc)
 ORIGINS = {"UserMessage": "user", "AssistantMessage": "agent", "FunctionExecutionResultMessage": "tool"}

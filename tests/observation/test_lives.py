@@ -71,6 +71,7 @@ async def continued(store: MemoryStore, session: str, seed: int) -> None:
     await life.context.close()
 
 
+@pytest.mark.thorough
 async def test_session_of_a_killed_process_resumes_without_gap_or_overlap(start_python: StartPython, database_url: str):
     """Killed at some await of its observers, activations and batches."""
     async with MemoryStore(database_url) as store:
@@ -93,6 +94,7 @@ async def test_session_of_a_killed_process_resumes_without_gap_or_overlap(start_
         assert killed >= 2
 
 
+@pytest.mark.thorough
 async def test_two_processes_on_one_session_keep_its_log_whole(start_python: StartPython, database_url: str):
     """One of them writes beside the other; what is resumed has neither gap nor overlap."""
     async with MemoryStore(database_url) as store:

@@ -290,6 +290,7 @@ async def test_every_fact_survives_ten_generations_of_a_reflector_that_drops_hal
 
 
 @given(LINES, st.integers(0, 1_000))
+@pytest.mark.thorough
 async def test_facts_without_room_are_one_look_up_away(given: list[tuple[list[str], Any]], seed: int):
     """In a tight log some do not stand any more; the chunk over their message still does."""
     chunks = generated(given)

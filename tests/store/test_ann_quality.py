@@ -3,8 +3,12 @@
 import asyncio
 from typing import Any, cast
 
+import pytest
+
 from memory_context.store.database import Database
 from memory_context.store.search.indexer import AnnQualityCheck
+
+pytestmark = pytest.mark.thorough
 
 
 class _Silent:

@@ -158,6 +158,7 @@ async def test_one_item_is_shared_with_one_agent(store: MemoryStore) -> None:
     assert await other.retrieve(given.key) is None
 
 
+@pytest.mark.thorough
 async def test_a_content_goes_with_its_last_item(store: MemoryStore, server: Server) -> None:
     """An agent forgets its own item; what another one stored stays whole and is found."""
     first, second = agent(store, "a"), agent(store, "b", "isolated")
@@ -189,6 +190,7 @@ async def test_the_user_forgets_all_items_of_a_content(store: MemoryStore, serve
     assert await store.select_keys("alice") == [other.key]
 
 
+@pytest.mark.thorough
 async def test_storing_indexing_and_forgetting_the_same_content_at_once(store: MemoryStore, server: Server) -> None:
     """Nobody waits for each other for good, no item loses its content, and nothing is left of what was forgotten."""
     agents = [agent(store, f"a{number}", "isolated" if number % 2 else "shared") for number in range(6)]

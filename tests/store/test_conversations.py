@@ -197,6 +197,7 @@ def test_the_canonical_form_is_one(value: Any) -> None:
     assert canonical_json(read_canonical(text)) == text
 
 
+@pytest.mark.thorough
 async def test_a_body_of_30_megabytes_comes_back(archive: ConversationArchive) -> None:
     """It is hashed in a thread."""
     body = {"text": "0123456789 é\n" * 2_200_000, "odd": ODD * 10_000}
@@ -292,6 +293,7 @@ async def test_nothing_new_writes_no_row(archive: ConversationArchive, server: S
     assert server.execute(rows, database_of(database_url)) == [(1,)]
 
 
+@pytest.mark.thorough
 async def test_messages_brought_from_everywhere_at_once_are_stored_once(
     archive: ConversationArchive, other: ConversationArchive
 ) -> None:
@@ -332,6 +334,7 @@ async def test_pages_together_are_all_messages_in_order(archive: ConversationArc
         assert found == expected
 
 
+@pytest.mark.thorough
 async def test_a_page_opens_no_batch_that_cannot_hold_it(
     archive: ConversationArchive, server: Server, database_url: str
 ) -> None:
@@ -589,6 +592,7 @@ async def test_a_session_with_items_only_can_be_deleted(store: MemoryStore) -> N
         await store.conversations.append(KEY, batch=batch(0))
 
 
+@pytest.mark.thorough
 async def test_deleting_blocks_nobody_who_stores_indexes_or_archives(store: MemoryStore) -> None:
     """All at once, many times: each ends well, or learns that the session is gone."""
     archive = store.conversations

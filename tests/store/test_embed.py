@@ -220,6 +220,7 @@ async def test_indexes_are_made_once_however_many_ask(server: Server, database_u
 @pytest.mark.parametrize(
     "name", ["it's", "100%", "{dimensions}", "{embedding_model}", "back\\slash", "模型 ü", '"; --', "$1"]
 )
+@pytest.mark.thorough
 async def test_a_model_may_be_called_anything_printable(
     database_url: str, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -20,6 +20,8 @@ from memory_context.store.location import Location
 from tests.conftest import StartPython
 from tests.support.waiting import PATIENT_SECONDS, soon
 
+pytestmark = pytest.mark.thorough
+
 FIRST_USE = """
 import asyncio
 from memory_context.store import MemoryStore, NewItem

@@ -16,7 +16,11 @@ from tests.support.rows import row_counts
 from tests.support.statements import login_of
 from tests.support.waiting import soon
 
-pytestmark = [pytest.mark.fake_embedder, pytest.mark.usefixtures("index_when_flushed")]
+pytestmark = [
+    pytest.mark.fake_embedder,
+    pytest.mark.usefixtures("index_when_flushed"),
+    pytest.mark.thorough,
+]
 
 
 async def fill(store: MemoryStore, user: str) -> None:

@@ -225,6 +225,7 @@ async def test_a_hit_is_the_part_of_the_content_it_names(store: MemoryStore) -> 
 
 
 @pytest.mark.parametrize("filler", ["word and word\n", "a\x00b \ud800é\n"], ids=["text", "bytes"])
+@pytest.mark.thorough
 async def test_of_a_huge_content_the_first_two_million_characters_are_indexed(
     store: MemoryStore, database: Database, filler: str
 ) -> None:
@@ -276,6 +277,7 @@ url = os.environ["TEST_URL"]
 """
 
 
+@pytest.mark.thorough
 async def test_four_processes_index_each_item_once(
     database_url: str, database: Database, start_python: StartPython, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -344,6 +346,7 @@ print("killed", killed)
 )
 
 
+@pytest.mark.thorough
 async def test_what_killed_workers_had_in_hand_is_done_by_the_next(
     database_url: str,
     database: Database,
@@ -438,6 +441,7 @@ class Miscounting(FakeEmbedder):
     ],
     ids=["raises", "nan", "dimension", "count", "hangs"],
 )
+@pytest.mark.thorough
 async def test_a_broken_embedder_delays_nothing_but_embeddings(
     database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch, broken: FakeEmbedder, says: str
 ) -> None:
@@ -883,6 +887,7 @@ async def test_forgetting_what_is_being_indexed_leaves_nothing(
     database.check(1)
 
 
+@pytest.mark.thorough
 async def test_forgetting_and_indexing_at_once_never_block_each_other(
     store: MemoryStore, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,8 @@ from memory_context.store.sql import load_migrations, sql_folder
 from tests.conftest import REPOSITORY, Server, SqlCopy, StartPython, database_of
 from tests.schema_file import dump_schema, schema_file
 
+pytestmark = pytest.mark.thorough
+
 OPEN_WHEN_TOLD = """
 import asyncio, os, sys
 from memory_context.store import MemoryStore, NewItem

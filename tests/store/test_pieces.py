@@ -14,6 +14,8 @@ from memory_context.store.pipeline import PIECE_LENGTH, split
 from memory_context.store.search import indexer, postings
 from memory_context.store.sql import Statement
 
+pytestmark = pytest.mark.thorough
+
 CHINESE = "".join(map(chr, range(0x4E00, 0x4E00 + 997)))
 TEXTS = {"Chinese": CHINESE * 500, "JSON": '{"id": 7},' * 30_000, "surrogates": "\ud83d \x00" * 80_000}
 

@@ -160,6 +160,7 @@ async def test_only_the_given_types_are_pruned(store: MemoryStore, age: Age) -> 
         ("", (), False),
     ],
 )
+@pytest.mark.thorough
 async def test_an_item_stays_as_long_as_an_active_session_has_it(
     store: MemoryStore, execute: Execute, age: Age, session: str, keys: tuple[str, ...], stays: bool
 ) -> None:
@@ -363,6 +364,7 @@ async def test_progress_is_told_after_each_transaction(store: MemoryStore, age: 
 
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("after", range(1, 16, 2))
+@pytest.mark.thorough
 async def test_broken_off_it_is_called_again(store: MemoryStore, age: Age, after: int) -> None:
     """Wherever that was: what was reported done is done, and the rest follows."""
     await fill(store, age)

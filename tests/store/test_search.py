@@ -113,6 +113,7 @@ OLD = "created_at = now() - interval '200 days', last_used_at = now() - interval
         ("agent", "conversation", ["second", "first"]),
     ],
 )
+@pytest.mark.thorough
 async def test_unused_old_item_of_a_tool_ranks_below_an_equal_used_one(
     store: MemoryStore, server: Server, database_url: str, origin: Any, type: str, order: list[str]
 ) -> None:
@@ -135,6 +136,7 @@ async def test_unused_old_item_of_a_tool_ranks_below_an_equal_used_one(
 
 
 @pytest.mark.parametrize("ranking", ["exact", "filtered", "nearest"])
+@pytest.mark.thorough
 async def test_one_large_item_does_not_crowd_out_the_others(
     database_url: str, monkeypatch: pytest.MonkeyPatch, ranking: str
 ) -> None:
@@ -224,6 +226,7 @@ def test_criteria_that_say_nothing_are_refused(given_: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "way", ["all compared", "all compared apart", "by the index", "by criteria", "of one session", "unfenced"]
 )
+@pytest.mark.thorough
 async def test_scores_do_not_depend_on_other_users_or_on_private_items_of_other_agents(
     store: MemoryStore, server: Server, database_url: str, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:

@@ -16,6 +16,8 @@ from tests.conftest import Server
 from tests.store import crowd
 from tests.support.statements import ACROSS_USERS, OF_USERS, all_columns, login_of, params_of, statement_of
 
+pytestmark = pytest.mark.thorough
+
 OWN_ITEMS, SMALL_ITEMS, SMALL_USERS, CHUNKS = 3000, 70, 100, 5
 ANY = MemoryCriteria()
 BIG_TABLES = {

@@ -10,6 +10,8 @@ from memory_context.store.jobs import UserSchedule
 from tests.context.steps import a_turn_of_the_loop
 from tests.support.waiting import PATIENT_SECONDS, soon
 
+pytestmark = pytest.mark.thorough
+
 
 class Looks:
     """Remembers who was looked after, and says when to look again."""

@@ -26,6 +26,8 @@ from memory_context.testing import (
 )
 from tests.support.waiting import PATIENT_SECONDS
 
+pytestmark = pytest.mark.thorough
+
 USER_CONFTEST = 'pytest_plugins = ["memory_context.testing.fixtures"]\n'
 USER_TESTS = """
 import asyncio

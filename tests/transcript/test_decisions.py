@@ -193,6 +193,7 @@ def test_two_decision_kinds_of_one_name_are_refused():
             kind = "shown"
 
 
+@pytest.mark.thorough
 def test_package_asks_no_decision_for_its_class():
     """Behaviour is a method of the class, so that a new kind cannot be forgotten anywhere."""
     kinds = {name for name in transcript_package.__all__ if name[0].isupper() and is_kind(name)}

@@ -312,7 +312,7 @@ def test_summary_of_any_json_respects_the_limit_and_its_call_works(document, is_
     ids=lambda text: repr(text[:12]),
 )
 def test_summary_takes_linear_time_and_respects_the_limit(beginning: str, unit: str):
-    assert_linear(lambda text: _summary(beginning + text, token_count=300_000), unit, characters=4000)
+    assert_linear(lambda text: _summary(beginning + text, token_count=300_000), unit, characters=10_000)
     shown = _summary(beginning + unit * (100_000 // len(unit)), token_count=300_000)
     assert COUNTER.count(_split("\n" + shown.text)[0]) <= 300
 

@@ -312,6 +312,7 @@ def test_unusable_pattern_is_refused_with_what_the_engine_lacks(pattern, message
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(a*)*b", "(?:a?){200}a{200}b"])
+@pytest.mark.thorough
 def test_catastrophic_patterns_end_in_time(pattern):
     """A megabyte would take Python's re for ever."""
     assert _cut("a" * 1_000_000, MemoryTransform.filtered(pattern=pattern)).text

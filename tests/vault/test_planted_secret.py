@@ -68,6 +68,7 @@ async def plant(store: MemoryStore, context: MemoryContext) -> list[str]:
     return shown
 
 
+@pytest.mark.thorough
 async def test_planted_secret_is_found_nowhere(
     store: MemoryStore, database_url: str, key: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -69,6 +69,7 @@ async def pages(context: MemoryContext, tmp_path: Path) -> AsyncIterator[Workben
         yield workbench
 
 
+@pytest.mark.thorough
 async def test_mcp_tool_gets_the_value_and_its_result_and_error_hold_the_name(pages: Workbench) -> None:
     (schema,) = await pages.list_tools()
     headers = {"Authorization": TOKEN}
@@ -89,6 +90,7 @@ async def test_mcp_tool_gets_the_value_and_its_result_and_error_hold_the_name(pa
         assert says in refused.to_text()
 
 
+@pytest.mark.thorough
 async def test_agent_calls_a_wrapped_workbench_and_learns_names_only(context: MemoryContext, pages: Workbench) -> None:
     arguments = json.dumps({"url": "https://api.example.com/1", "headers": {"Authorization": TOKEN}})
     call = CreateResult(

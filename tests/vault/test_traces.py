@@ -20,7 +20,7 @@ from tests.support.secrets import IN_CLEAR
 
 from .planted import LONG, VALUE, dump, messages, stands_in
 
-pytestmark = pytest.mark.fake_embedder
+pytestmark = [pytest.mark.fake_embedder, pytest.mark.thorough]
 
 
 async def said(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> MemoryContext:

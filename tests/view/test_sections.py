@@ -188,6 +188,7 @@ async def test_explain_names_sections_and_their_changes(store: MemoryStore):
 
 
 @pytest.mark.parametrize("token_budget", [1000, 2500, 6000])
+@pytest.mark.thorough
 async def test_view_with_sections_stays_within_budget(store: MemoryStore, token_budget: int):
     """They take at most half; a line stands for a slot that does not fit, and the history folds beside them."""
     policy = ContextPolicy(token_budget=token_budget)

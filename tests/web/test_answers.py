@@ -185,6 +185,7 @@ async def test_agent_failure_is_502_and_repeated_request_continues(
 
 
 @pytest.mark.parametrize("is_team", [False, True])
+@pytest.mark.thorough
 async def test_model_service_failure_reaches_client_in_its_own_words(
     start_chat: StartChat, caplog: pytest.LogCaptureFixture, is_team: bool
 ):

@@ -22,6 +22,8 @@ from tests.support.waiting import PATIENT_SECONDS, soon
 from ..support.serving import serving
 from .conftest import Client, Model, StartChat, assistant, message
 
+pytestmark = pytest.mark.thorough
+
 
 @asynccontextmanager
 async def listening(app: FastAPI, state: dict[str, str] | None = None) -> AsyncIterator[tuple[str, int]]:

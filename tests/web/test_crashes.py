@@ -7,6 +7,8 @@ from tests.support.chats import archive, cut_off
 
 from .conftest import Client, Model, StartChat, claimed, kill, message
 
+pytestmark = pytest.mark.thorough
+
 
 async def test_request_repeated_after_crash_is_answered_once(start_chat: StartChat, model: Model):
     """Before anything was archived but the first message: it is asked again, and stands there once."""

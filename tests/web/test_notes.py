@@ -45,6 +45,7 @@ async def test_notes_are_read_and_replaced_by_their_etag(client: Client, store: 
         ({"text": "x"}, {"If-Match": '"0"'}, 422, "#/notes"),
     ],
 )
+@pytest.mark.thorough
 async def test_notes_that_are_not_taken_are_answered_with_the_remedy(
     client: Client, body: dict[str, str], headers: dict[str, str], status: int, says: str
 ):

@@ -61,6 +61,7 @@ def body(**changes: Any) -> bytes:
         (body(text="x" * 200_001), 422),
     ],
 )
+@pytest.mark.thorough
 async def test_invalid_body_is_refused_with_place_of_each_flaw(client: Client, content: bytes, status: int):
     response = await client.post("/api/chat", content=content, headers=JSON)
     assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json")

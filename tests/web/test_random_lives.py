@@ -10,6 +10,8 @@ from tests.support.chats import cut_off
 
 from .conftest import Client, Model, StartChat, claimed, kill, message
 
+pytestmark = pytest.mark.thorough
+
 
 class Page:
     """What a browser does and knows: one question at a time, sent again until it is answered or given up."""

@@ -20,6 +20,8 @@ from tests.support.waiting import PATIENT_SECONDS, soon
 
 from .conftest import StartChat, message
 
+pytestmark = pytest.mark.thorough
+
 AGENT = '''
 import asyncio, os, sys
 from pathlib import Path

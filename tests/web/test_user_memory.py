@@ -74,6 +74,7 @@ async def test_another_user_sees_and_changes_nothing(client: Client):
     assert (await bob.put(f"{MEMORY}/{key}", json={"statement": "x"})).status_code == 404
 
 
+@pytest.mark.thorough
 async def test_answers_that_a_page_brings_back_become_no_user_memory(client: Client, store: MemoryStore):
     """Nor what it archives as the agent's; what the user says does."""
     for payload in PAYLOADS:
