@@ -5,7 +5,6 @@ The server is the one users get, with its settings as they are (fsync on), so th
 
 import asyncio
 import hashlib
-import shutil
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Mapping
@@ -44,8 +43,7 @@ async def scratch_store() -> AsyncIterator[tuple[MemoryStore, str]]:
         async with MemoryStore(url) as store:
             yield store, url
     finally:
-        await asyncio.to_thread(embedded.release, folder)
-        shutil.rmtree(folder, ignore_errors=True)
+        await asyncio.to_thread(embedded.remove, folder)
 
 
 def processor_seconds(url: str) -> float:

@@ -54,13 +54,12 @@ class StandIn:
 @contextmanager
 def running_server() -> Iterator[StandIn]:
     """Run a server until the end of the block."""
-    with tempfile.TemporaryDirectory(prefix="mc-", dir="/tmp") as name:  # short: sockets have at most 107 characters
-        folder = Path(name)
-        try:
-            params = embedded.start(folder)
-            yield StandIn(folder, params["host"], params["port"])
-        finally:
-            embedded.release(folder)
+    folder = Path(tempfile.mkdtemp(prefix="mc-", dir="/tmp"))  # short: sockets have at most 107 characters
+    try:
+        params = embedded.start(folder)
+        yield StandIn(folder, params["host"], params["port"])
+    finally:
+        embedded.remove(folder)
 
 
 @contextmanager

@@ -18,7 +18,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import psutil
 import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
@@ -218,10 +217,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         server.execute(f"ALTER SYSTEM SET {setting} = off")
     server.execute("SELECT pg_reload_conf()")
     yield server
-    postmaster = psutil.Process(int((folder / "postgres" / "postmaster.pid").read_text().split("\n")[0]))
-    embedded.release(folder)
-    postmaster.wait(60)  # it would write into the folder while that is removed
-    shutil.rmtree(folder)
+    embedded.remove(folder)
 
 
 @pytest.fixture(scope="session")
@@ -329,7 +325,7 @@ def used_home() -> Iterator[Path]:
     asyncio.run(migrate(make_conninfo(**embedded.start(folder))))
     embedded.stop(folder)
     yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder)
 
 
 @pytest.fixture
@@ -339,8 +335,8 @@ def new_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("MEMORY_CONTEXT_HOME", str(folder))
     monkeypatch.delenv("MEMORY_CONTEXT_URL", raising=False)
     yield folder
-    embedded.release(folder)
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        embedded.remove(folder)
 
 
 @pytest.fixture

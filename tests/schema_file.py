@@ -68,11 +68,11 @@ def main() -> None:
         async with MemoryStore(url):
             pass
 
-    with tempfile.TemporaryDirectory(prefix="mc-", dir=SCRATCH) as name:  # sockets need a short path
-        url = make_conninfo(**embedded.start(Path(name)))
-        asyncio.run(migrate(url))
-        sys.stdout.write(schema_file(dump_schema(url)))
-        embedded.stop(Path(name))
+    folder = Path(tempfile.mkdtemp(prefix="mc-", dir=SCRATCH))  # sockets need a short path
+    url = make_conninfo(**embedded.start(folder))
+    asyncio.run(migrate(url))
+    sys.stdout.write(schema_file(dump_schema(url)))
+    embedded.remove(folder)
 
 
 if __name__ == "__main__":

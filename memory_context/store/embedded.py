@@ -27,13 +27,16 @@ from . import keeper
 from .location import HOME_ENV, KEEP_ENV, URL_ENV
 from .sql import load_queries
 
-__all__ = ["KeeperState", "keeper_state", "release", "start", "stop", "url_of"]
+__all__ = ["KeeperState", "keeper_state", "release", "remove", "start", "stop", "url_of"]
 
 DATABASE = "memory_context"
 _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _READY_SECONDS = 60.0
 _POLL_SECONDS = 0.02
 _ENDING_SECONDS = 5.0
+_KEEPER_SECONDS = 30.0  # on a busy machine a keeper is not scheduled for seconds
+_UNKNOWN_HOLDER_SECONDS = 1.0
+_LOCKS = Path("/proc/locks")
 
 _QUERIES = load_queries("embedded")
 
@@ -110,6 +113,15 @@ def stop(folder: Path) -> int | None:
             )
         _end_keeper(folder)
     return running.pid if running else None
+
+
+def remove(folder: Path) -> None:
+    """Stop a folder's server and keeper, and remove the folder; `StoreUnavailableError` if others use it.
+
+    Neither writes into the folder any more: removing it beside a `release` would race with both.
+    """
+    stop(folder)
+    shutil.rmtree(folder)
 
 
 def keeper_state(folder: Path) -> KeeperState | None:
@@ -190,8 +202,8 @@ def _stop_unless_held(folder: Path) -> bool:
     """Needs the folder's lock."""
     holders = os.open(folder / "holders", os.O_RDWR)
     try:
-        deadline = time.monotonic() + 1.0
-        while not keeper.is_unheld(holders):  # the keeper locks briefly after the last holder
+        deadline = time.monotonic() + (_KEEPER_SECONDS if _LOCKS.exists() else _UNKNOWN_HOLDER_SECONDS)
+        while not keeper.is_unheld(holders):  # the keeper locks it for a moment after the last holder
             if _holders(folder) or time.monotonic() > deadline:
                 return False
             time.sleep(_POLL_SECONDS)
@@ -206,7 +218,7 @@ def _holders(folder: Path) -> list[int]:
     try:
         file = os.stat(folder / "holders")
         place = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
-        locks = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
+        locks = [line.split() for line in _LOCKS.read_text(encoding="ascii").splitlines()]
     except OSError:
         return []
     return [int(one[4]) for one in locks if one[1] == "FLOCK" and one[3] == "READ" and one[5] == place]

@@ -2,7 +2,6 @@
 
 import asyncio
 import atexit
-import shutil
 import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -38,10 +37,5 @@ async def temporary_store(**settings: Any) -> AsyncGenerator[MemoryStore, None]:
 @cache
 def _folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="mc-"))
-    atexit.register(_remove, folder)
+    atexit.register(embedded.remove, folder)
     return folder
-
-
-def _remove(folder: Path) -> None:
-    embedded.stop(folder)
-    shutil.rmtree(folder, ignore_errors=True)

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Generator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -336,6 +337,31 @@ async def test_server_that_is_kept_stops_when_its_folder_is_deleted(home: Path, 
     shutil.move(home, f"{home}-away")  # the files of a running server vanish under a recursive deletion
     await server
     shutil.rmtree(f"{home}-away")
+
+
+def test_server_is_stopped_although_its_keeper_is_slow(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the keeper holds its lock for seconds: whoever removes the folder afterwards relies on it."""
+    embedded.start(home)
+    clock = [0.0]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += 0.5
+
+    unheld = iter([False] * 9)
+    monkeypatch.setattr(embedded, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
+    is_unheld = keeper.is_unheld
+    monkeypatch.setattr(keeper, "is_unheld", lambda holders: next(unheld, True) and is_unheld(holders))
+    embedded.release(home)
+    assert clock[0] > 1
+    assert keeper.running_postmaster(str(home / "postgres")) is None
+
+
+def test_removed_folder_is_gone_for_good(home: Path) -> None:
+    """Neither the server nor its keeper, which locks a file there, is left to write into it."""
+    embedded.start(home)
+    embedded.remove(home)
+    assert embedded.keeper_state(home) is None
+    assert not home.exists()
 
 
 async def test_what_a_crash_left_behind_is_cleared_away(home: Path) -> None:
