@@ -19,6 +19,8 @@ BEGIN
     END IF;
     PERFORM pg_catalog.set_config('memory_context.user_id', acting_user_id, true);
     PERFORM pg_catalog.set_config('hnsw.iterative_scan', 'strict_order', true);
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, ' || pg_catalog.quote_ident(nspname), true)
+    FROM pg_catalog.pg_extension JOIN pg_catalog.pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'vector';
 END
 $$;
 
@@ -113,6 +115,29 @@ CREATE FUNCTION memory_context.beginning_sha256(content text, content_raw bytea)
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$
     SELECT sha256(coalesce(substring(content_raw FOR 2000), convert_to(left(content, 2000), 'UTF8')))
+$$;
+
+CREATE PROCEDURE memory_context.bind_owner()
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    its_name text;
+BEGIN
+    FOR its_name IN
+        SELECT tablename FROM pg_policies
+        WHERE schemaname = 'memory_context' AND policyname = tablename || '_own_rows' AND tablename <> 'memory_users'
+    LOOP
+        EXECUTE format('ALTER TABLE memory_context.%I FORCE ROW LEVEL SECURITY', its_name);
+        EXECUTE format('DROP POLICY IF EXISTS %I ON memory_context.%I', its_name || '_every_user', its_name);
+        EXECUTE format(
+            'CREATE POLICY %I ON memory_context.%I USING (current_setting(''memory_context.every_user'', true) = ''on'') '
+            'WITH CHECK (current_setting(''memory_context.every_user'', true) = ''on'')',
+            its_name || '_every_user', its_name
+        );
+    END LOOP;
+    GRANT EXECUTE ON FUNCTION memory_context.list_users(text, integer) TO CURRENT_USER;
+END
 $$;
 
 CREATE FUNCTION memory_context.bm25(posting integer, document_frequency bigint, chunk_count bigint) RETURNS double precision
@@ -347,10 +372,11 @@ CREATE FUNCTION memory_context.pending_users(after_user_id text, with_failed boo
 $$;
 
 CREATE FUNCTION memory_context.row_counts(names text[]) RETURNS TABLE(name text, row_count bigint)
-    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
+    PERFORM memory_context.see_every_user(true);
     FOR name IN
         SELECT relname FROM pg_class
         WHERE relnamespace = 'memory_context'::regnamespace AND relkind = 'r' AND relname = ANY(names)
@@ -358,7 +384,15 @@ BEGIN
         EXECUTE format('SELECT count(*) FROM memory_context.%I', name) INTO row_count;
         RETURN NEXT;
     END LOOP;
+    PERFORM memory_context.see_every_user(false);
 END
+$$;
+
+CREATE FUNCTION memory_context.see_every_user(sees boolean) RETURNS void
+    LANGUAGE sql
+    AS $$
+    SELECT pg_catalog.set_config(name, CASE WHEN sees THEN 'on' ELSE 'off' END, true)
+    FROM pg_catalog.unnest(ARRAY['memory_context.every_user', 'memory_context.every_agent']) AS name
 $$;
 
 CREATE FUNCTION memory_context.sign_export(of_user text, file_sha256 bytea) RETURNS bytea
@@ -407,31 +441,26 @@ END
 $$;
 
 CREATE FUNCTION memory_context.store_counts(OUT users bigint, OUT items bigint, OUT forgotten bigint, OUT passages bigint, OUT embeddings jsonb, OUT sessions bigint, OUT batches bigint, OUT jobs jsonb) RETURNS record
-    LANGUAGE sql STABLE SECURITY DEFINER
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-    SELECT
-        (SELECT count(*) FROM memory_context.memory_users),
-        item.items, item.forgotten,
-        (SELECT coalesce(sum(chunk_count), 0)::bigint FROM memory_context.agent_memory_statistics),
-        (
-            SELECT coalesce(jsonb_object_agg(model.embedding_model, model.embeddings), '{}') FROM (
-                SELECT embedding_model, count(*) AS embeddings
-                FROM memory_context.agent_memory_embeddings GROUP BY embedding_model
-            ) AS model
-        ),
-        (SELECT count(*) FROM memory_context.agent_sessions WHERE deleted_at IS NULL),
-        (SELECT count(*) FROM memory_context.recent_conversation_history),
-        (
-            SELECT coalesce(jsonb_object_agg(job.kind, jsonb_build_object('pending', job.pending, 'failed', job.failed)), '{}')
-            FROM (
-                SELECT kind, count(*) FILTER (WHERE NOT is_failed) AS pending, count(*) FILTER (WHERE is_failed) AS failed
-                FROM memory_context.jobs GROUP BY kind
-            ) AS job
-        )
-    FROM (
-        SELECT count(*) AS items, count(*) FILTER (WHERE NOT is_active) AS forgotten FROM memory_context.agent_memories
-    ) AS item
+BEGIN
+    PERFORM memory_context.see_every_user(true);
+    SELECT count(*) INTO users FROM memory_context.memory_users;
+    SELECT count(*), count(*) FILTER (WHERE NOT is_active) INTO items, forgotten FROM memory_context.agent_memories;
+    SELECT coalesce(sum(chunk_count), 0)::bigint INTO passages FROM memory_context.agent_memory_statistics;
+    SELECT coalesce(jsonb_object_agg(model.embedding_model, model.embeddings), '{}') INTO embeddings FROM (
+        SELECT embedding_model, count(*) AS embeddings FROM memory_context.agent_memory_embeddings GROUP BY embedding_model
+    ) AS model;
+    SELECT count(*) INTO sessions FROM memory_context.agent_sessions WHERE deleted_at IS NULL;
+    SELECT count(*) INTO batches FROM memory_context.recent_conversation_history;
+    SELECT coalesce(jsonb_object_agg(job.kind, jsonb_build_object('pending', job.pending, 'failed', job.failed)), '{}')
+    INTO jobs FROM (
+        SELECT kind, count(*) FILTER (WHERE NOT is_failed) AS pending, count(*) FILTER (WHERE is_failed) AS failed
+        FROM memory_context.jobs GROUP BY kind
+    ) AS job;
+    PERFORM memory_context.see_every_user(false);
+END
 $$;
 
 CREATE FUNCTION memory_context.store_memories(of_user text, items jsonb, OUT stored_key text, OUT is_new boolean) RETURNS SETOF record
@@ -527,10 +556,17 @@ END
 $$;
 
 CREATE FUNCTION memory_context.ui_thread_owner(its_thread text) RETURNS text
-    LANGUAGE sql STABLE SECURITY DEFINER
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-    SELECT user_id FROM memory_context.ui_threads WHERE thread_id = its_thread AND deleted_at IS NULL
+DECLARE
+    found_user text;
+BEGIN
+    PERFORM memory_context.see_every_user(true);
+    SELECT user_id INTO found_user FROM memory_context.ui_threads WHERE thread_id = its_thread AND deleted_at IS NULL;
+    PERFORM memory_context.see_every_user(false);
+    RETURN found_user;
+END
 $$;
 
 CREATE TABLE memory_context.agent_long_term_memory (
@@ -1096,6 +1132,7 @@ REVOKE ALL ON FUNCTION memory_context.append_chat(of_user text, its_session text
 GRANT ALL ON FUNCTION memory_context.append_chat(of_user text, its_session text, its_messages jsonb) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.beginning_sha256(content text, content_raw bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.beginning_sha256(content text, content_raw bytea) TO memory_context_app;
+REVOKE ALL ON PROCEDURE memory_context.bind_owner() FROM PUBLIC;
 REVOKE ALL ON FUNCTION memory_context.bm25(posting integer, document_frequency bigint, chunk_count bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.bm25(posting integer, document_frequency bigint, chunk_count bigint) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.ensure_embedding_index(model text, dimensions integer) FROM PUBLIC;
@@ -1120,6 +1157,7 @@ REVOKE ALL ON FUNCTION memory_context.pending_users(after_user_id text, with_fai
 GRANT ALL ON FUNCTION memory_context.pending_users(after_user_id text, with_failed boolean, at_most integer) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.row_counts(names text[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.row_counts(names text[]) TO memory_context_app;
+REVOKE ALL ON FUNCTION memory_context.see_every_user(sees boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION memory_context.sign_export(of_user text, file_sha256 bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.sign_export(of_user text, file_sha256 bytea) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.store_content(of_user text, its_sha256 bytea, its_content text, its_content_raw bytea, its_bytes bigint) FROM PUBLIC;
@@ -1171,4 +1209,5 @@ INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES
     (7, '0007_pre_consolidations', '3c6e5611d3a03335ba995f30a5810b9db622bf03386d6080d68b69cba74165fd'),
     (8, '0008_pre_store_memories', '86ec89810bc54c749749c241fba715a413f5bd8b86b4af55b46d8a0813169a43'),
     (9, '0009_pre_images', '38a6f9cb5753f608ec2768025cbe23b1ea2d8b616fe4546fab713cc854b21578'),
-    (10, '0010_pre_waiting_users', '0bdca46fdf204c12ba7ae1e8c992688b2db58eaf6fa4f265cf1f309f91e70601');
+    (10, '0010_pre_waiting_users', '0bdca46fdf204c12ba7ae1e8c992688b2db58eaf6fa4f265cf1f309f91e70601'),
+    (11, '0011_pre_hosted_databases', 'faa7afc2de1afb55d00b1cfd0b71e9e94a9f5689451c6828a20116a6eceb357a');

@@ -1,7 +1,8 @@
 """Migrations, and the pool's login.
 
 Migrations go forward only, each in one transaction with its record, under one lock. Edited files are noticed. The login
-is bound by row-level security, which owners bypass. It derives from the owner's by HMAC; nothing is stored.
+is bound by row-level security, which owners bypass. It derives from the owner's by HMAC; nothing is stored. Where the
+owner may not create roles, it is the only login, and row-level security is forced on it.
 
 rolling deployment:  migrate --pre ─▶ deploy beside the old version ─▶ migrate --post
 """
@@ -10,7 +11,8 @@ import asyncio
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -43,6 +45,7 @@ _OLDEST_SERVER = 15
 _OLDEST_VECTOR = (0, 8)
 _SOUND_VECTOR = (0, 8, 4)
 _POLL_SECONDS = 0.05
+_GROUP = "memory_context_app"
 
 SUPERSEDED = (
     "the schema of this database is of a development version, from before the first release, and is not brought up to "
@@ -116,10 +119,16 @@ async def migrate(
             missing = await _missing(connection, where)
             if only_pre and len(missing) < len(load_migrations()):  # else no older version works here
                 missing = _only_pre(missing, where)
+            login = await fetch_login(connection)
+            has_group = login.may_create_roles or login.is_superuser or await _exists(connection, _GROUP)
             for migration in missing:
                 guard.allow(limits.migration_seconds)
                 connection.allow(limits.migration_seconds)
-                await _apply(connection, migration, limits)
+                await _apply(connection, migration if has_group else _without_group(migration), limits)
+            if login.is_bound or not has_group:
+                await connection.execute(_LOGINS["bind_owner"])
+            else:
+                await _open_vector_schema(connection)
     except psycopg.errors.LockNotAvailable as error:
         raise StoreUnavailableError(
             f"a migration did not get hold of a table within {limits.lock_seconds:.3g} s, since a transaction uses it; "
@@ -131,6 +140,34 @@ async def migrate(
             f"({error.diag.message_primary}): give the URL of a login that may create schemas and roles, in "
             f"{OWNER_URL_ENV}, and start once ({where})"
         ) from error
+
+
+def _without_group(migration: Migration) -> Migration:
+    """Return a migration for a server on which the group of logins cannot be created: its rights are the owner's."""
+    scripts = migration.scripts
+    for group, owner in (
+        (f"CREATE ROLE {_GROUP} NOLOGIN", "NULL"),
+        (f"'{_GROUP}'", "current_user"),
+        (_GROUP, "CURRENT_USER"),
+    ):
+        scripts = tuple(script.replace(group, owner) for script in scripts)
+    return replace(migration, scripts=scripts)
+
+
+async def _open_vector_schema(connection: Connection) -> None:
+    """Let the pool's logins use pgvector where a host has put it."""
+    (found,) = await connection.fetch(_QUERIES["fetch_vector_schema"])
+    if found["is_usable"]:
+        return
+    grant = _LOGINS.composed("grant_vector_schema", schema=sql.Identifier(found["name"]))
+    with suppress(psycopg.errors.InsufficientPrivilege):  # to who may use it, but not grant it, this is a warning only
+        await connection.execute(grant)
+    (found,) = await connection.fetch(_QUERIES["fetch_vector_schema"])
+    if not found["is_usable"]:
+        raise SchemaError(
+            f"the application may not use pgvector in the schema {found['name']!r}: a database administrator must run "
+            f"{grant.as_string(None)}; in the database {connection.info.dbname!r}"
+        )
 
 
 async def _begin_alone(connection: Connection) -> None:
@@ -164,6 +201,7 @@ async def _apply(connection: Connection, migration: Migration, limits: StoreLimi
         await connection.execute(_TRANSACTIONS["begin_write"])
         waits = {"statement_timeout": "0", "lock_timeout": f"{round(1000 * limits.lock_seconds)}ms"}
         await connection.execute(_TRANSACTIONS["limit_waits"], waits)
+        await connection.execute(_QUERIES["prepare_migration"])
     for script in migration.scripts:
         await connection.execute(script.encode())
     await connection.execute(_QUERIES["insert_migration"], record)
@@ -245,7 +283,7 @@ def _version(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Login:
-    """Rights of a login."""
+    """Rights of a login; it is bound if row-level security is forced on the owner."""
 
     name: str
     database: str
@@ -256,6 +294,7 @@ class Login:
     has_schema: bool
     owns_schema: bool
     is_app_member: bool
+    is_bound: bool
 
     @property
     def is_owner(self) -> bool:
@@ -272,12 +311,12 @@ async def fetch_login(connection: Connection) -> Login:
 
 def refuse_unsafe(login: Login, where: str) -> None:
     """Raise `SchemaError` unless row-level security binds this login."""
-    if login.is_superuser or login.bypasses_rls or login.owns_schema:
+    if login.is_superuser or login.bypasses_rls or (login.owns_schema and not login.is_bound):
         raise SchemaError(
             f'row-level security would not hold for login {login.name!r}: run ALTER ROLE "{login.name}" NOSUPERUSER '
             f"NOBYPASSRLS; and let it own nothing in the schema memory_context, or use another login ({where})"
         )
-    if not login.is_app_member:
+    if not login.is_app_member and not login.owns_schema:
         raise SchemaError(
             f"login {login.name!r} may not use the schema memory_context: run GRANT memory_context_app TO "
             f'"{login.name}"; ({where})'
@@ -287,8 +326,14 @@ def refuse_unsafe(login: Login, where: str) -> None:
 async def ensure_pool_login(
     owner: Connection, owner_params: Mapping[str, str], where: str, migration_seconds: float
 ) -> dict[str, str]:
-    """Return the connection parameters of the pool's login, created if missing; `SchemaError` if that fails."""
-    database = (await fetch_login(owner)).database
+    """Return the connection parameters of the pool's login, created if missing; `SchemaError` if that fails.
+
+    An owner who may not create it works under its own login, bound by row-level security.
+    """
+    rights = await fetch_login(owner)
+    database = rights.database
+    if rights.is_bound:
+        return {**owner_params, "dbname": database}
     name = "memory_context_login_" + hashlib.sha256(database.encode()).hexdigest()[:8]
     secret = owner.pgconn.password  # from the URL, PGPASSWORD or the password file
     password = hmac.new(secret, name.encode(), hashlib.sha256).hexdigest() if secret else None
@@ -298,7 +343,14 @@ async def ensure_pool_login(
         params["password"] = password
 
     if not await _exists(owner, name):
-        await _write_login(owner, name, password, where, migration_seconds)
+        try:
+            await _write_login(owner, name, password, where, migration_seconds)
+        except SchemaError:
+            if rights.bypasses_rls:
+                raise
+            await owner.rollback()
+            await owner.execute(_LOGINS["bind_owner"])
+            return {**owner_params, "dbname": database}
     try:
         login = await _log_in(params, owner.seconds_left)
     except psycopg.OperationalError as error:

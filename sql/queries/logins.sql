@@ -17,7 +17,12 @@ SELECT
         UNION ALL
         SELECT FROM pg_proc WHERE pronamespace = to_regnamespace('memory_context') AND pg_has_role(proowner, 'MEMBER')
     ) AS owns_schema,
-    COALESCE(pg_has_role(to_regrole('memory_context_app'), 'USAGE'), false) AS is_app_member
+    COALESCE(pg_has_role(to_regrole('memory_context_app'), 'USAGE'), false) AS is_app_member,
+    COALESCE((
+        SELECT bool_and(relforcerowsecurity)
+        FROM pg_policy JOIN pg_class ON pg_class.oid = polrelid
+        WHERE relnamespace = to_regnamespace('memory_context') AND polname = relname || '_own_rows' AND relname <> 'memory_users'
+    ), false) AS is_bound
 FROM pg_roles
 WHERE rolname = current_user;
 
@@ -33,6 +38,14 @@ CREATE ROLE {login} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBY
 -- name: update_login_password :exec
 -- After the owner's password changed, the one derived from it has to follow.
 ALTER ROLE {login} PASSWORD {password};
+
+-- name: bind_owner :exec
+-- Where there is no other login, row-level security has to hold for the owner.
+CALL memory_context.bind_owner();
+
+-- name: grant_vector_schema :exec
+-- The pool's logins use the types and operators of pgvector, in whichever schema they are.
+GRANT USAGE ON SCHEMA {schema} TO memory_context_app;
 
 -- name: grant_app_role :exec
 -- All rights of the pool come from the group role.

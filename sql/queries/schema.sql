@@ -14,8 +14,23 @@ SELECT
     ) AS has_schema;
 
 -- name: fetch_vector_type :one
--- The type of embeddings: extensions give their types numbers of their own in each database.
-SELECT oid, typarray AS array_oid FROM pg_type WHERE oid = to_regtype('halfvec');
+-- The type of embeddings, wherever pgvector is: extensions give their types numbers of their own in each database.
+SELECT pg_type.oid, typarray AS array_oid
+FROM pg_type JOIN pg_extension ON extnamespace = typnamespace
+WHERE extname = 'vector' AND typname = 'halfvec';
+
+-- name: prepare_migration :exec
+-- Let a migration find pgvector's types in any schema. An owner that row-level security binds sees the rows of all users.
+SELECT set_config('search_path', 'pg_catalog, ' || quote_ident(nspname), true),
+    set_config('memory_context.every_user', 'on', true), set_config('memory_context.every_agent', 'on', true)
+FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
+WHERE extname = 'vector';
+
+-- name: fetch_vector_schema :one
+-- Where pgvector is, and whether the application's logins may use that schema.
+SELECT nspname::text AS name, has_schema_privilege('memory_context_app', pg_namespace.oid, 'USAGE') AS is_usable
+FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
+WHERE extname = 'vector';
 
 -- name: fetch_database :one
 -- What a person asks first about a database: which server it is, and how large it has become.

@@ -4,12 +4,14 @@ import asyncio
 import traceback
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
-from memory_context import errors
-from memory_context.store import MemoryStore, NewItem
+from memory_context import AgentMemory, errors
+from memory_context.store import MemoryStore, NewItem, embedded
 from memory_context.store.location import Location, public_url, read_url
 from tests.conftest import Server, database_of
 
@@ -135,10 +137,78 @@ async def test_a_login_that_bypasses_row_level_security_is_refused(
         await MemoryStore(server.url(database_of(database_url), user=app_role)).open()
 
 
-async def test_an_owner_who_may_not_create_logins_is_told_what_to_ask_for(server: Server, guarded_url: str) -> None:
-    """The schema is there then; only the login is missing."""
+async def check_bound_owner(url: str) -> None:
+    """Two users store under the owner's login, which sees one of them at a time, or none."""
+    for _ in range(2):  # a second start finds everything done
+        async with MemoryStore(url) as store:
+            await store.insert_memories("alice", ITEM)
+            await store.insert_memories("bob", ITEM)
+            await AgentMemory(store, "alice").store("The keeper of the lighthouse keeps owls.")
+            await store.flush_index()
+            hits = await AgentMemory(store, "alice").search("who keeps owls at the lighthouse?")
+            assert "owls" in hits[0].passage
+            assert [user async for user in store.every_user()] == ["alice", "bob"]
+            assert (await store.admin.status()).items == 3
+    with psycopg.connect(url) as connection:
+        count = "SELECT count(*) FROM memory_context.agent_memories"
+        assert connection.execute(count).fetchone() == (0,)
+        connection.execute("SELECT memory_context.act_as('bob')")
+        assert connection.execute(count).fetchone() == (1,)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+            connection.execute(
+                "INSERT INTO memory_context.agent_sessions (user_id, agent_id, session_id) VALUES ('alice', 'a', 's')"
+            )
+
+
+async def test_owner_who_may_not_create_roles_is_bound_by_row_level_security(server: Server, guarded_url: str) -> None:
+    """As hosts without CREATEROLE hand out a database: one login, which owns it, is enough."""
     server.execute("ALTER ROLE {name} NOCREATEROLE", name=database_of(guarded_url))
-    with pytest.raises(errors.SchemaError, match=r"CREATE ROLE memory_app LOGIN .*MEMORY_CONTEXT_OWNER_URL"):
+    await check_bound_owner(guarded_url)
+
+
+async def test_owner_who_may_not_grant_the_group_is_bound_too(server: Server, guarded_url: str) -> None:
+    """Since Postgres 16 CREATEROLE gives no rights over roles that others made."""
+    server.execute("REVOKE memory_context_app FROM {name}", name=database_of(guarded_url))
+    await check_bound_owner(guarded_url)
+
+
+@pytest.mark.thorough
+async def test_owner_without_roles_is_bound_where_pgvector_is_off_the_search_path(new_home: Path) -> None:
+    """On a server on which nobody has made the group of the application's logins."""
+    with psycopg.connect(make_conninfo(**embedded.start(new_home)), autocommit=True) as connection:
+        connection.execute("CREATE ROLE plain LOGIN")
+        connection.execute("CREATE DATABASE plain OWNER plain")
+    params = embedded.start(new_home, "plain")
+    with psycopg.connect(make_conninfo(**params), autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA extensions")
+        connection.execute("GRANT USAGE ON SCHEMA extensions TO PUBLIC")
+        connection.execute("CREATE EXTENSION vector SCHEMA extensions")
+        connection.execute("ALTER ROLE plain SET search_path = nowhere")
+    await check_bound_owner(make_conninfo(**{**params, "user": "plain"}))
+
+
+async def test_pgvector_is_found_in_any_schema(server: Server, guarded_url: str) -> None:
+    """Off the search path, and where the pool's login may not use its schema before the store says so."""
+    name = database_of(guarded_url)
+    server.execute("DROP EXTENSION vector", name)
+    server.execute("CREATE SCHEMA extensions AUTHORIZATION {name}", name, name=name)
+    server.execute("CREATE EXTENSION vector SCHEMA extensions", name)
+    async with MemoryStore(guarded_url) as store:
+        memory = AgentMemory(store, "alice")
+        ref = await memory.store("The keeper of the lighthouse keeps owls.")
+        await store.flush_index()
+        (hit,) = await memory.search("who keeps owls at the lighthouse?")
+        assert hit.item.key == ref.key
+        assert (await store.admin.status()).embeddings
+
+
+async def test_schema_of_pgvector_that_logins_may_not_use_is_named(server: Server, guarded_url: str) -> None:
+    name = database_of(guarded_url)
+    server.execute("DROP EXTENSION vector", name)
+    server.execute("CREATE SCHEMA extensions", name)
+    server.execute("GRANT USAGE ON SCHEMA extensions TO {name}", name, name=name)
+    server.execute("CREATE EXTENSION vector SCHEMA extensions", name)
+    with pytest.raises(errors.SchemaError, match=r'GRANT USAGE ON SCHEMA "extensions" TO memory_context_app;'):
         await MemoryStore(guarded_url).open()
 
 

@@ -81,7 +81,9 @@ def test_every_other_statement_is_understood_by_the_server(server: Server, datab
             if file in (*TABLES, "transactions", "tables"):  # the former are run by every test
                 continue
             statement = (
-                load_queries(file)[name].decode().format(login="somebody", password="'secret'", database="somewhere")
+                load_queries(file)[name]
+                .decode()
+                .format(login="somebody", password="'secret'", database="somewhere", schema="extensions")
             )
             statement = re.sub(r"%\(\w+\)s", "NULL", statement)
             if statement.startswith("SELECT"):
