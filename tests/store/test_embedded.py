@@ -364,6 +364,29 @@ def test_removed_folder_is_gone_for_good(home: Path) -> None:
     assert not home.exists()
 
 
+def test_user_without_a_name_is_told_what_postgres_needs(new_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container under a number without an entry in /etc/passwd: initdb looks its user up."""
+
+    def look_up(number: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    monkeypatch.setattr("pwd.getpwuid", look_up)
+    with pytest.raises(errors.StoreUnavailableError, match=r"/etc/passwd.* useradd --uid .*MEMORY_CONTEXT_URL"):
+        embedded.start(new_home)
+
+
+def test_missing_home_is_named_with_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home(*_: object, **__: object) -> None:
+        raise RuntimeError("could not determine the home directory")
+
+    for name in ("MEMORY_CONTEXT_HOME", "MEMORY_CONTEXT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr("platformdirs.user_data_path", no_home)
+    with pytest.raises(errors.StoreError, match=r"no home folder .*MEMORY_CONTEXT_HOME.*MEMORY_CONTEXT_URL"):
+        MemoryStore()
+
+
 async def test_what_a_crash_left_behind_is_cleared_away(home: Path) -> None:
     """After a restart of a container a process number belongs to somebody else; a file may be cut."""
     embedded.start(home)
