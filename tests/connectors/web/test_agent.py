@@ -13,13 +13,14 @@ from typing import Any
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import LLMMessage
 
-from memory_context import MemoryContext, MemoryStore
+from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context.policy import ConnectorsPolicy
 from memory_context.testing import ScriptedModel, call
 from memory_context.testing.models import Decision
 
 from ...support.browser import chromium_options
 from ...support.sites import served_sites
-from ...support.waiting import until
+from ...support.waiting import PATIENT_SECONDS, until
 from ...support.web import new_connector, ref_in, state, told, use
 
 
@@ -48,7 +49,8 @@ async def test_agent_orders_in_a_shop_by_tools_and_states_alone(store: MemorySto
     )
     async with served_sites() as sites:
         web = new_connector(f"{sites.url}/shop/")
-        async with MemoryContext("alice", "buyer", memory_store=store, connectors=[web]) as context:
+        policy = ContextPolicy(connectors=ConnectorsPolicy(timeout_seconds=PATIENT_SECONDS))
+        async with MemoryContext("alice", "buyer", memory_store=store, policy=policy, connectors=[web]) as context:
             agent = AssistantAgent(
                 "buyer",
                 model_client=model,
