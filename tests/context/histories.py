@@ -441,6 +441,7 @@ class Life:
 
     async def hand_out_tools(self) -> None:
         """The agent is given memory tools from here on; what was shown stays, unless a fold pays with them."""
+        await self.look()
         before = await self.context.get_messages()
         tokens, folds = self.context.stats.view_tokens, self.context.stats.folds
         self.questions = len(self.light.prompts) if self.light else 0
