@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -159,6 +160,16 @@ def test_the_readmes_commands_are_targets_of_the_makefile():
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
     for target in set(re.findall(r"\bmake (?:-C \S+ )?([a-z_]+)\b", README)) - {"from"}:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_makefile_works_in_a_path_with_spaces(tmp_path: Path):
+    """make splits what is not quoted, in targets and prerequisites always."""
+    folder = tmp_path / "my own projects"
+    folder.mkdir()
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(REPOSITORY / name, folder)
+    printed = run("make", "-n", "test", cwd=folder)
+    assert str(tmp_path) not in printed
 
 
 def test_places_and_stories_of_the_two_tiers_exist():
