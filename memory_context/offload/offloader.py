@@ -184,7 +184,7 @@ class Offloader:
                 self._transcript.decide(PartOffloaded(entry.position, part.address, stored, is_new=False))
         for part, text in self._large_parts(entry):
             if (ref := opened.get(part.address.index + 1)) is not None:  # its line, which names and describes it
-                label = f"{ref.key}:"
+                label = ref.render()
             elif (answer := self._memory.find_answer(text)) is not None:
                 label = answer.label
             else:
