@@ -1,6 +1,7 @@
 """Messages that come again: a repeat is a new message, unless the whole unanswered tail comes a second time."""
 
 import json
+import uuid
 
 import pytest
 from autogen_agentchat.agents import AssistantAgent
@@ -96,8 +97,9 @@ class Reference:
 
 @given(steps=st.lists(st.sampled_from(["x", "y", "x", "y", "z", "?", "?", "!", "reload"]), max_size=20))
 async def test_random_deliveries_follow_the_reference_model(store: MemoryStore, steps: list[str]):
-    """Also across a save and a load at any point."""
-    context, reference = MemoryContext("alice", "coder", None, store), Reference()
+    """Also across a save and a load at any point. Each example has a user of its own, without earlier conversations."""
+    somebody = uuid.uuid4().hex
+    context, reference = MemoryContext(somebody, "coder", None, store), Reference()
     for step in [*steps, "?"]:
         if step == "?":
             reference.show()
@@ -107,7 +109,7 @@ async def test_random_deliveries_follow_the_reference_model(store: MemoryStore, 
             reference.answer()
         elif step == "reload":
             state = json.loads(json.dumps(await context.save_state()))
-            context = MemoryContext("alice", "coder", None, store)
+            context = MemoryContext(somebody, "coder", None, store)
             await context.load_state(state)
         else:
             await context.add_message(user(step))
