@@ -348,10 +348,11 @@ def test_server_is_stopped_although_its_keeper_is_slow(home: Path, monkeypatch: 
         clock[0] += 0.5
 
     unheld = iter([False] * 9)
-    monkeypatch.setattr(embedded, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
     is_unheld = keeper.is_unheld
-    monkeypatch.setattr(keeper, "is_unheld", lambda holders: next(unheld, True) and is_unheld(holders))
-    embedded.release(home)
+    with monkeypatch.context() as patched:  # what removes the folder afterwards waits for real
+        patched.setattr(embedded, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
+        patched.setattr(keeper, "is_unheld", lambda holders: next(unheld, True) and is_unheld(holders))
+        embedded.release(home)
     assert clock[0] > 1
     assert keeper.running_postmaster(str(home / "postgres")) is None
 
