@@ -21,7 +21,7 @@ from .references import one_line
 from .runtime import Breaker
 from .store import USER_TYPES, CallerOrigin, MemoryStore, at_most, refuse_secret
 from .tokens import default_token_counter
-from .utf8 import json_object
+from .utf8 import json_object, sayable
 
 __all__ = ["PostgresMemory", "PostgresMemoryConfig", "ShowsMemories"]
 
@@ -217,7 +217,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
                 return
             await model_context.load_state({**state, "messages": kept})
         if text:
-            await model_context.add_message(UserMessage(content=text, source=MEMORY_SOURCE))
+            await model_context.add_message(UserMessage(content=sayable(text), source=MEMORY_SOURCE))
 
     async def clear(self) -> None:
         """Erase contents added for this user and agent."""

@@ -17,7 +17,7 @@ from autogen_core.models import (
 )
 from pydantic import BaseModel, TypeAdapter
 
-from .utf8 import escape_json, json_object, unescape_json
+from .utf8 import escape_json, json_object, sayable, sayable_json, sayable_name, unescape_json
 
 __all__ = [
     "MEMORY_SOURCE",
@@ -38,6 +38,8 @@ __all__ = [
     "png_bytes",
     "replace_strings",
     "results_of",
+    "sendable_message",
+    "sendable_text",
     "source_of",
     "text_at",
     "texts_of",
@@ -135,6 +137,39 @@ def with_texts(message: LLMMessage, texts: Mapping[Address, str | Image]) -> LLM
     if isinstance(message, AssistantMessage) and message.thought is not None:
         return _fast_copy(message, content=content, thought=texts.get(Address("thought"), message.thought))
     return _fast_copy(message, content=content)
+
+
+def sendable_text(kind: PartKind, text: str) -> str:
+    """Return a text as clients of models can send it: half surrogates are spelled, and arguments stay JSON."""
+    return sayable_json(text) if kind == "arguments" else sayable(text)
+
+
+def sendable_message(message: LLMMessage) -> LLMMessage:
+    """Return a message that encodes as UTF-8 JSON; the same object if this one does."""
+    texts = {
+        address: spelled
+        for address, text in texts_of(message)
+        if (spelled := sendable_text(address.kind, text)) is not text
+    }
+    message = with_texts(message, texts) if texts else message
+    if all(sayable(name) is name for name in _names_of(message)):
+        return message
+    if isinstance(message, FunctionExecutionResultMessage):
+        results = [
+            _fast_copy(one, name=sayable_name(one.name), call_id=sayable_name(one.call_id)) for one in message.content
+        ]
+        return _fast_copy(message, content=results)
+    if calls := calls_of(message):
+        named = [FunctionCall(sayable_name(call.id), call.arguments, sayable_name(call.name)) for call in calls]
+        message = _fast_copy(message, content=named)
+    return _fast_copy(message, source=sayable_name(source_of(message) or ""))
+
+
+def _names_of(message: LLMMessage) -> Iterator[str]:
+    if isinstance(message, FunctionExecutionResultMessage):
+        yield from (name for one in message.content for name in (one.name, one.call_id))
+    yield from (name for call in calls_of(message) for name in (call.name, call.id))
+    yield source_of(message) or ""
 
 
 def copy_message(message: LLMMessage) -> LLMMessage:
@@ -240,7 +275,7 @@ def replace_strings(arguments: str, replacements: Mapping[str, str]) -> str:
         for step in path:
             target = target[_index(target, step)]
         target[_index(target, last)] = text
-    return json.dumps(parsed, ensure_ascii=arguments.isascii())
+    return sayable_json(json.dumps(parsed, ensure_ascii=arguments.isascii()))  # counted and shown as it is
 
 
 def _index(container: Any, step: str) -> Any:

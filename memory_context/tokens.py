@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from .runtime import in_thread_if_large
-from .utf8 import pieces_of
+from .utf8 import sayable
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
@@ -73,7 +73,10 @@ _SAMPLE_CHARACTERS = 16_384
 
 
 class TokenCounter(Protocol):
-    """Counts tokens; implement it for other models. It must not raise for any str."""
+    """Counts tokens; implement it for other models. It must not raise for any str.
+
+    Views spell half surrogates, such as `\\ud83d`: count six characters for each.
+    """
 
     def count(self, text: str) -> int: ...
 
@@ -99,7 +102,7 @@ class O200kTokenCounter:
     def is_over(self, text: str, limit_tokens: int) -> bool:
         if len(text) > _LONGEST_TOKEN_BYTES * limit_tokens:  # a character is at least one byte
             return bool(text) or limit_tokens < 0
-        if 4 * len(text) <= limit_tokens:  # four bytes a character at most
+        if 6 * len(text) <= limit_tokens:  # four bytes a character at most, six of a half surrogate
             return False
         text, size_bytes = _measure(text)
         if size_bytes is None:
@@ -234,21 +237,9 @@ def _measure(text: str) -> tuple[str, int | None]:
         return text, None
     if text.isascii():
         return text, len(text)
-    text = _without_surrogates(text)
+    text = sayable(text)  # as views show it
     size_bytes = len(text.encode())
     return text, size_bytes if size_bytes <= EXACT_LIMIT_BYTES else None
-
-
-def _without_surrogates(text: str) -> str:
-    return "".join(map(_paired, pieces_of(text)))
-
-
-def _paired(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def _chunks(text: str) -> Iterator[str]:
@@ -285,7 +276,7 @@ def _estimate(text: str, limit_tokens: int | None) -> int:
     total = 0
     for index in range(_SAMPLES):
         start = int(index * stratum + places.random() * max(stratum - length, 0))
-        sample = _without_surrogates(text[start : start + length])
+        sample = sayable(text[start : start + length])
         counts.append(sum(map(_count_chunk, _chunks(sample))))
         total += counts[-1]
         if limit_tokens is not None and total > limit_tokens:

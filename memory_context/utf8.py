@@ -20,6 +20,8 @@ __all__ = [
     "map_strings",
     "pieces_of",
     "sayable",
+    "sayable_json",
+    "sayable_name",
     "strings_in",
     "to_utf8",
     "unescape",
@@ -32,6 +34,14 @@ PIECE_CHARACTERS = 32_768
 
 _REFUSED = re.compile("[\x00\ud800-\udfff]")
 _ESCAPES = {code: f"{ESCAPE}{code:04x}" for code in (0x00, ord(ESCAPE), *range(0xD800, 0xE000))}
+_HALF = re.compile("[\ud800-\udfff]")
+# escapes of whole characters are consumed first, and a pair of escapes with them; group 1 is a half
+_IN_JSON = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    "|(\\\\u[dD][89a-fA-F][0-9a-fA-F]{2}|[\ud800-\udfff])"
+    "|\\\\[^\ud800-\udfff]"
+)
+_HALF_IN_JSON = re.compile("\\\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _ESCAPED = re.compile("\x1a([0-9a-f]{4})")
 
 
@@ -79,8 +89,32 @@ def to_utf8(text: str) -> bytes:
 
 
 def sayable(text: str) -> str:
-    """Spell lone surrogates, such as `\\ud83d`, irreversibly."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    """Spell lone surrogates, such as `\\ud83d`, irreversibly; the same object if there are none."""
+    try:
+        text.encode()  # faster than a search
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+    return text
+
+
+def sayable_name(text: str) -> str:
+    """Spell lone surrogates without a backslash, which providers refuse in names and ids."""
+    return text if sayable(text) is text else _HALF.sub(lambda half: f"u{ord(half[0]):04x}", text)
+
+
+def sayable_json(text: str) -> str:
+    """Spell lone surrogates in the strings of a JSON text, raw and escaped ones.
+
+    The JSON stays valid. Its parsed strings are sayable too: clients of models parse arguments and encode them again.
+    """
+    if ("\\u" not in text and sayable(text) is text) or not _HALF_IN_JSON.search(text):
+        return text
+    spelled = _IN_JSON.sub(lambda found: f"\\\\u{_half_of(found):04x}" if found[1] else found[0], text)
+    return text if spelled == text else spelled
+
+
+def _half_of(found: "re.Match[str]") -> int:
+    return ord(found[1]) if len(found[1]) == 1 else int(found[1][2:], 16)
 
 
 def from_utf8(data: bytes) -> str:

@@ -22,6 +22,7 @@ from pydantic import BaseModel
 from .. import view
 from ..messages import Address, calls_of, texts_of
 from ..policy import ContextPolicy
+from ..utf8 import sayable, sayable_json, sayable_name
 
 if TYPE_CHECKING:
     from ..connectors import (
@@ -116,16 +117,16 @@ def _record(
     from ..connectors import HistoryThought, HistoryTurn
 
     if isinstance(said, str):
-        return HistoryThought(timestamp, said)
+        return HistoryThought(timestamp, sayable(said))
     return HistoryTurn(timestamp, _NO_ACTION if said is None else _json_of(said), tuple(observed))
 
 
 def _json_of(call: FunctionCall) -> str:
     try:
-        arguments: object = json.loads(call.arguments or "{}")
+        arguments: object = json.loads(sayable_json(call.arguments) or "{}")
     except ValueError:  # of a model
-        arguments = call.arguments
-    return json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
+        arguments = sayable(call.arguments)
+    return json.dumps({"name": sayable_name(call.name), "arguments": arguments}, ensure_ascii=False)
 
 
 def _history(transcript: Transcript, policy: ContextPolicy) -> list[_Told]:
@@ -170,7 +171,7 @@ def _text(transcript: Transcript, policy: ContextPolicy, entry: Entry, address: 
     shown = None if part is None else view.text_in_view(transcript, policy, entry, part)[1]
     text = entry.text(address) if shown is None else shown
     if text is not None:
-        return text
+        return sayable(text)
     return part.stored.compacted if part is not None and part.stored is not None else ""
 
 

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from ..errors import LightModelError
 from ..runtime import Background, Breaker, attempt
+from ..utf8 import sayable
 from .answers import Completion, content_at_limit, response_format, validated, without_thoughts
 from .usage import NO_USAGE, LightModelUsage
 
@@ -200,7 +201,7 @@ class LightModel:
 
     async def _create(self, question: "_Question[Any]", token: CancellationToken) -> CreateResult:
         """Call with the token cap; retry without if the client refuses it."""
-        messages, json_output = question.messages, self._json_output(question.answer_type)
+        messages, json_output = [*map(_sendable, question.messages)], self._json_output(question.answer_type)
         arguments: dict[str, Any] = {}
         if isinstance(json_output, type) and _is_openai(self._client):
             json_output, arguments = None, {"response_format": response_format(json_output)}
@@ -283,6 +284,12 @@ class _TimeoutExceededError(LightModelError):
 
 class _CrowdedOutError(LightModelError):
     """Not a failure of the client."""
+
+
+def _sendable(message: LLMMessage) -> LLMMessage:
+    """Return a prompt that encodes as UTF-8: its texts quote what came in."""
+    content = message.content
+    return message.model_copy(update={"content": sayable(content)}) if isinstance(content, str) else message
 
 
 def _cancel(token: CancellationToken) -> None:

@@ -14,7 +14,7 @@ from autogen_core import Image
 from ..compaction import Compactors, Hint, Result
 from ..errors import MemoryContextError, StoreError, StoreUnavailableError
 from ..memory import AgentMemory, is_too_large
-from ..messages import image_at, image_from_bytes, images_of, overhead_texts, png_bytes, texts_of
+from ..messages import image_at, image_from_bytes, images_of, overhead_texts, png_bytes, sendable_text, texts_of
 from ..outages import outages_of
 from ..policy import ContextPolicy
 from ..references import MemoryRef
@@ -162,7 +162,7 @@ class Offloader:
         message = entry.message
         overhead = overhead_texts(message)
         texts = texts_of(message)
-        counts = await count_off_loop(self._counter, [text for _, text in texts])
+        counts = await count_off_loop(self._counter, [sendable_text(at.kind, text) for at, text in texts])
         parts: list[Part] = []
         for (address, _), tokens in zip(texts, counts, strict=True):
             beside = sum(self._counter.count(name) for name in overhead.get(address, ()))

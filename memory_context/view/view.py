@@ -10,7 +10,7 @@ from typing import Literal, cast, get_args
 
 from autogen_core.models import LLMMessage
 
-from ..messages import Address, PartKind, copy_message
+from ..messages import Address, PartKind, copy_message, sendable_message
 from ..transcript import PartId
 
 __all__ = ["MessageList", "PartState", "Segment", "View", "ViewMessage"]
@@ -77,7 +77,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class ViewMessage:
-    """One message of a view. Copy `message` before handing it out.
+    """One message of a view, which can be sent whatever came in. Copy `message` before handing it out.
 
     Attributes:
         position: Position of its entry; -1 beside the history.
@@ -90,6 +90,9 @@ class ViewMessage:
     tokens: int
     segments: tuple[Segment, ...]
     place: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", sendable_message(self.message))
 
 
 _Change = tuple[int, Sequence[ViewMessage], int]

@@ -20,6 +20,7 @@ from autogen_core.models import (
     SystemMessage,
     UserMessage,
 )
+from autogen_ext.models.openai._openai_client import to_oai_type
 from hypothesis import strategies as st
 from PIL import Image as PILImage
 
@@ -47,6 +48,7 @@ from memory_context.messages import (
     overhead_texts,
     png_bytes,
     results_of,
+    sendable_message,
     texts_of,
 )
 from memory_context.policy import FirstView
@@ -488,7 +490,9 @@ class Life:
             FunctionCall(
                 id=f"{name}_{i}" if ids == "id" else name,
                 name=f"tool_{i}",
-                arguments=json.dumps({"n": i, "deep": [{"text": argument}]}) if argument else "not json" * i,
+                arguments=json.dumps({"n": i, "deep": [{"text": argument}]}, ensure_ascii=i % 2 == 0)
+                if argument
+                else "not json" * i,
             )
             for i in range(number)
         ]
@@ -521,6 +525,7 @@ class Life:
         view = await context.get_messages()
         assert same(await context.get_messages(), view), "looking changes the view"
         check_pairing(view)
+        check_sendable(view)
         await self.check_budget(view)
         self.check_task(view)
         self.check_stable_prefix(view)
@@ -565,7 +570,7 @@ class Life:
         leading = takewhile(lambda one: isinstance(one.message, SystemMessage), transcript.entries())
         limit -= sum(one.full_tokens for one in leading)
         if entry.full_tokens <= limit:
-            texts = [text for _, text in texts_of(entry.message)]
+            texts = [text for _, text in texts_of(sendable_message(entry.message))]
             assert any([t for _, t in texts_of(m)] == texts for m in view if isinstance(m, UserMessage)), (
                 "task not whole"
             )
@@ -799,6 +804,20 @@ def check_pairing(view: list[LLMMessage]) -> None:
         if results_of(message):
             assert i > 0, "a result at the beginning has no call"
             assert calls_of(view[i - 1])
+
+
+def body_of(messages: Sequence[LLMMessage]) -> bytes:
+    """Return the messages as AutoGen's client of OpenAI's interface sends them."""
+    converted = [one for message in messages for one in to_oai_type(message, model="gpt-4o", model_family="gpt-4o")]
+    return json.dumps(converted, ensure_ascii=False).encode()
+
+
+def check_sendable(view: Sequence[LLMMessage]) -> None:
+    """A view encodes as UTF-8 JSON, and so do arguments after a client has parsed them."""
+    body_of(view)
+    for call in (call for message in view for call in calls_of(message)):
+        with suppress(json.JSONDecodeError):  # models write what is no JSON, too
+            json.dumps(json.loads(call.arguments), ensure_ascii=False).encode()
 
 
 def same(one: Sequence[LLMMessage], other: Sequence[LLMMessage]) -> bool:
