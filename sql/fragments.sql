@@ -279,3 +279,17 @@ item.is_active AND item.memory_type IN ('user_preference', 'user_fact')
 -- fragment: holds_since(item)
 -- Since when a statement holds.
 coalesce(item.valid_from, item.created_at)
+
+-- fragment: last_line(session)
+-- The line of an agent whose last message is the newest: lines that differ were written by several processes, and one that
+-- holds all messages of another also has later ones.
+(
+    SELECT branch FROM memory_context.recent_conversation_history
+    WHERE user_id = %(user_id)s
+        AND session_id = session.session_id
+        AND kind = 'transcript'
+        AND agent_id = session.agent_id
+    GROUP BY branch
+    ORDER BY max(end_timestamp) DESC, branch = '' DESC, max(archived_at) DESC
+    LIMIT 1
+)

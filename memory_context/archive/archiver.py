@@ -10,7 +10,6 @@ writes to a branch.
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from weakref import WeakMethod
@@ -22,7 +21,7 @@ from ..runtime import Flusher
 from ..store import ChatMessage, ConversationArchive, NewBatch, NewJob, within
 from ..transcript import Transcript
 from .cursor import ArchiveCursor, BatchCursor, BatchJob, contains, next_batch
-from .resume import ResumedSession, load_session
+from .resume import ResumedSession, load_session, new_branch
 from .titles import Titles
 
 __all__ = ["Archiver"]
@@ -79,7 +78,8 @@ class Archiver:
         self._on_state = WeakMethod(on_state)
         self._titles = titles
         self._batch_jobs = batch_jobs
-        self._at: BatchCursor | None = BatchCursor()
+        self._at: BatchCursor | None = BatchCursor()  # None: the archive must be asked
+        self._is_from_scratch = False
         self._counted = 0  # positions below are counted in the session's row
         self._chat: dict[str, ChatMessage] = {}
         self._delivered: dict[str, int] = {}
@@ -109,6 +109,7 @@ class Archiver:
         if cursor.batch is not None and cursor.batch.sequence >= 0:
             self._titles.ask_no_more()
         # an unused context is a template and is not archived
+        self._is_from_scratch = at is None and session.report.outcome == "new"
         self._has_begun = self.key != _NO_KEY and session.report.outcome != "resumed" and transcript.end > 0
         self.key, self.transcript, self._at, self._unanswered = session.key, transcript, at, None
         self._chat.update({message.id: message for message in cursor.chat})
@@ -134,6 +135,11 @@ class Archiver:
         if self._chat or self._unanswered is not None or self._titles.has_news:
             return True
         return self._has_begun and self._has_news
+
+    @property
+    def is_store_away(self) -> bool:
+        """True if a write failed a moment ago."""
+        return self._flusher.breaker.is_open
 
     @property
     def _has_news(self) -> bool:
@@ -227,9 +233,9 @@ class Archiver:
                 raise StoreUnavailableError("the history of the session could not be read yet")
             key, at = self.key, self._at
             if at is None:
-                archived = await self._conversations.read(key)
+                place = await self._place()
                 if self.key == key and self._at is None:
-                    self._at = BatchCursor(archived.head, begins_anew=archived.head >= 0)
+                    self._at = place
             elif prepare is None or self._is_measured(at):
                 return at
             await asyncio.sleep(0)  # in case nothing above waited
@@ -288,21 +294,29 @@ class Archiver:
             self._unarchived.pop(id_, None)
         return True
 
+    async def _place(self) -> BatchCursor:
+        """Return where the transcript goes on, as the archive must be asked."""
+        if self._is_from_scratch:  # it replaces what the session had
+            archived = await self._conversations.read(self.key, branch="")
+            return BatchCursor(archived.head, begins_anew=archived.head >= 0)
+        return (await load_session(self._conversations, self.key, with_cleared=True)).place_beside(self.transcript)
+
     async def _handle_conflict(self, write: _Write) -> bool:
-        """Return True if the other writer has these entries; else switch branches."""
-        transcript, branch = write.transcript, uuid.uuid4().hex[:12]
-        other = (await load_session(self._conversations, self.key)).transcript
-        if transcript is self.transcript and contains(other, transcript.entries()):
+        """Return True if the other writer has these entries; else go on behind its line, or switch branches."""
+        transcript = write.transcript
+        living = await load_session(self._conversations, self.key, with_cleared=True)
+        if transcript is self.transcript and contains(living.transcript, transcript.entries()):
             end, decisions = write.after.position, write.after.decision
-            self._at = BatchCursor(-1, branch, end, decisions, begins_anew=True)
+            self._at = BatchCursor(-1, new_branch(), end, decisions, begins_anew=True)
             return True
-        self._at = BatchCursor(branch=branch, begins_anew=True)
-        _logger.warning(
-            "session %s was continued elsewhere at the same time; what this process has is archived beside it, as "
-            "branch %s. Let one process at a time hold a session (SessionCache does).",
-            self.key.session_id,
-            branch,
-        )
+        self._at = living.place_beside(transcript)
+        if self._at.sequence < 0:
+            _logger.warning(
+                "session %s was continued elsewhere at the same time; what this process has is archived beside it, as "
+                "branch %s. Let one process at a time hold a session (SessionCache does).",
+                self.key.session_id,
+                self._at.branch,
+            )
         return False
 
     def _waiting(self) -> int:

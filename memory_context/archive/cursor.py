@@ -90,7 +90,8 @@ def next_batch(at: BatchCursor, transcript: Transcript, *, new_messages: int, ch
     """Return the batch after a cursor, of measured entries; `new_messages` were in no earlier batch."""
     position, decision = (transcript.first, 0) if at.begins_anew else (at.position, at.decision)
     entries = transcript.entries(start=position)
-    now = datetime.now(timezone.utc)
+    newest = transcript.entries(start=max(transcript.end - 1, transcript.first))
+    last_at = newest[-1].added_at if newest else datetime.now(timezone.utc)  # tells which line has the newest message
     return NewBatch(
         sequence=at.sequence + 1,
         body=save_events(transcript, position, decision),
@@ -98,16 +99,16 @@ def next_batch(at: BatchCursor, transcript: Transcript, *, new_messages: int, ch
         begins_anew=at.begins_anew,
         memory_keys=tuple(dict.fromkeys(key for _, one in transcript.log[decision:] for key in one.memory_keys())),
         chat_ids=tuple(sorted(chat_ids)),
-        started_at=entries[0].added_at if entries else now,
-        ended_at=entries[-1].added_at if entries else now,
+        started_at=entries[0].added_at if entries else last_at,
+        ended_at=last_at,
     )
 
 
 def contains(transcript: Transcript, entries: Sequence[Entry]) -> bool:
-    """Return True if a transcript has these entries."""
-    return all(
-        transcript.first <= entry.position < transcript.end and transcript[entry.position].added_at == entry.added_at
-        for entry in entries
+    """Return True if a transcript has these entries, as far as it was not cleared since and still holds them."""
+    held = [entry for entry in entries if entry.position >= transcript.first]
+    return bool(held) == bool(entries) and all(
+        entry.position < transcript.end and transcript[entry.position].added_at == entry.added_at for entry in held
     )
 
 

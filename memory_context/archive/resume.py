@@ -27,7 +27,7 @@ from ..transcript import (
     load_transcript,
     save_transcript,
 )
-from .cursor import ArchiveCursor, BatchCursor
+from .cursor import ArchiveCursor, BatchCursor, contains
 
 __all__ = [
     "ResumeOutcome",
@@ -35,6 +35,7 @@ __all__ = [
     "ResumedSession",
     "load_session",
     "messages_meanwhile",
+    "new_branch",
     "new_session",
     "rebuild_transcript",
     "redacted_session",
@@ -61,7 +62,7 @@ class ResumeReport:
         missing_batches: Sequence numbers.
         damaged_batches: Sequence numbers.
         later_keys: Items stored after the last batch, whose messages are missing.
-        branches: Written by processes that continued the session concurrently.
+        branches: Other lines of the session, which processes wrote that continued it otherwise; "" is the first one.
     """
 
     outcome: ResumeOutcome = "pending"
@@ -106,7 +107,8 @@ class ResumeReport:
         if self.later_keys:
             said.append(f"items stored after it, whose messages are missing: {', '.join(self.later_keys)}")
         if self.branches:
-            said.append(f"{len(self.branches)} other lines were archived by processes that went on with it too")
+            names = ", ".join(f"branch {branch}" if branch else "the first line" for branch in self.branches)
+            said.append(f"it was continued otherwise too, and that is archived beside it: {names}")
         return "; ".join(said)
 
 
@@ -125,23 +127,37 @@ class ResumedSession:
     position_offset: int | None = None
 
     def is_newer_than(self, saved: "ResumedSession") -> bool:
+        """Return True if the archive goes on where a saved state ends."""
         known, at = saved.cursor.batch, self.cursor.batch
-        if self.report.outcome != "resumed" or at is None or (known is not None and known.branch):
+        if self.report.outcome != "resumed" or at is None:
             return False
-        if known is not None and at.sequence <= known.sequence:
+        is_same_line = known is None or known.branch == at.branch
+        if known is not None and is_same_line and at.sequence <= known.sequence:
             return False
         if self.transcript.state.start < saved.transcript.state.start:  # the archive lacks the clear
             return False
-        return _last_at(self.transcript) >= _last_at(saved.transcript)
+        if self.transcript.first >= saved.transcript.end:  # cleared since, or nothing is saved
+            return is_same_line and _last_at(self.transcript) >= _last_at(saved.transcript)
+        return any(entry.added_at == _last_at(saved.transcript) for entry in _all_entries(self.transcript))
 
-    def cursor_for(self, saved: ArchiveCursor) -> ArchiveCursor:
-        """Return the cursor of a saved transcript beside this archive."""
-        known, at = saved.batch, self.cursor.batch
-        if at is None or (known is not None and known.branch):
-            return saved
-        if known is not None and known.sequence == at.sequence and not at.begins_anew:
-            return saved
-        return replace(saved, batch=replace(at, position=0, decision=0, begins_anew=True))
+    def cursor_for(self, saved: "ResumedSession") -> ArchiveCursor:
+        """Return the cursor of a saved transcript beside this archive; a transcript that differs gets a branch."""
+        known, at = saved.cursor.batch, self.cursor.batch
+        if at is None:
+            return saved.cursor
+        if known is not None and (known.branch, known.sequence) == (at.branch, at.sequence) and not at.begins_anew:
+            return saved.cursor
+        return replace(saved.cursor, batch=self.place_beside(saved.transcript))
+
+    def place_beside(self, transcript: Transcript) -> BatchCursor:
+        """Return where a transcript is archived as a whole: behind this line, or on a branch if it differs.
+
+        A transcript goes on with this line, or went back in it: then it takes its place.
+        """
+        at, own, new = self.cursor.batch, _all_entries(self.transcript), _all_entries(transcript)
+        if at is not None and (contains(transcript, own) or contains(self.transcript, new)):
+            return replace(at, position=0, decision=0, begins_anew=True)
+        return BatchCursor(branch=new_branch(), begins_anew=True)
 
 
 def new_session(
@@ -152,8 +168,13 @@ def new_session(
     return ResumedSession(key, transcript, ArchiveCursor() if is_new or resumes else ArchiveCursor(None), report)
 
 
-async def load_session(conversations: ConversationArchive, key: SessionKey) -> ResumedSession:
-    """Return an archived session, in one round trip."""
+async def load_session(
+    conversations: ConversationArchive, key: SessionKey, *, with_cleared: bool = False
+) -> ResumedSession:
+    """Return an archived session, in one round trip; of several lines the one whose last message is the newest.
+
+    `with_cleared` keeps cleared messages, for comparisons.
+    """
     try:
         archived = await conversations.read(key)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -163,14 +184,14 @@ async def load_session(conversations: ConversationArchive, key: SessionKey) -> R
         return ResumedSession(key, Transcript(), ArchiveCursor(), report)
     try:
         size = _MESSAGE_CHARACTERS * sum(batch.message_count for batch in archived.batches)
-        transcript, report, is_mended = await in_thread_if_large(size, rebuild_transcript, archived)
+        transcript, report, is_mended = await in_thread_if_large(size, rebuild_transcript, archived, with_cleared)
     except ValueError:
-        beside = BatchCursor(branch=uuid.uuid4().hex[:12], begins_anew=True)
+        beside = BatchCursor(branch=new_branch(), begins_anew=True)
         report = ResumeReport("unreadable", branches=archived.branches)
         return ResumedSession(key, Transcript(), ArchiveCursor(beside), report)
     end, is_measured = transcript.end, all(entry.parts is not None for entry in transcript.entries())
     begins_anew = is_mended or not is_measured
-    at = BatchCursor(archived.head, "", end, len(transcript.log), begins_anew=begins_anew)
+    at = BatchCursor(archived.head, archived.branch, end, len(transcript.log), begins_anew=begins_anew)
     delivered = {id_: end - 1 for batch in archived.batches for id_ in batch.chat_ids}
     return ResumedSession(key, transcript, ArchiveCursor(at, delivered), report)
 
@@ -256,14 +277,14 @@ def messages_meanwhile(
     return [*before, *new(transcript.entries(max(first, cleared)))]
 
 
-def rebuild_transcript(archived: Archived) -> tuple[Transcript, ResumeReport, bool]:
+def rebuild_transcript(archived: Archived, with_cleared: bool = False) -> tuple[Transcript, ResumeReport, bool]:
     """Return transcript, report and True if gaps were mended; ValueError if a newer version wrote them."""
     batches = archived.batches
     first = batches[0].sequence if batches[0].begins_anew else 0
     missing = tuple(sorted({*range(first, archived.head + 1)} - {batch.sequence for batch in batches}))
     whole = None if missing else _joined(batches)
     transcript, lost = (whole, 0) if whole is not None else _mended(batches)
-    if transcript.state.start > transcript.first:  # drop cleared entries from memory
+    if transcript.state.start > transcript.first and not with_cleared:  # drop cleared entries from memory
         transcript = load_transcript(save_transcript(transcript))
     report = ResumeReport(
         outcome="resumed",
@@ -309,6 +330,15 @@ def _mended(batches: Sequence[StoredBatch]) -> tuple[Transcript, int]:
 
 def _later_keys(archived: Archived, end: int) -> tuple[str, ...]:
     return tuple(key for key, message in archived.later_items if message > end)
+
+
+def new_branch() -> str:
+    """Return the name of a new line of a session."""
+    return uuid.uuid4().hex[:12]
+
+
+def _all_entries(transcript: Transcript) -> list[Entry]:
+    return transcript.entries(start=transcript.first)
 
 
 def _last_at(transcript: Transcript) -> datetime:

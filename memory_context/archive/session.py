@@ -11,6 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from weakref import WeakMethod
@@ -165,10 +166,16 @@ class Session:
             return saved
         if may_be_archived and found.is_newer_than(saved):
             return replace(found, cursor=replace(found.cursor, chat=saved.cursor.chat))
-        return replace(saved, cursor=found.cursor_for(saved.cursor))
+        return replace(saved, cursor=found.cursor_for(saved))
 
     async def to_state(self) -> dict[str, Any]:
-        await self.archiver.wait(self._policy.store_timeout_seconds)
+        """Return the saved form, archived first: whoever loads it takes the session over, often from a dropped context.
+
+        What the store does not take in time is written later, by this context.
+        """
+        if not self.archiver.is_store_away:
+            with suppress(StoreError, asyncio.TimeoutError):
+                await asyncio.wait_for(self.archiver.flush(), self._policy.store_timeout_seconds)
         transcript, cursor = self.archiver.transcript, self.archiver.cursor
         with_cleared = self._policy.archive.enabled and not cursor.has_cleared(transcript)
         return {

@@ -103,12 +103,14 @@ class Archived:
     Attributes:
         batches: From the last that begins anew; `sequence` may have gaps.
         head: The highest sequence; -1 for none.
-        branches: Other branches, from concurrent processes.
+        branch: The line that was read; "" is the first one.
+        branches: Other lines, from concurrent processes.
         later_items: Keys stored after the last batch, with message numbers.
     """
 
     batches: tuple[StoredBatch, ...]
     head: int
+    branch: str
     branches: tuple[str, ...]
     later_items: tuple[tuple[str, int], ...]
     session: SessionInfo | None

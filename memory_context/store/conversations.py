@@ -120,19 +120,22 @@ class ConversationArchive:
         if traces.redacted(batch.body) != batch.body:
             await redact(self._database, key.user_id, traces, within_session=key.session_id, places=[key])
 
-    async def read(self, key: SessionKey, *, branch: str = "") -> Archived:
+    async def read(self, key: SessionKey, *, branch: str | None = None) -> Archived:
+        """Return a line of an agent in a session; without `branch` the one whose last message is the newest."""
         place = {**key._asdict(), "branch": branch}
-        names = ("select_batches", "fetch_head", "select_branches", "select_later_items", "fetch_session")
-        batches, (head,), branches, later, sessions = await self._database.read(
+        names = ("select_batches", "select_branches", "select_later_items", "fetch_session")
+        batches, branches, later, sessions = await self._database.read(
             key.user_id, *_QUERIES.each(names, place), kind="transfer"
         )
         if not sessions:  # unknown, or being deleted
-            batches, branches, head = [], [], {"head": -1}
+            batches, branches = [], []
+        line = batches[0]["branch"] if batches else branch or ""
         others = (row["branch"] for row in branches)
         return Archived(
             batches=await batches_from_rows(batches),
-            head=head["head"],
-            branches=tuple(other for other in others if other != branch),
+            head=batches[-1]["sequence"] if batches else -1,
+            branch=line,
+            branches=tuple(other for other in others if other != line),
             later_items=tuple((row["memory_key"], int(row["message"])) for row in later),
             session=SessionInfo(**sessions[0]) if sessions else None,
         )

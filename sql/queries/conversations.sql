@@ -34,23 +34,28 @@ SELECT memory_key AS key FROM memory_context.agent_memories
 WHERE user_id = %(user_id)s AND memory_key = ANY(%(memory_keys)s::text[]) AND NOT is_active;
 
 -- name: select_batches :many
--- An agent's transcript in a session: from the last batch that begins anew.
+-- A line of an agent in a session, from the last batch that begins anew; without a branch, the line written last.
+WITH line AS MATERIALIZED (
+    SELECT session_id, agent_id, coalesce(%(branch)s::text, {last_line(wanted)}, '') AS branch
+    FROM (SELECT %(session_id)s::text AS session_id, %(agent_id)s::text AS agent_id) AS wanted
+)
 SELECT
-    sequence, message_batch::text AS message_batch, batch_sha256, message_count, begins_anew, memory_keys, message_ids,
-    start_timestamp, end_timestamp, archived_at
-FROM memory_context.recent_conversation_history
-WHERE user_id = %(user_id)s
-    AND session_id = %(session_id)s
-    AND kind = 'transcript'
-    AND agent_id = %(agent_id)s
-    AND branch = %(branch)s
-    AND sequence >= coalesce((
+    line.branch, sequence, message_batch::text AS message_batch, batch_sha256, message_count, begins_anew, memory_keys,
+    message_ids, start_timestamp, end_timestamp, archived_at
+FROM line
+JOIN memory_context.recent_conversation_history AS batch
+    ON batch.user_id = %(user_id)s
+    AND batch.session_id = line.session_id
+    AND batch.kind = 'transcript'
+    AND batch.agent_id = line.agent_id
+    AND batch.branch = line.branch
+    AND batch.sequence >= coalesce((
         SELECT max(sequence) FROM memory_context.recent_conversation_history
         WHERE user_id = %(user_id)s
-            AND session_id = %(session_id)s
+            AND session_id = line.session_id
             AND kind = 'transcript'
-            AND agent_id = %(agent_id)s
-            AND branch = %(branch)s
+            AND agent_id = line.agent_id
+            AND branch = line.branch
             AND begins_anew
     ), 0)
 ORDER BY sequence;
@@ -142,7 +147,7 @@ WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND kind = 'transcri
 ORDER BY branch;
 
 -- name: select_later_items :many
--- The items that an agent stored of a session's messages after its last batch: what became of those messages is not known.
+-- The items that an agent stored of a session's messages after its last batch, of any line: their messages are missing.
 SELECT memory_key, content_metadata -> 'message' AS message
 FROM memory_context.agent_memories
 WHERE user_id = %(user_id)s
@@ -153,11 +158,7 @@ WHERE user_id = %(user_id)s
     AND {is_not_deleted()}
     AND created_at > coalesce((
         SELECT max(archived_at) FROM memory_context.recent_conversation_history
-        WHERE user_id = %(user_id)s
-            AND session_id = %(session_id)s
-            AND kind = 'transcript'
-            AND agent_id = %(agent_id)s
-            AND branch = %(branch)s
+        WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND kind = 'transcript' AND agent_id = %(agent_id)s
     ), '-infinity')
 ORDER BY id
 LIMIT 100;
@@ -191,6 +192,7 @@ SELECT
     session.session_id, session.agent_id, session.title, session.summary, session.message_count, session.chat_count,
     session.created_at, session.last_activity_at, log.decisions::text AS decisions
 FROM memory_context.agent_sessions AS session
+CROSS JOIN LATERAL (SELECT {last_line(session)} AS branch) AS line
 CROSS JOIN LATERAL (
     SELECT jsonb_agg(one.decision -> 1 ORDER BY batch.sequence, one.place) AS decisions
     FROM memory_context.recent_conversation_history AS batch
@@ -199,7 +201,7 @@ CROSS JOIN LATERAL (
         AND batch.session_id = session.session_id
         AND batch.kind = 'transcript'
         AND batch.agent_id = session.agent_id
-        AND batch.branch = ''
+        AND batch.branch = line.branch
         AND one.decision -> 1 ->> 'kind' = ANY(%(kinds)s::text[])
         AND batch.sequence >= coalesce((
             SELECT max(sequence) FROM memory_context.recent_conversation_history
@@ -207,7 +209,7 @@ CROSS JOIN LATERAL (
                 AND session_id = session.session_id
                 AND kind = 'transcript'
                 AND agent_id = session.agent_id
-                AND branch = ''
+                AND branch = line.branch
                 AND begins_anew
         ), 0)
 ) AS log

@@ -111,7 +111,9 @@ async def test_archive_keeps_any_text(store: MemoryStore):
     context = context_of(store)
     await context.add_message(UserMessage(content=odd, source="user"))
     await context.close()
-    assert await said_in(context_of(store)) == [odd]
+    resumed = context_of(store)
+    assert await said_in(resumed) == [odd.replace("\ud800", "\\ud800")], "a view spells it"
+    assert resumed.transcript[0].message.content == odd
 
 
 # --- once

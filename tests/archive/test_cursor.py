@@ -50,7 +50,9 @@ def saved(at: BatchCursor | None, *seconds: int, cleared: bool = False) -> Resum
         (archived(2, 1, 2), saved(None, 1), True),
         (archived(0, 1, 2), saved(None, 1, 3), False),
         (archived(0, 1), saved(BatchCursor(-1)), True),
-        (archived(2, 1, 2, 3), saved(BatchCursor(1, "branch"), 1, 2), False),
+        (archived(2, 1, 2, 3), saved(BatchCursor(1, "branch"), 1, 2), True),
+        (archived(2, 1, 2, 4), saved(BatchCursor(1), 1, 3), False),
+        (archived(2, 1, 2, 4), saved(BatchCursor(1, "branch"), 1, 3), False),
         (archived(2, 1, 2, 3, outcome="unreadable"), saved(BatchCursor(1), 1, 2), False),
         (archived(2, 1, 2, 3, outcome="new"), saved(BatchCursor(1), 1, 2), False),
         (archived(2, 1, 2, 3), saved(BatchCursor(1), 1, 2, cleared=True), False),
@@ -65,7 +67,9 @@ def saved(at: BatchCursor | None, *seconds: int, cleared: bool = False) -> Resum
         "a state that knows no batch",
         "a state that knows no batch and a later message",
         "a state with nothing in it",
-        "a state on a branch",
+        "a state on a branch that the archive continues",
+        "a line that differs",
+        "a branch that differs",
         "an archive that cannot be read",
         "no archive",
         "a clear that the archive does not know",
@@ -79,18 +83,22 @@ def test_archive_is_newer_than_a_saved_state_by_batch_clear_and_last_message(
 
 
 def test_saved_transcript_goes_on_where_it_was_archived():
-    """On its own branch, or right behind the last batch; if the archive has another one, all is written anew."""
+    """Right behind the last batch; if the archive has another one, all is written anew, or beside a line that differs."""
     archive = archived(2, 1, 2, 3)
-    for known in (BatchCursor(2, position=3, decision=1), BatchCursor(1, "branch", position=2)):
-        assert archive.cursor_for(ArchiveCursor(known)) == ArchiveCursor(known)
-    for known in (BatchCursor(1, position=2, decision=1), BatchCursor(3), None):
-        delivered = {"m1": 0}
-        expected = ArchiveCursor(BatchCursor(2, position=0, decision=0, begins_anew=True), delivered)
-        assert archive.cursor_for(ArchiveCursor(known, delivered)) == expected
+    same = saved(BatchCursor(2, position=3, decision=1), 1, 2, 3)
+    assert archive.cursor_for(same) == same.cursor
+    for known in (BatchCursor(1, position=2, decision=1), BatchCursor(3), BatchCursor(1, "branch", position=2), None):
+        for seconds in ((1, 2), (1, 2, 3, 4), ()):  # went back, or goes on
+            expected = BatchCursor(2, position=0, decision=0, begins_anew=True)
+            assert archive.cursor_for(saved(known, *seconds)).batch == expected
+        beside = archive.cursor_for(saved(known, 1, 2, 4)).batch
+        assert beside is not None
+        assert beside == BatchCursor(branch=beside.branch, begins_anew=True)
+        assert beside.branch not in ("", "branch")
     unknown = replace(archive, cursor=ArchiveCursor(None))
-    assert unknown.cursor_for(ArchiveCursor(BatchCursor(1))) == ArchiveCursor(BatchCursor(1))
+    assert unknown.cursor_for(saved(BatchCursor(1))) == ArchiveCursor(BatchCursor(1))
     mended = replace(archive, cursor=ArchiveCursor(BatchCursor(2, begins_anew=True)))
-    assert mended.cursor_for(ArchiveCursor(BatchCursor(2, position=3))).batch == BatchCursor(2, begins_anew=True)
+    assert mended.cursor_for(saved(BatchCursor(2, position=3), 1, 2, 3)).batch == BatchCursor(2, begins_anew=True)
 
 
 def test_batch_holds_what_follows_a_place_or_everything_and_names_its_items():
@@ -108,9 +116,8 @@ def test_batch_holds_what_follows_a_place_or_everything_and_names_its_items():
     anew = next_batch(BatchCursor(4, position=1, decision=1, begins_anew=True), transcript, new_messages=0, chat_ids=())
     assert (anew.sequence, anew.begins_anew, anew.memory_keys) == (5, True, ("k0", "k1", "k2"))
     assert (anew.started_at, len(anew.body["entries"])) == (BEGAN + timedelta(seconds=1), 3)
-    before = datetime.now(timezone.utc)
     decisions = next_batch(BatchCursor(4, position=3, decision=1), transcript, new_messages=0, chat_ids=())
-    assert before <= decisions.started_at == decisions.ended_at <= datetime.now(timezone.utc)
+    assert decisions.started_at == decisions.ended_at == BEGAN + timedelta(seconds=3), "the newest message"
 
 
 def test_transcript_holds_entries_of_the_same_place_and_time_only():
@@ -122,7 +129,8 @@ def test_transcript_holds_entries_of_the_same_place_and_time_only():
     later = Transcript(1)
     later.append(UserMessage(content="at 2", source="user"), BEGAN + timedelta(seconds=2))
     assert contains(whole, later.entries())
-    assert not contains(later, whole.entries()[:2]), "it does not have what came before it"
+    assert contains(later, whole.entries()[:2]), "what came before it was cleared"
+    assert not contains(later, whole.entries()[:1]), "they have no position in common"
 
 
 def test_cursor_comes_back_from_a_state_and_nonsense_is_refused():
@@ -163,7 +171,7 @@ def test_report_says_what_is_missing():
     assert str(replace(whole, archived_at=None, missing_messages=5, **parts)) == (
         "7 messages from 2 batches; batches 1, 2 are missing, with 5 messages; batches 3, 4 are not what was written; "
         "items stored after it, whose messages are missing: k1, k2; "
-        "1 other lines were archived by processes that went on with it too"
+        "it was continued otherwise too, and that is archived beside it: branch b"
     )
     assert str(ResumeReport("state", 3)) == "3 messages from a saved state"
     for outcome in ("new", "pending", "unreadable", "off"):

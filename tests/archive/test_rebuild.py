@@ -62,7 +62,9 @@ def batches_of(transcript: Transcript, *ends: int) -> list[StoredBatch]:
 
 def archived(*batches: StoredBatch, head: int | None = None, **others: Any) -> Archived:
     head = batches[-1].sequence if head is None else head
-    return Archived(tuple(batches), head, **{"branches": (), "later_items": (), "session": None, **others})
+    return Archived(
+        tuple(batches), head, **{"branch": "", "branches": (), "later_items": (), "session": None, **others}
+    )
 
 
 def said(transcript: Transcript) -> list[object]:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -383,7 +384,7 @@ async def test_archive_of_a_newer_version_is_left_alone(
 
 
 async def test_two_processes_on_one_session_lose_nothing(store: MemoryStore, caplog: pytest.LogCaptureFixture):
-    """Who archives first stands; what the other one has goes beside it, and both are told."""
+    """The line with the newest message is resumed, also if it was archived late; the other is named and stays."""
     one, other = context_of(store), context_of(store)
     await say(one, "Mine.")
     await say(other, "Yours.")
@@ -392,10 +393,16 @@ async def test_two_processes_on_one_session_lose_nothing(store: MemoryStore, cap
         await other.close()
     assert "was continued elsewhere at the same time" in caplog.text
     resumed = context_of(store)
-    (branch,) = (await resumed.resume()).branches
-    assert await said_in(resumed) == turns("Mine.")
-    beside = await store.conversations.read(SessionKey("alice", "coder", SESSION), branch=branch)
-    assert "Yours." in json.dumps(beside.batches[0].body)
+    assert (await resumed.resume()).branches == ("",)
+    assert "the first line" in str(resumed.resume_report)
+    assert await said_in(resumed) == turns("Yours.")
+    beside = await store.conversations.read(SessionKey("alice", "coder", SESSION), branch="")
+    assert "Mine." in json.dumps(beside.batches[0].body)
+    await say(resumed, "Go on.")
+    await resumed.close()
+    again = context_of(store)
+    assert await said_in(again) == turns("Yours.", "Go on.")
+    assert again.resume_report.branches == ("",), "the branch went on"
 
 
 # --- a store that is away
@@ -461,6 +468,81 @@ async def test_context_left_behind_by_its_state_writes_nothing(store: MemoryStor
     resumed = context_of(store)
     assert (await resumed.resume()).branches == ()
     assert await said_in(resumed) == turns("One.", "Two.")
+
+
+async def test_context_for_each_request_is_dropped_after_its_state_was_saved(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
+):
+    """AutoGen's pattern for web applications: load the state, one turn, save the state; nobody closes a context."""
+    state: dict[str, Any] | None = None
+    asked = [f"Question {number}." for number in range(5)]
+    for text in asked:
+        context = context_of(store, None)
+        if state is not None:
+            await context.load_state(state)
+        await say(context, text)
+        state = json.loads(json.dumps(await context.save_state()))
+        assert not context._session.archiver.is_dirty, "nothing is left for a context that is dropped"
+    await store.unwritten.write_out()
+    assert state is not None
+    assert caplog.text == ""
+    resumed = context_of(store, state["session_id"])
+    assert (await resumed.resume()).is_complete
+    assert await said_in(resumed) == turns(*asked)
+
+
+async def test_prefix_that_is_archived_late_is_known(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """The store was away as the states were saved: of the contexts that are written later, the last has all."""
+    append = store.conversations.append
+    contexts: list[MemoryContext] = []
+
+    async def away(*_: object, **__: object) -> object:
+        raise StoreUnavailableError("away")
+
+    for order in ([0, 1, 2], [2, 1, 0], [1, 2, 0]):
+        state: Mapping[str, Any] | None = None
+        with monkeypatch.context() as patch:
+            patch.setattr(store.conversations, "append", away)
+            contexts = [context_of(store, f"order {order}") for _ in order]
+            for number, context in enumerate(contexts):
+                if state is not None:
+                    await context.load_state(state)
+                await say(context, f"{number}.")
+                state = await context.save_state()
+        assert store.conversations.append == append
+        caplog.clear()
+        for number in order:
+            await contexts[number].archive()
+        assert caplog.text == ""
+        resumed = context_of(store, f"order {order}")
+        assert (await resumed.resume()).is_complete
+        assert await said_in(resumed) == turns("0.", "1.", "2.")
+
+
+async def test_line_begun_from_an_earlier_state_is_not_replaced_by_what_it_left(store: MemoryStore):
+    """The context of a request that was given up writes later than the one that went back."""
+    first = context_of(store)
+    await say(first, "One.")
+    state = await first.save_state()
+    given_up = context_of(store)
+    await given_up.load_state(state)
+    await say(given_up, "Wrong way.")
+    other = context_of(store)
+    await other.load_state(state)
+    await say(other, "Right way.")
+    right = await other.save_state()
+    await given_up.close()
+    resumed = context_of(store)
+    assert len((await resumed.resume()).branches) == 1, "the line that was given up is named"
+    assert await said_in(resumed) == turns("One.", "Right way.")
+    loaded = context_of(store)
+    await loaded.load_state(right)
+    await say(loaded, "On.")
+    await loaded.save_state()
+    again = context_of(store)
+    assert await said_in(again) == turns("One.", "Right way.", "On.")
 
 
 async def test_snapshot_stays_in_force_when_the_history_joins(store: MemoryStore):

@@ -112,7 +112,7 @@ async def test_a_branch_has_numbers_of_its_own(archive: ConversationArchive) -> 
     assert done.head == 1
     await archive.append(SessionKey("alice", "writer", "s"), batch=batch(0, {"of": "writer"}), branch="b2")
     main, beside = (
-        await archive.read(KEY),
+        await archive.read(KEY, branch=""),
         await archive.read(KEY, branch="b1"),
     )
     assert (main.head, main.branches, [one.body for one in main.batches]) == (0, ("b1",), [{"number": 0}])
