@@ -83,7 +83,7 @@ def test_archive_is_newer_than_a_saved_state_by_batch_clear_and_last_message(
 
 
 def test_saved_transcript_goes_on_where_it_was_archived():
-    """Right behind the last batch; if the archive has another one, all is written anew, or beside a line that differs."""
+    """Right behind the last batch; if the archive has another, all is written anew, or beside a line that differs."""
     archive = archived(2, 1, 2, 3)
     same = saved(BatchCursor(2, position=3, decision=1), 1, 2, 3)
     assert archive.cursor_for(same) == same.cursor

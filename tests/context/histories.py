@@ -126,6 +126,7 @@ operations = st.one_of(
     st.tuples(st.just("clear")),
     st.tuples(st.just("hand out tools")),
     st.tuples(st.just("save and load")),
+    st.tuples(st.just("next request")),
 )
 histories = st.lists(operations, max_size=25)
 
@@ -155,6 +156,7 @@ def long_history(seed: int, length: int = 60) -> list[tuple[Any, ...]]:
                     [
                         ("look",),
                         ("save and load",),
+                        ("next request",),
                         ("cancelled step", rng.randrange(1, 4), rng.random() < 0.5),
                         ("orphan result", text()),
                         ("late result", text()),
@@ -482,6 +484,30 @@ class Life:
         self.context = loaded
         self.view = before
         self.remember_view()
+
+    async def next_request(self) -> None:
+        """Go on in a context that loads the state; the one before is dropped and written when it likes."""
+        state = json.loads(json.dumps(await self.context.save_state()))
+        before = await self.context.get_messages()
+        store = self.context.memory_store
+        context = MemoryContext(
+            "alice",
+            "coder",
+            None,
+            store,
+            model_client=self.light,
+            policy=self.context.policy,
+            compactors=self.compactors,
+        )
+        await context.load_state(state)
+        assert same(await context.get_messages(), before), "a loaded context shows another view"
+        self.context, self.view = context, before
+        self.remember_view()
+        await store.unwritten.write_out()
+        resumed = MemoryContext("alice", "coder", context.session_id, store, policy=context.policy)
+        report = await resumed.resume()
+        assert report.is_complete, report
+        assert resumed.transcript.end == context.transcript.end, "a resume has other messages than the state"
 
     def new_calls(self, number: int, ids: str, argument: str) -> list[FunctionCall]:
         self.calls += 1

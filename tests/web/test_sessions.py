@@ -2,11 +2,16 @@
 
 import asyncio
 import json
+from typing import Any
 
+import httpx
 import pytest
+from autogen_agentchat.agents import AssistantAgent
+from fastapi import FastAPI
 
-from memory_context import MemoryStore
+from memory_context import MemoryContext, MemoryStore
 from memory_context.identifiers import SessionKey
+from memory_context.testing import ScriptedModel
 
 from .conftest import Client, Model, StartChat, assistant, message
 
@@ -249,3 +254,29 @@ async def test_router_requires_authentication_or_allow_anonymous(start_chat: Sta
         assert refused.headers["www-authenticate"] == "X-User"
         client.headers["X-User"] = "x" * 129
         assert (await client.say("hello")).status_code == 403
+
+
+async def test_application_that_builds_an_agent_for_each_request_resumes_with_all_turns(store: MemoryStore):
+    """AutoGen's pattern with FastAPI: load the state, run, save the state; nothing is closed."""
+    app, states = FastAPI(), dict[str, Any]()
+
+    @app.post("/chat/{thread}")
+    async def chat(thread: str, text: str) -> str:
+        context = MemoryContext("alice", "assistant", None, store)
+        agent = AssistantAgent("assistant", ScriptedModel("Noted."), model_context=context)
+        if thread in states:
+            await agent.load_state(states[thread])
+        result = await agent.run(task=text)
+        states[thread] = json.loads(json.dumps(await agent.save_state()))
+        return str(result.messages[-1].content)
+
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://chat") as http:
+        for number in range(4):
+            for thread in ("harbour", "island"):
+                answer = await http.post(f"/chat/{thread}", params={"text": f"question {number} on the {thread}"})
+                assert answer.json() == "Noted."
+    await store.unwritten.write_out()
+    for state in states.values():
+        resumed = MemoryContext("alice", "assistant", state["llm_context"]["session_id"], store)
+        report = await resumed.resume()
+        assert (report.messages, report.branches) == (8, ())
