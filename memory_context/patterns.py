@@ -52,11 +52,11 @@ class _Regex(Protocol):
 
 
 class LinePattern:
-    """A pattern that matches within one line; TransformError if RE2 does not support it."""
+    """A pattern that matches within one line; TransformError if RE2 does not support it, or beyond `limit` characters."""
 
-    def __init__(self, pattern: str, ignore_case: bool = False) -> None:
+    def __init__(self, pattern: str, ignore_case: bool = False, limit: int = PATTERN_LIMIT_CHARACTERS) -> None:
         # without never_nl `a([^q]*q)?` is quadratic: it reads to the end
-        self._regex = _compile(pattern, b"(?m)", never_nl=True, case_sensitive=not ignore_case)
+        self._regex = _compile(pattern, b"(?m)", limit, never_nl=True, case_sensitive=not ignore_case)
 
     @property
     def size(self) -> int:

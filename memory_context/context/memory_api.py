@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 from .. import archive, compaction, expansion, memory, observation, offload, store, transcript, transforms, view
 from ..memory import MemoryType
 from ..policy import ContextPolicy
+from ..runtime import in_thread_if_large
 from ..store import CallerOrigin, MemoryCriteria
 from ..tokens import TokenCounter, count_off_loop
 from .observation import ContextObservation
@@ -158,6 +159,7 @@ class MemoryApi:
         An unchanged text stays in place, for the prompt cache.
         """
         await self._session.ensure_loaded()
+        text = await in_thread_if_large(len(text), self.agent_memory.visible, text)
         (tokens,) = await count_off_loop(self.token_counter, [text])
         for decision in expansion.memory_decisions(self.transcript, text, tokens, keys, owner):
             self._parts.transcript.decide(decision)

@@ -8,10 +8,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..utf8 import to_utf8
-from .assignments import named_credentials
+from .assignments import named_credentials, states_a_credential
 from .formats import formatted_credentials
 
-__all__ = ["MASK", "Credential", "credentials_in", "masked", "masked_in_place", "without_padding"]
+__all__ = [
+    "MASK",
+    "Credential",
+    "credentials_in",
+    "masked",
+    "masked_in_place",
+    "states_a_credential",
+    "without_padding",
+]
 
 MASK = "[credential]"
 _PADDED = re.compile(r"\[credential\*+\]")
@@ -32,6 +40,7 @@ def credentials_in(text: str) -> list[Credential]:
     found = sorted([*formatted_credentials(data), *named_credentials(data)], key=lambda one: (one[0], -one[1]))
     distinct: list[tuple[int, int, str]] = []
     for start, end, kind in found:
+        start, end = _character_at(data, start, back=True), _character_at(data, end)
         if not distinct or start >= distinct[-1][1]:
             distinct.append((start, end, kind))
         elif end > distinct[-1][1]:
@@ -46,6 +55,13 @@ def credentials_in(text: str) -> list[Credential]:
         credentials.append(Credential(character, character + length, kind))
         character, byte = character + length, end
     return credentials
+
+
+def _character_at(data: bytes, at: int, *, back: bool = False) -> int:
+    """Return the next beginning of a character: a form may begin or be cut within one."""
+    while 0 < at < len(data) and data[at] & 0xC0 == 0x80:
+        at += -1 if back else 1
+    return at
 
 
 def masked(text: str) -> str:

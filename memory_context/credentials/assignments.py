@@ -1,16 +1,22 @@
-"""Credentials recognised by a name: `DB_PASSWORD=…`, `"api_key": "…"`, `Authorization: …`; RE2 keeps this linear."""
+"""Credentials recognised by a name: `DB_PASSWORD=…`, `"api_key": "…"`, `Authorization: …`, `mein Passwort ist …`.
+
+RE2 finds the names and each is judged within a bounded reach, so this is linear.
+"""
 
 import base64
 import binascii
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import Literal
 
 from ..patterns import LinePattern
+from ..utf8 import from_utf8, to_utf8
+from .lexicon import NAMES_PATTERN, CredentialName, Sort, name_of, names_a_credential
 
-__all__ = ["is_placeholder", "is_random", "named_credentials"]
+__all__ = ["is_placeholder", "is_random", "named_credentials", "states_a_credential"]
 
 _KEY_WORD = (
     r"(?:passw(?:or)?d|pass(?:phrase|code)?|pwd|pswd|secret|token|key|auth|credentials?|sig|signature)"
@@ -31,7 +37,18 @@ _HEADER = LinePattern(
     ignore_case=True,
 )
 
+_NamedSort = Sort | Literal["token", "variable", "random"]
+"""`token`: must have a digit; `variable`: a key if it is one of the environment; `random`: must look random."""
+
+_SAID = LinePattern(NAMES_PATTERN, ignore_case=True, limit=len(NAMES_PATTERN))
+"""A name of the lexicon."""
+_VARIABLE = LinePattern(
+    r"^[ \t]*(?:export[ \t]+|-[ \t]+)?[A-Z][A-Z0-9_]{2,60}=[\"']?[A-Za-z0-9_.~+/-]{32,200}=?=?[\"']?[ \t]*$"
+)
+"""A line of a file of variables whose value may be a key, whatever the name says."""
+
 _NAME_REACH = 80
+_SAID_REACH = 120  # bytes from a name to its value
 _NAME_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$@-"
 _NAME_WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SUFFIXES = frozenset(b"value base64 b64 plain text base prod staging dev old new".split())
@@ -56,6 +73,8 @@ _OTHER_KEYS = frozenset(
     b"composite map dict json group message hot short host known s3 pub registry translation i18n issue".split()
 )
 
+_OTHER_SECRETS = frozenset(b"existing pull tls name ref from".split())
+
 _OPENING = re.compile(rb"(?:\\*[\"'])?[\])]?[ \t]*(?:=>|:=|[:=]|(?<=[ \t])\|(?=[ \t]))?[ \t]*(?P<quote>\\*[\"'`])?|>")
 _PAIR = re.compile(
     rb"\\*[\"']?[ \t]*,?\s{0,40}(?:\\*[\"'])?(?:value|content)(?:\\*[\"'])?[ \t]*[:=][ \t]*(?P<quote>\\*[\"'`])?",
@@ -77,7 +96,28 @@ _COOKIE_NAME = re.compile(
 )
 _BARE_HEADER = re.compile(rb"[^\s\"'\\,<>]{4,8192}")
 _LINE_REACH = 4096
-_LEAST_PASSWORD = 5
+_LEAST_PASSWORD, _LEAST_KEY, _LEAST_WORDS, _LEAST_LONE_KEY = 5, 8, 3, 32
+
+_ASCII_RUN = re.compile(rb"[!-~]{4,}")
+_AT_THE_END = re.compile("(?:[.:?*_]|»|”|“|’|」|』|。|，|、|？)+$".encode())  # not `!`, which ends passwords
+_DIGIT = re.compile(rb"\d")
+_LETTER = re.compile(rb"[A-Za-z\x80-\xff]")
+_COMPOUNDS = (b"passwort", b"kennwort", b"wachtwoord", b"password", b"passord")
+_NO_VALUE = re.compile(
+    rb"\d{1,3}-[a-z]+$|\d{4}-\d\d-\d\d|(?:sha|md|aes|base|utf|argon|pbkdf|rsa|hmac|bcrypt|scrypt|oauth|v)-?\d"
+    rb"|[^@\s]+@[^@\s]+\.[a-z]+$",
+    re.IGNORECASE,
+)
+"""What prose says of a password that is none: `8-stellig`, a date, `SHA-256`, an address."""
+_NO_KEY = re.compile(
+    rb"sha\d*|hash|digest|checksum|sum|etag|integrity|commit|revision|rev|version|build|tag|uuid|guid|fingerprint|image"
+    rb"|path|dirs?|home|url|uri|host|file|trace|span|cursor|public|_ids?$",
+    re.IGNORECASE,
+)
+_SENTENCE = frozenset(
+    b"a an the is are was be not no your my to for of and or in on must please has have this password token secret key "
+    b"credential credentials".split()
+)
 
 
 _LEAST_RANDOM_BYTES = 12
@@ -88,7 +128,7 @@ _LEAST_CHANGES = 0.2  # share of neighbours of different classes
 _UUID = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _STAND_INS = frozenset(
     b"none null nil true false undefined yes no on off required optional hidden masked encrypted string str int bytes "
-    b"any password passwd pass passwort pwd pw secret token key user username todo na n/a empty test".split()
+    b"any password passwd pass passwort kennwort pwd pw secret token key user username todo na n/a empty test value unset".split()
 )
 _TEMPLATE = re.compile(rb"[\[({<%$#]|([*x#._-])\1\1|\xe2\x80\xa2\xe2\x80\xa2", re.IGNORECASE)
 """Beginning of a variable, a template, `xxxx`, asterisks, bullets."""
@@ -104,6 +144,10 @@ _CLASSES = bytes.maketrans(
 )
 _CHANGE = re.compile(rb"A(?=0)|a(?=[A0])|0(?=[Aa])")
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]{24,}={0,2}")
+_TOKEN = re.compile(rb"[\w~+/=-]*\d[\w~+/=-]*")
+_LABEL = re.compile(rb"[A-Z][a-z]+\.?|.*[({].*")
+_NAME = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff-]*")
+_HEX = re.compile(rb"[0-9a-fA-F]+")
 _HEX_NUMBER = re.compile(rb"0x[0-9a-fA-F]+")
 _FILE = re.compile(
     rb"(?:\.{0,2}/|~/|[A-Za-z]:\\).*|.*/.*\.[a-z]{1,5}|.*\.(?:py|js|ts|json|ya?ml|txt|md|pem|key|crt|html)"
@@ -112,11 +156,8 @@ _FILE = re.compile(
 
 def named_credentials(data: bytes) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and kind in UTF-8 text, not in order."""
-    done = 0
-    for start, _ in _ASSIGNED.spans(data, 0, len(data), deadline=math.inf):
-        span = _assigned(data, start) if start >= done else None
-        if span is not None:
-            done = span[1]
+    for pattern, span_of in ((_ASSIGNED, _assigned), (_SAID, _said), (_VARIABLE, _variable)):
+        for span in _spans(data, pattern, span_of):
             yield *span, "named"
     done = 0
     for start, end in _HEADER.spans(data, 0, len(data), deadline=math.inf):
@@ -131,7 +172,27 @@ def named_credentials(data: bytes) -> Iterator[tuple[int, int, str]]:
             yield *span, "header"
 
 
-def _assigned(data: bytes, start: int) -> tuple[int, int] | None:
+def states_a_credential(text: str) -> bool:
+    """Return whether a text says what a password or key is, even by a plain word, which no mask finds."""
+    data = to_utf8(text)
+    return any(_spans(data, _SAID, lambda data, start, end: _said(data, start, end, is_any_value=True)))
+
+
+def _spans(
+    data: bytes, pattern: LinePattern, span_of: Callable[[bytes, int, int], tuple[int, int] | None]
+) -> Iterator[tuple[int, int]]:
+    done = 0
+    for start, end in pattern.spans(data, 0, len(data), deadline=math.inf):
+        span = span_of(data, start, end) if start >= done else None
+        if span is not None:
+            done = span[1]
+            yield span
+
+
+# --- names in files and code
+
+
+def _assigned(data: bytes, start: int, _: int) -> tuple[int, int] | None:
     """Return the credential assigned to the name whose last word begins here."""
     word = _WORD.match(data, start)
     if word is None:
@@ -155,15 +216,15 @@ def _assigned(data: bytes, start: int) -> tuple[int, int] | None:
     if not sign and not quote and not _LOGIN.search(data, max(start - _NAME_REACH, 0), word_end):
         return None  # `password hunter2` counts in .netrc and options, not in prose
     value = (_QUOTED[quote[-1:]] if quote else _BARE).match(data, opening.end())
-    if value is None or b" " in value[0] or data[value.end() : value.end() + 1] in (b"(", b"["):
+    if value is None or data[value.end() : value.end() + 1] in (b"(", b"["):
         return None
     is_env = name.isupper() and opening[0].strip(b"\\\"'") == b"="
     return value.span() if _counts(value[0], sort, is_quoted=bool(quote), is_env=is_env) else None
 
 
 @lru_cache(maxsize=1024)
-def _sort_of(name: bytes) -> str | None:
-    """Return "password" or "key" for a credential's name."""
+def _sort_of(name: bytes) -> _NamedSort | None:
+    """Return the sort of a credential's name."""
     words = [word.lower() for word in _NAME_WORD.findall(name)]
     while len(words) > 1 and (words[-1] in _SUFFIXES or words[-1].isdigit()):
         words.pop()
@@ -173,30 +234,93 @@ def _sort_of(name: bytes) -> str | None:
     if last in _PASSWORDS or last.endswith((b"password", b"passwd", b"passphrase")):
         return "password"
     if last == b"token":
-        return None if before in _OTHER_TOKENS else "key"
+        if before in _OTHER_TOKENS:
+            return None
+        return "key" if before in _KEYS else "variable" if name.isupper() else "token"
     if last == b"key":
         if before in _KEYS:
             return "key"
-        return "key" if before and name.isupper() and before not in _OTHER_KEYS else None
+        return "variable" if before and name.isupper() and before not in _OTHER_KEYS else None
     if last in (b"sig", b"signature"):
-        return "key" if last == b"sig" or before in (b"amz", b"goog") else None
-    if last in _JOINED or last in (b"secret", b"auth", b"credential", b"credentials"):
+        return "random" if last == b"sig" or before in (b"amz", b"goog") else None
+    if last == b"secret":
+        return "random" if before in _OTHER_SECRETS else "key"
+    if last in _JOINED:
         return "key"
-    return None
+    return "random" if last in (b"auth", b"credential", b"credentials") else None
 
 
-def _counts(value: bytes, sort: str, *, is_quoted: bool = False, is_env: bool = False) -> bool:
-    """Return whether it is a credential; keys must look random, `NAME=value` is never code."""
-    if not is_quoted:
-        value = value.rstrip(b".:!?")
-    is_code = value.startswith(_BEHIND_A_QUOTE) if is_quoted else _CODE.search(value) is not None
-    if is_code or is_placeholder(value):
+def _variable(data: bytes, start: int, end: int) -> tuple[int, int] | None:
+    """Return the value of a variable that is a key by its looks: long, random, and no checksum or id."""
+    name, _, value = data[start:end].partition(b"=")
+    value = value.strip(b" \t\"'")
+    if _NO_KEY.search(name) or not is_random(value) or is_word_or_code(value) or is_placeholder(value):
+        return None
+    if _HEX.fullmatch(value) or _UUID.fullmatch(value):
+        return None
+    at = data.index(value, start + len(name), end)
+    return at, at + len(value)
+
+
+# --- names of the lexicon, in prose too
+
+
+def _said(data: bytes, start: int, end: int, *, is_any_value: bool = False) -> tuple[int, int] | None:
+    """Return what is said, or assigned, to be the value of a name of the lexicon."""
+    name = data[start:end]
+    known = name_of(from_utf8(name))
+    if known is None or not _is_whole_name(data, start, end, known):
+        return None
+    opening = known.opening.match(data, end, end + _SAID_REACH)
+    if opening is None or (opening["is"] is None and known.language == "en" and name.isalpha() and not is_any_value):
+        return None  # the rules of identifiers have judged it
+    quote: bytes = opening["quote"] or b""
+    is_plain_quote = quote[-1:] in _QUOTED
+    value = (_QUOTED[quote[-1:]] if is_plain_quote else _BARE).match(data, opening.end())
+    if value is None or data[value.end() : value.end() + 1] in (b"(", b"["):
+        return None
+    found = value[0]
+    if known.is_unspaced and (ascii_run := _ASCII_RUN.match(found)):
+        found = ascii_run[0]  # of `tanuki42です`
+    if not is_plain_quote:
+        found = _AT_THE_END.sub(b"", found)
+    span = value.start(), value.start() + len(found)
+    if is_any_value:
+        return span if found and not is_placeholder(found) else None
+    if opening["is"] is None:
+        is_env = name.isupper() and opening[0] == b"="
+        is_credential = not _NO_VALUE.match(found) and _counts(found, known.sort, is_quoted=bool(quote), is_env=is_env)
+    else:
+        is_credential = _is_said_value(found, known.sort, is_quoted=bool(quote))
+    return span if is_credential else None
+
+
+def _is_whole_name(data: bytes, start: int, end: int, known: CredentialName) -> bool:
+    """Return whether a name is a whole word, the end of a compound or of an identifier."""
+    if known.is_unspaced:
+        return True
+    if _LETTER.match(data, end):
+        return False
+    before = data[start - 1 : start] if start else b""
+    if known.language == "en":
+        return not before or before not in _NAME_BYTES
+    if not _LETTER.match(before):
+        return True
+    is_capital = data[start : start + 1].isupper() and before.islower()
+    return is_capital or data[start:end].lower().endswith(_COMPOUNDS)
+
+
+def _is_said_value(value: bytes, sort: Sort, *, is_quoted: bool) -> bool:
+    """Return whether prose names a credential: quoted, or as no word of a sentence is."""
+    if len(value) < _LEAST_PASSWORD or is_placeholder(value):
+        return False
+    if is_quoted:
+        return b" " not in value
+    if _NO_VALUE.match(value) or _CODE.search(value):
         return False
     if sort == "key":
-        return is_random(value) and not is_word_or_code(value)
-    if is_env:
-        return len(value) >= _LEAST_PASSWORD and not value.isdigit()
-    return len(value) >= _LEAST_PASSWORD and not is_word_or_code(value)
+        return len(value) >= _LEAST_RANDOM_BYTES and _DIGIT.search(value) is not None and not is_word_or_code(value)
+    return (value.isdigit() and len(value) > _LEAST_PASSWORD) or not is_word_or_code(value)
 
 
 def _cookies(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, str]]:
@@ -228,6 +352,53 @@ def _is_basic(value: bytes) -> bool:
 # --- values
 
 
+def _counts(value: bytes, sort: _NamedSort, *, is_quoted: bool = False, is_env: bool = False) -> bool:
+    """Return whether it is a credential; `NAME=value` is never code."""
+    if not is_quoted:
+        value = value.rstrip(b".:!?")
+    is_code = value.startswith(_BEHIND_A_QUOTE) if is_quoted else _CODE.search(value) is not None
+    if is_code or len(value) < _LEAST_PASSWORD or is_placeholder(value):
+        return False
+    if sort == "variable":
+        sort = "key" if is_env else "random"
+    if b" " in value:
+        return sort in ("password", "key") and is_quoted and (is_env or _is_passphrase(value))
+    if sort == "password":
+        return not value.isdigit() if is_env else not is_word_or_code(value)
+    if is_random(value) and not is_word_or_code(value):
+        return True
+    if sort == "key":
+        return _is_plain_key(value, is_quoted=is_quoted, is_env=is_env)
+    is_mixed = is_quoted and len(value) >= _LEAST_KEY and _TOKEN.fullmatch(value) and not is_word_or_code(value)
+    return sort == "token" and bool(is_mixed)
+
+
+def _is_plain_key(value: bytes, *, is_quoted: bool, is_env: bool) -> bool:
+    """Return whether a key that does not look random is one: no path, address, or name of a variable or a key."""
+    if b"://" in value or (_FILE.fullmatch(value) and not _is_base64(value)):
+        return False
+    if is_env:
+        return not value.isdigit() or len(value) >= _LEAST_KEY
+    if (
+        len(value) < _LEAST_KEY
+        or _LABEL.fullmatch(value)
+        or (_WORDS.fullmatch(value) and (b"." in value or not is_quoted))
+    ):
+        return False
+    if _NAME.fullmatch(value) and names_a_credential(value.decode("utf-8", "replace")):
+        return False
+    if is_quoted or not is_word_or_code(value):
+        return True
+    return value.isdigit() or (_HEX_NUMBER.fullmatch(value) is not None and len(value) > _LONG_RUN_BYTES)
+
+
+def _is_passphrase(value: bytes) -> bool:
+    """Return whether words are a passphrase rather than a sentence about one."""
+    words = value.split(b" ")
+    is_plain = len(words) >= _LEAST_WORDS and all(word.isalnum() and not word[:1].isupper() for word in words)
+    return is_plain and not _SENTENCE.intersection(words)
+
+
 def is_placeholder(value: bytes) -> bool:
     """Return whether a value stands for a credential: a variable, a template, asterisks, `changeme`."""
     if _TEMPLATE.match(value) or value.strip(b"*])}>").lower() in _STAND_INS or value.count(b"*") == len(value):
@@ -239,7 +410,7 @@ def is_word_or_code(value: bytes) -> bool:
     """Return whether a value is a word, number, name such as `settings.password`, path or URL."""
     if _WORDS.fullmatch(value) or b"://" in value or (_FILE.fullmatch(value) and not _is_base64(value)):
         return True
-    pieces = [piece for piece in re.split(rb"[_-]", value) if piece]
+    pieces = [piece for piece in re.split("[_-]", value.decode("utf-8", "replace")) if piece]
     return (
         value.replace(b".", b"").isdigit()
         or _HEX_NUMBER.fullmatch(value) is not None

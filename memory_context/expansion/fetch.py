@@ -11,7 +11,7 @@ from ..errors import ItemDamagedError, MemoryContextError, StoreUnavailableError
 from ..memory import AgentMemory, MemoryItem, SearchHit
 from ..outages import outages_of
 from ..policy import ContextPolicy
-from ..runtime import Breaker, attempt, begin
+from ..runtime import Breaker, attempt, begin, in_thread_if_large
 from ..store import SECRET_TYPE, MemoryCriteria, at_most, titled_once
 from ..transcript import Entry, OpenedItem, Transcript
 from .candidates import Expansion, candidate_references, visible_texts
@@ -79,6 +79,7 @@ class Fetcher:
             shown = self._shown(expansion.key)
             folded = self._open_fold(expansion.key)
             if folded is not None:
+                folded = await in_thread_if_large(len(folded), self._memory.visible, folded)
                 label = f"{expansion.key} ({expansion.why})"
                 found.append(FetchedItem(RetrievedText(label, folded, in_sight=shown), opened))
             elif most_reads:
@@ -154,7 +155,7 @@ class Fetcher:
         return tuple(one.text for one in shown if any(opened.key == key for opened in one.opened))
 
     async def _retrieve(self, key: str) -> MemoryItem | None:
-        return await self._answered(self._memory.retrieve(key, reader=None))
+        return await self._answered(self._memory.retrieve(key, for_model=True, reader=None))
 
     async def _answered(self, call: Coroutine[Any, Any, _Answer]) -> _Answer | None:
         """Return None if the store is late."""

@@ -16,7 +16,7 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 from autogen_core.models import LLMMessage, SystemMessage, UserMessage
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from ..credentials import credentials_in, masked
+from ..credentials import MASK, credentials_in, masked, states_a_credential
 from ..errors import LightModelError, MemoryContextError
 from ..identifiers import SessionKey
 from ..light_model import LightModel
@@ -172,7 +172,9 @@ class _Learner:
     async def _store_statement(
         self, store: MemoryStore, key: SessionKey, text: UserText, statement: "Statement"
     ) -> None:
-        if credentials_in(statement.text) or credentials_in(statement.quote):
+        if any(
+            MASK in one or credentials_in(one) or states_a_credential(one) for one in (statement.text, statement.quote)
+        ):
             return
         place = {"quoted_session": key.session_id, "quoted_at": text.position + 1}
         await insert_statement(

@@ -206,7 +206,7 @@ async def read_resource(served: ServedMemory, uri: AnyUrl) -> types.ReadResource
     if parts.scheme != _SCHEME or not key or path:
         raise ItemNotFoundError(f"{shorten(str(uri), 120)!r} is neither {_ITEM_TEMPLATE} nor {_SESSION_TEMPLATE}")
     memory = await served.memory()
-    item = await memory.retrieve(key, reader=None)
+    item = await memory.retrieve(key, for_model=True, reader=None)
     if item is None:
         raise await memory.not_found(key)
     if item.type == SECRET_TYPE:
@@ -228,11 +228,11 @@ async def read_resource(served: ServedMemory, uri: AnyUrl) -> types.ReadResource
 async def _session_text(served: ServedMemory, session_id: str) -> str:
     info = await served.session(session_id)
     key = SessionKey(await served.user_id(), info.agent_id, session_id)
-    resumed = await load_session(served.store.conversations, key)
+    resumed, memory = await load_session(served.store.conversations, key), await served.memory()
     texts: list[str] = []
     room = _MAX_CHARACTERS
     for entry in resumed.transcript.entries():
-        text = history_text(entry)
+        text = memory.visible(history_text(entry))
         room -= len(text) + 1
         if room < 0:
             call = f"read_history(session_id={session_id!r}, first_message={entry.position + 1})"

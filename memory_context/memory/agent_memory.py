@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from functools import cached_property
 from typing import Any
 
-from ..credentials import masked
+from ..credentials import masked, masked_in_place, without_padding
 from ..errors import ConflictError
 from ..identifiers import checked_identifier
 from ..notes import LongTermNotes
@@ -154,11 +154,15 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
         transform: MemoryTransform = FULL,
         *,
         answer_limit_tokens: int | None = None,
+        for_model: bool = False,
+        shows_credentials: bool = False,
         reader: str | None = "retrieve",
     ) -> MemoryItem | None:
         """Return an item with its content transformed; None if this scope has no such item. An image is always whole.
 
         Args:
+            for_model: Mask values of the vault and credentials, before anything is cut or looked for.
+            shows_credentials: Then mask values of the vault alone.
             answer_limit_tokens: A content cut there ends with the call that continues.
             reader: Caller in the audit trail; None records nothing.
 
@@ -170,11 +174,17 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
         item = await self.memory_store.fetch_memory(self.user_id, key, scope=self.scope)
         if item is None or not item.is_active:
             return None
+        if for_model:
+            await self._secrets.ready(_SECRETS_SECONDS)
+            item = await in_thread_if_large(len(item.content), self._opened, item, shows_credentials)
         is_cut = transform != FULL or answer_limit_tokens is not None
         if is_cut and not item.content_type:  # an image has no passages
             summary = None
             if transform.name == "summary":
                 summary = await self.memory_store.fetch_model_summary(self.user_id, key, scope=self.scope)
+                summary = (
+                    self.visible(summary, shows_credentials=shows_credentials) if summary and for_model else summary
+                )
             shown = await asyncio.to_thread(
                 cut,
                 item.content,
@@ -186,8 +196,18 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
                 model_summary=summary,
             )
             item = replace(item, content=shown.text, is_whole=shown.is_whole, label=shown.label)
+        if for_model:
+            item = replace(item, content=without_padding(item.content))
         self.trail.note_read("retrieved", [key], reader, transform)
         return item
+
+    def _opened(self, item: MemoryItem, shows_credentials: bool) -> MemoryItem:
+        """Return an item as a model reads it; masks keep lines and places until it is cut."""
+        text = self._secrets.filter.hide(item.content)
+        if self._masks_credentials and not shows_credentials:
+            text = masked_in_place(text)
+        ref = replace(item.ref, description=self.visible(item.ref.description))
+        return replace(item, content=text, ref=ref)
 
     async def retrieve_contents(self, keys: Iterable[str], *, reader: str | None = "retrieve") -> dict[str, str]:
         """Return contents by key; keys outside this scope are left out."""
@@ -213,6 +233,7 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
     ) -> list[SearchHit]:
         """Return the best matches for a query, each with its best passages, best first; near-duplicates once.
 
+        Passages have masks in place of credentials; `retrieve` gives the stored text.
         The limit and order of `criteria` are ignored. `ValueError` if `limit` is less than 1.
         """
         if limit < 1:
@@ -223,8 +244,14 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
             self.memory_store.search, self.user_id, query, limit, criteria or MemoryCriteria(), self.scope
         )
         hits = await within(self.memory_store.limits.call_seconds, found)
+        hits = await in_thread_if_large(sum(len(hit.passage) for hit in hits), lambda: [*map(self._visible_hit, hits)])
         self.trail.note_read("searched", [hit.item.key for hit in hits], reader, repr(query))
         return hits
+
+    def _visible_hit(self, hit: SearchHit) -> SearchHit:
+        passages = tuple(replace(one, text=self.visible(one.text)) for one in hit.passages)
+        ref = replace(hit.item.ref, description=self.visible(hit.item.ref.description))
+        return replace(hit, item=replace(hit.item, ref=ref, content=passages[0].text), passages=passages)
 
     async def read_conversation(
         self,

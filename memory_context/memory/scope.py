@@ -102,6 +102,11 @@ class MemoryScope:
         offer = f"; did you mean {' or '.join(repr(k) for k in nearest)}?" if nearest else ""
         return ItemNotFoundError(f"no item {one_line(self._secrets.filter.hide(key), 80)!r} in this memory{offer}")
 
+    def visible(self, text: str, *, shows_credentials: bool = False) -> str:
+        """Return a text as models see it when it opens: without values of the vault, and without credentials."""
+        text = self._secrets.filter.hide(text)
+        return masked(text) if self._masks_credentials and not shows_credentials else text
+
     def register_answer(self, answer: str, label: str, *, shows_content: bool = True) -> None:
         """Record a tool answer, so that the same text later collapses to `label`."""
         self.memory_store.tool_answers.add(self._answer_owners[0], answer, ToolAnswer(label, shows_content))

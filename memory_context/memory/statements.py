@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, Literal, get_args
 
-from ..credentials import credentials_in
+from ..credentials import credentials_in, states_a_credential
 from ..errors import ItemNotFoundError, SecretError
 from ..references import KEY_PATTERN, MemoryRef, memory_key_for
 from ..store import MemoryItem, MemoryStore, NewItem, Origin, ReadScope
@@ -35,7 +35,7 @@ def checked_statement(text: str) -> str:
             f"the statement has {len(line):,} characters, at most {STATEMENT_LIMIT_CHARACTERS} are allowed: "
             "shorten it, or store the text with store(content, type='custom')"
         )
-    if credentials_in(line):
+    if credentials_in(line) or states_a_credential(line):
         raise SecretError(
             "the statement holds a credential: user memory is shown to models; keep it out of the statement"
         )

@@ -159,6 +159,7 @@ class ReadHistoryTool(MemoryTool):
             number = transcript.state.start + 1 if first is None else first
             read_history(transcript, PageRequest(number, limit=1), limit, counter)  # refuses a wrong number
             text = await _part_text(host, transcript[number - 1], args.part)
+            text = await asyncio.to_thread(host.agent_memory.visible, text)
             return await asyncio.to_thread(read_part, text, number, args.part, args.first_character, limit, counter)
         words = tuple((args.query or "").casefold().split())
         is_low = args.detail == "low" or (args.detail is None and bool(words))
@@ -170,7 +171,10 @@ class ReadHistoryTool(MemoryTool):
                 return False
             return not words or _has(entry, words) or any(key in found for key in _keys(entry))
 
-        request = PageRequest(first, args.last_message, args.first_character, args.limit, is_low, words, is_wanted)
+        visible = host.agent_memory.visible
+        request = PageRequest(
+            first, args.last_message, args.first_character, args.limit, is_low, words, is_wanted, visible
+        )
         return await asyncio.to_thread(read_history, transcript, request, limit, counter)
 
     async def _found(self, host: ToolHost, args: ReadHistoryArgs, place: Place) -> set[str]:

@@ -53,16 +53,26 @@ async def retrieve_item(
 ) -> RetrievedText:
     """Return the text behind a key, cut by a transform, and a label; the audit trail notes it.
 
-    With `model_tool` a model reads: no secrets, but caveats; None for the application. Raises ItemNotFoundError,
+    With `model_tool` a model reads: caveats, and masks in place of secrets and credentials (credentials in clear with
+    `secrets.mask_in_view="never"`); None for the application, which reads what is stored. Raises ItemNotFoundError,
     SecretError, TransformError and StoreUnavailableError.
     """
     memory, image = host.agent_memory, None
     text = folded_text(host.transcript, session_tag(host.session_id), memory_key)
+    shows_credentials = host.policy.secrets.mask_in_view == "never"
     if text is not None:
+        text = memory.visible(text, shows_credentials=shows_credentials) if model_tool else text
         shown = cut(text, transform, key=memory_key, counter=host.token_counter, answer_limit_tokens=limit_tokens)
         text, label = shown.text, f"{shown.label} [MemoryRef: {memory_key}]"
     else:
-        item = await memory.retrieve(memory_key, transform, answer_limit_tokens=limit_tokens, reader=None)
+        item = await memory.retrieve(
+            memory_key,
+            transform,
+            answer_limit_tokens=limit_tokens,
+            for_model=model_tool is not None,
+            shows_credentials=shows_credentials,
+            reader=None,
+        )
         if item is None:
             raise await memory.not_found(memory_key)
         if item.type == SECRET_TYPE and model_tool:

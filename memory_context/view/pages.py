@@ -27,6 +27,7 @@ class PageRequest:
         is_brief: One line for each text.
         words: A line begins near the first of them.
         is_wanted: Selects messages.
+        visible: Masks a text before it is cut.
     """
 
     first_message: int | None = None
@@ -36,6 +37,7 @@ class PageRequest:
     is_brief: bool = False
     words: tuple[str, ...] = ()
     is_wanted: Callable[[Entry], bool] = lambda entry: True
+    visible: Callable[[str], str] = lambda text: text
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,8 @@ def read_history(transcript: Transcript, request: PageRequest, limit_tokens: int
     first_character, stopped_at = request.first_character, None
     for position in reversed(positions) if is_older else positions:
         entry = transcript[position]
-        text = (brief_text(entry, request.words) if request.is_brief else history_text(entry))[first_character - 1 :]
+        text = brief_text(entry, request.words) if request.is_brief else history_text(entry)
+        text = request.visible(text)[first_character - 1 :]
         tokens = counter.count(f"{text}\n") if len(text) < budget * 16 else budget + 1
         if len(shown) == request.limit or (shown and tokens > budget):
             stopped_at = position

@@ -84,6 +84,42 @@ _NAMED: Mapping[str, Callable[[Chance, str], str]] = {
     "ini": lambda c, s: f"[client]\nuser = root\npassword = {s}\n",
     "Ruby": lambda c, s: f"  :password => '{s}',\n",
 }
+_SAID: Mapping[str, Callable[[Chance, str], str]] = {
+    "English": lambda c, s: f"By the way, my password for the staging server is {s}\n",
+    "English key": lambda c, s: f"API key: {s}\n",
+    "German": lambda c, s: f"Mein Passwort ist {s}\n",
+    "German compound": lambda c, s: f"Das WLAN-Kennwort lautet {s}\n",
+    "German variable": lambda c, s: f"DB_HOST=db\nDB_PASSWORT={s}\n",
+    "German table": lambda c, s: f"| Benutzer | Passwort |\n|---|---|\nKennwort: {s}\n",
+    "Spanish": lambda c, s: f"la contraseña es {s}\n",
+    "Spanish key": lambda c, s: f"clave del router: {s}\n",
+    "French": lambda c, s: f"Mon mot de passe est {s}\n",
+    "French JSON": lambda c, s: f'{{"utilisateur": "ada", "mot_de_passe": "{s}"}}\n',
+    "Portuguese": lambda c, s: f"A senha do banco é {s}\n",
+    "Italian": lambda c, s: f"la parola d'ordine è {s}\n",
+    "Italian loan": lambda c, s: f"La password è {s}\n",
+    "Dutch": lambda c, s: f"Het wachtwoord is {s}\n",
+    "Polish": lambda c, s: f"hasło do poczty to {s}\n",
+    "Czech": lambda c, s: f"Heslo: {s}\n",
+    "Swedish": lambda c, s: f"Lösenordet är {s}\n",
+    "Turkish": lambda c, s: f"şifre: {s}\n",
+    "Russian": lambda c, s: f"Пароль от почты — {s}\n",
+    "Russian capitals": lambda c, s: f"ПАРОЛЬ: {s}\n",
+    "Chinese": lambda c, s: f"数据库密码是{s}，别告诉别人\n",
+    "Chinese traditional": lambda c, s: f"密碼：{s}\n",
+    "Japanese": lambda c, s: f"パスワードは{s}です\n",
+    "Korean": lambda c, s: f"비밀번호는 {s}입니다\n",
+    "Markdown": lambda c, s: f"**Passwort:** `{s}`\n",
+}
+_PLAIN_KEYS: Mapping[str, tuple[str, str]] = {
+    "words in a variable": ("JWT_SECRET=sunnyharbourlantern\n", "sunnyharbourlantern"),
+    "passphrase": ("session({ secret: 'amber harbour lantern' })\n", "amber harbour lantern"),
+    "words in JSON": ('{"client_secret": "sunnyharbour"}\n', "sunnyharbour"),
+    "number": ("api_token = 9348573945\n", "9348573945"),
+    "words with hyphens": ('"access_token": "amber-harbour-lantern"\n', "amber-harbour-lantern"),
+    "key of an unknown issuer": ("DEEPGRAM=" + "q4w" * 11 + "ertyu\n", "q4w" * 11 + "ertyu"),
+}
+"""Values that do not look random, under names that say key, token or secret."""
 _NAMED_RANDOM: Mapping[str, Callable[[Chance], tuple[str, str]]] = {
     "AWS secret": lambda c: _in("aws_secret_access_key = {}\n", c.text(40, BASE62 + "+/")),
     "AWS session": lambda c: _in('"SecretAccessKey": "{}"', c.text(40, BASE62 + "+/")),
@@ -118,10 +154,12 @@ def leaked_outputs(seed: int) -> Iterator[tuple[str, str, str]]:
         for situation, put in SITUATIONS.items():
             secret = make(chance)
             yield f"{issuer} in {situation}", put(chance, secret), secret
-    for name, put in _NAMED.items():
+    for name, put in (*_NAMED.items(), *_SAID.items()):
         for _ in range(6):
             secret = chance.password()
             yield name, put(chance, secret), secret
+    for name, (output, secret) in _PLAIN_KEYS.items():
+        yield name, output, secret
     for name, make_whole in _NAMED_RANDOM.items():
         for _ in range(4):
             output, secret = make_whole(chance)

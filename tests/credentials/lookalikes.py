@@ -117,6 +117,18 @@ LOOK_ALIKES: Mapping[str, Callable[[Chance], str]] = {
     "prose": lambda c: (
         "The password is case sensitive. Token: a string of at least 16 characters. Authorization: Bearer authentication is used.\n"
     ),
+    "prose on passwords": lambda c: (
+        "My password is wrong. The password is base64-encoded, SHA-256 hashed. Change the password on server01.\nDas Passwort ist 8-stellig. Mein Passwort ist abgelaufen seit 2024-05-01. пароль: неверный\n"
+    ),
+    "password managers": lambda c: (
+        "My password manager is 1Password. La clave primaria es user_id2. Die Parola ist gut.\n"
+    ),
+    "constants": lambda c: 'CONTENT_FILTER_KEY = "prompt_filter_results"\nSPAN_KEY = "current-span"\nTOKEN="UNSET"\n',
+    "labels": lambda c: '{"delete secret": "Deleted.", "api_key": "API-Schlüssel", "access_token": "Zugriffstoken"}\n',
+    "commit in the environment": lambda c: f"GIT_SHA={c.hex(40)}\nBUILD_ID={c.text(40)}\nIMAGE_DIGEST={c.base64(32)}\n",
+    "schema": lambda c: (
+        '"password": string, "secret_key": str | None, secret: db-credentials, existingSecret: "shop-db-config"\n'
+    ),
     "npm packages": lambda c: (
         "sk-learn-contrib-extensions-toolkit 1.0\nnpm_config_registry_authentication_provider_x\nhf_transfer==0.1.6 xoxo-tokens\n"
     ),

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_context.credentials import MASK, credentials_in, masked, masked_in_place, without_padding
+from memory_context.credentials import (
+    MASK,
+    credentials_in,
+    masked,
+    masked_in_place,
+    states_a_credential,
+    without_padding,
+)
 from tests.support.growth import assert_linear
 
 from .leaked import leaked_outputs
@@ -83,6 +90,25 @@ def test_truncated_private_key_is_masked_to_its_end():
     assert masked(cut).startswith("-----BEGIN RSA PRIVATE KEY-----\n")
 
 
+@pytest.mark.parametrize(
+    "said",
+    ["My password is sunflower", "Mein Passwort lautet Sonnenblume", "пароль: подсолнух", "la contraseña es girasol"],
+)
+def test_plain_word_that_is_a_password_is_recognised_as_stated(said: str):
+    """No mask finds a word, but nothing may be learned of it."""
+    assert states_a_credential(said)
+
+
+@pytest.mark.parametrize("said", ["My password manager is Bitwarden", "I prefer tokens to passwords", "my key is lost"])
+def test_talk_of_passwords_states_none(said: str):
+    assert not states_a_credential(said)
+
+
+def test_credential_cut_within_a_character_is_masked():
+    text = "password: " + "é1" * 3000
+    assert masked(text).startswith(f"password: {MASK}")
+
+
 HOSTILE = {
     "assignments": "token=aB3dE9xQ2rT5yU8wP1 ",
     "words": "password: x\n",
@@ -95,6 +121,9 @@ HOSTILE = {
     "backslashes": 'key\\\\\\\\"',
     "one word": "password",
     "spaces": "key ",
+    "names in prose": "mein Passwort für den ",
+    "names of CJK": "密码是",
+    "variables": "ABCD=" + "a" * 40 + "\n",
 }
 
 

@@ -143,8 +143,17 @@ async def test_loaded_transcript_is_not_learned_from(store: MemoryStore) -> None
     assert [one.content for one in await AgentMemory(store, "alice").user_memory()] == ["I prefer spaces."]
 
 
-async def test_credentials_are_not_learned(store: MemoryStore) -> None:
-    assert await texts(store, user("Remember that my token is ghp_16C7e42F292c6912E7710c838347Ae178B4a")) == []
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Remember that my token is ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+        "Remember that my password is sunflower.",
+        "Merke dir: Mein Passwort ist Sonnenblume.",
+        "Remember that la contraseña es girasol.",
+    ],
+)
+async def test_credentials_are_not_learned(store: MemoryStore, said: str) -> None:
+    assert await texts(store, user(said)) == []
 
 
 # --- pasted

@@ -57,8 +57,8 @@ def messages() -> list[LLMMessage]:
         "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
     )
     return [
-        SystemMessage(content=f"The token is {VALUE}."),
-        UserMessage(content=f"My token is {VALUE}", source="user"),
+        SystemMessage(content=f"Sign in with {VALUE}."),
+        UserMessage(content=f"I sign in with {VALUE}", source="user"),
         AssistantMessage(content=[call], thought=f"I use {VALUE}", source="coder"),
         FunctionExecutionResultMessage(content=results),
         AssistantMessage(content=f"I found {FORMS['lines']}", source="coder"),

@@ -8,7 +8,7 @@ import pytest
 from autogen_core import CancellationToken, FunctionCall
 from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
 
-from memory_context import ContextPolicy, MemoryContext, MemoryStore, SecretError
+from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore, PostgresMemory, SecretError
 from memory_context.policy import CompactionPolicy, SecretsPolicy
 from memory_context.vault import SECRET_KEY_ENV
 from tests.conftest import Server, database_of
@@ -190,3 +190,58 @@ async def test_only_messages_that_were_fresh_change(store: MemoryStore, key: str
         before, answered = view, context.transcript.state.consumed
         assert (PASSWORD in str(view[:answered])) == (mode == "never" and answered > 0)
     assert answered > 8
+
+
+async def call(context: MemoryContext, name: str, **arguments: object) -> str:
+    tool = next(tool for tool in context.tools() if tool.name == name)
+    return str(await tool.run_json(arguments, CancellationToken()))
+
+
+async def test_masked_credentials_stay_masked_when_they_open_again(store: MemoryStore) -> None:
+    """Expansions, hits, look-ups and pages mask; only the application reads what is stored."""
+    context = context_of(store)
+    ref = await context.agent_memory.store(LARGE, description="the settings of the shop", source="read_file")
+    await store.flush_index()
+    await context.add_message(UserMessage(content=f"Open {ref.key} and tell me the REDIS_PASSWORD", source="user"))
+    view = str(await context.get_messages())
+    hits = await context.search("REDIS_PASSWORD of the settings", 3)
+    answers = [
+        await call(context, "retrieve_memory", memory_key=ref.key),
+        await call(context, "retrieve_memory", memory_key=ref.key, transform="filtered", pattern=".{0,3}Yw92.{0,3}"),
+        await call(context, "retrieve_memory", memory_key=ref.key, transform="excerpt", start_line=201),
+        await call(context, "search_memory", query="REDIS_PASSWORD of the settings"),
+        await call(context, "read_history", first_message=1),
+    ]
+    for text in (view, *(hit.passage for hit in hits), *answers):
+        assert PASSWORD[8:] not in text
+        assert OTHER[8:] not in text.replace(".{0,3}Yw92.{0,3}", "")
+    assert "REDIS_PASSWORD=" in view
+    assert "REDIS_PASSWORD=" in answers[2]
+    assert await context.retrieve(ref.key) == LARGE
+
+
+async def test_model_looks_up_credentials_in_clear_only_if_nothing_is_masked(store: MemoryStore) -> None:
+    context = context_of(store, "never")
+    ref = await context.agent_memory.store(ENV, description="the settings", source="read_file")
+    assert OTHER in await call(context, "retrieve_memory", memory_key=ref.key)
+
+
+async def test_item_older_than_its_secret_opens_without_the_value(store: MemoryStore, key: str) -> None:
+    """Expansions, hits, shown memories and the archive have the name."""
+    memory = AgentMemory(store, "alice", "coder")
+    ref = await memory.store("the lantern key is in a file: " + OTHER + "\n" * 5, description=f"old {OTHER}")
+    await store.flush_index()
+    await memory.secrets.set("SHOP", OTHER)
+    context = MemoryContext("alice", "coder", "s", store)
+    await PostgresMemory("alice", agent_id="coder", memory_store=store).update_context(context)
+    await context.add_message(UserMessage(content=f"open {ref.key} please", source="user"))
+    memories = PostgresMemory("alice", agent_id="coder", memory_store=store)
+    found = await memories.query("the lantern key")
+    await memories.update_context(context)
+    view = str(await context.get_messages())
+    assert "lantern key" in view
+    for text in (view, str(found), str(await context.save_state())):
+        assert OTHER not in text
+    await context.show_memories(f"said by another memory: {OTHER}", [ref.key])
+    assert OTHER not in str(await context.get_messages())
+    await context.close()
