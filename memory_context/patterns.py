@@ -52,7 +52,7 @@ class _Regex(Protocol):
 
 
 class LinePattern:
-    """A pattern that matches within one line; TransformError if RE2 does not support it, or beyond `limit` characters."""
+    """A pattern that matches within one line; TransformError if RE2 does not support it, or it is too long."""
 
     def __init__(self, pattern: str, ignore_case: bool = False, limit: int = PATTERN_LIMIT_CHARACTERS) -> None:
         # without never_nl `a([^q]*q)?` is quadratic: it reads to the end

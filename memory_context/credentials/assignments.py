@@ -128,7 +128,8 @@ _LEAST_CHANGES = 0.2  # share of neighbours of different classes
 _UUID = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _STAND_INS = frozenset(
     b"none null nil true false undefined yes no on off required optional hidden masked encrypted string str int bytes "
-    b"any password passwd pass passwort kennwort pwd pw secret token key user username todo na n/a empty test value unset".split()
+    b"any password passwd pass passwort kennwort pwd pw secret token key user username todo na n/a empty test "
+    b"value unset".split()
 )
 _TEMPLATE = re.compile(rb"[\[({<%$#]|([*x#._-])\1\1|\xe2\x80\xa2\xe2\x80\xa2", re.IGNORECASE)
 """Beginning of a variable, a template, `xxxx`, asterisks, bullets."""

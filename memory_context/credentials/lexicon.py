@@ -5,7 +5,7 @@ A word written with a space stands for its spellings with a space, `_`, `-` or n
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -20,6 +20,7 @@ class _Language(NamedTuple):
     copulas: str
 
 
+_SORTS: Sequence[Sort] = ("key", "password")
 _LANGUAGES: Mapping[str, _Language] = {
     "en": _Language(
         "password, passwd, passphrase, passcode, pwd, pass word, pass phrase",
@@ -129,7 +130,7 @@ def _opening(language: str) -> re.Pattern[bytes]:
 _NAMES: Mapping[str, tuple[str, Sort]] = {
     _plain(name.strip()): (language, sort)
     for language, words in reversed(_LANGUAGES.items())
-    for sort, names in (("key", words.keys), ("password", words.passwords))
+    for sort, names in zip(_SORTS, (words.keys, words.passwords), strict=True)
     for name in names.split(",")
     if name.strip()
 }
