@@ -260,7 +260,9 @@ def _mime_type(content: MemoryContent) -> str:
 def _piece(hit: SearchHit) -> RetrievedText:
     origin = f"{hit.item.source}; {hit.item.caveat}" if hit.item.caveat else hit.item.source
     place = f", {hit.item.place}" if hit.item.place else ""
-    label = f"{hit.ref.render()} (from {origin}, {hit.item.created_at:%Y-%m-%d %H:%M} UTC{place})"
+    label = (
+        f"{hit.ref.render()} (from {origin}, {hit.item.valid_from or hit.item.created_at:%Y-%m-%d %H:%M} UTC{place})"
+    )
     return RetrievedText(label, hit.passage, hit.start_line)
 
 

@@ -4,7 +4,7 @@ Of a secret the name is listed; its value goes in and is never printed.
 """
 
 import sys
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,7 +43,7 @@ StatementArgument = Annotated[str, typer.Argument(metavar="STATEMENT", help="One
 
 
 async def _known(
-    target: Target, as_of: datetime | None = None, *, with_superseded: bool = True
+    target: Target, as_of: datetime | date | None = None, *, with_superseded: bool = True
 ) -> "tuple[list[MemoryItem], list[MemoryItem]]":
     """Return user memory, and what waits for confirmation."""
     memory = await target.memory()
@@ -51,17 +51,32 @@ async def _known(
     return known, await memory.unconfirmed(limit=_NO_LIMIT)
 
 
+def _day_or_time(text: str) -> datetime | date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        pass
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise Failure(f"{text!r} is no time: use 2026-03-14 or 2026-03-14T10:30", USAGE_ERROR) from None
+    return at if at.tzinfo is not None else at.replace(tzinfo=timezone.utc)
+
+
 @memory_app.command("list")
 @command()
 async def list_statements(
     target: Target,
     as_of: Annotated[
-        datetime | None, typer.Option("--as-of", help="What held at this time, in UTC. [default: now]")
+        str | None,
+        typer.Option(
+            "--as-of", metavar="TIME", help="What held then: 2026-03-14 (its end) or a time, in UTC. [default: now]"
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Also statements that newer ones replaced.")] = False,
 ) -> Output:
     """List preferences and facts, newest first, with the words they rest on, and those to be confirmed."""
-    at = None if as_of is None else as_of.replace(tzinfo=timezone.utc)
+    at = None if as_of is None else _day_or_time(as_of)
     known, unconfirmed = await _known(target, at, with_superseded=everything)
 
     def lists() -> dict[str, Any]:

@@ -190,7 +190,7 @@ class Fetcher:
 
 
 def _when(item: MemoryItem) -> str:
-    return f"{item.created_at:%Y-%m-%d %H:%M} UTC"
+    return f"{item.valid_from or item.created_at:%Y-%m-%d %H:%M} UTC"
 
 
 def _recalled(item: MemoryItem, hit: SearchHit, shown: tuple[str, ...]) -> RetrievedText:

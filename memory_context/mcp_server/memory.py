@@ -177,7 +177,7 @@ def _item_resource(item: MemoryItem) -> types.Resource:
         title=item.ref.description,
         uri=AnyUrl(f"{_SCHEME}://{item.key}"),
         description=f"{item.type} from {item.source}, {item.ref.token_count} tokens, "
-        f"{item.created_at:%Y-%m-%d %H:%M} UTC{caveat}",
+        f"{item.valid_from or item.created_at:%Y-%m-%d %H:%M} UTC{caveat}",
     )
 
 

@@ -3,14 +3,14 @@ same types by other authors, such as a model or a page, stay unconfirmed.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import date, datetime, time, timezone
 from typing import Any, Literal, get_args
 
 from ..credentials import credentials_in, states_a_credential
 from ..errors import ItemNotFoundError, SecretError
 from ..references import KEY_PATTERN, MemoryRef, memory_key_for
 from ..store import MemoryItem, MemoryStore, NewItem, Origin, ReadScope
-from ..text import subject_of
+from ..text import canonical_words, ends_another, has_relative_time, indices_of_ended, replaces_others, subject_of
 from ..tokens import TokenCounter, count_off_loop
 from ..vault import secrets_of
 from .scope import MemoryScope
@@ -22,6 +22,8 @@ STATEMENT_LIMIT_CHARACTERS = 300
 
 StatementType = Literal["user_preference", "user_fact"]
 
+_KNOWN_LIMIT = 1000  # statements among which "no longer" looks for what it ends
+_SUBJECT_CHARACTERS = 120
 _KEY_SUFFIX = 10  # 50 bits: a statement never gets a second key
 
 
@@ -54,32 +56,56 @@ async def insert_statement(
     metadata: Mapping[str, Any] | None = None,
     supersedes: Sequence[str] = (),
 ) -> tuple[MemoryRef, bool]:
-    """Store a checked statement of a user and end those it replaces; return its reference, and whether it is new."""
+    """Store a checked statement of a user and end those it replaces; return its reference, and whether it is new.
+
+    Args:
+        supersedes: Keys of statements that it ends beside those that the rules tell.
+    """
     if type not in get_args(StatementType):
         raise ValueError(f"type={type!r}: use one of {', '.join(get_args(StatementType))}")
     statement, metadata = await secrets_of(memory_store, user_id).hidden([statement, metadata])
     (tokens,) = await count_off_loop(counter, [statement])
     source = f"{origin} {valid_from.astimezone(timezone.utc).isoformat()}"  # the same may be said again later
-    subject = subject_of(statement)
+    is_repeatable = has_relative_time(statement)
+    subject = subject_of(statement) or (_said_again(statement) if is_repeatable else None)
     given = {**(metadata or {}), **({"subject": subject} if subject else {})}
     key = memory_key_for(type, (source,), statement, _KEY_SUFFIX)
     item = NewItem(statement, statement[:160], tokens, type, source, metadata=given, origin=origin, key=key)
-    key, is_new = await memory_store.insert_statement(user_id, item, valid_from, supersedes)
+    ended = [*supersedes, *await ended_by(memory_store, user_id, statement)]
+    is_replacing = replaces_others(statement)
+    key, is_new = await memory_store.insert_statement(
+        user_id, item, valid_from, ended, replaces_subject=is_replacing, is_repeatable=is_repeatable
+    )
     return MemoryRef(key, statement[:160], tokens), is_new
+
+
+def _said_again(statement: str) -> str:
+    """Return the subject of a statement with a relative time: said again, it means another day and replaces itself."""
+    return " ".join(("said", *canonical_words(statement)))[:_SUBJECT_CHARACTERS]
+
+
+async def ended_by(memory_store: MemoryStore, user_id: str, statement: str) -> list[str]:
+    """Return the keys of the statements that "I no longer …" ends; others end by their subject, without a read."""
+    if not ends_another(statement):
+        return []
+    known = await memory_store.select_statements(user_id, scope=ReadScope(), limit=_KNOWN_LIMIT)
+    return [known[index].key for index in indices_of_ended(statement, [one.content for one in known])]
 
 
 class UserStatements(MemoryScope):
     """The methods of `AgentMemory` for user memory, which all agents share but isolated ones."""
 
     async def user_memory(
-        self, as_of: datetime | None = None, *, with_superseded: bool = False, limit: int = 200
+        self, as_of: datetime | date | None = None, *, with_superseded: bool = False, limit: int = 200
     ) -> list[MemoryItem]:
         """Return the user's preferences and facts, newest first.
 
         Args:
-            as_of: Those that held at this time, with a timezone; None for now.
+            as_of: Those that held at this time, with a timezone, or at the end of this day, in UTC; None for now.
             with_superseded: Also those that a newer one replaced.
         """
+        if as_of is not None and not isinstance(as_of, datetime):
+            as_of = datetime.combine(as_of, time.max, timezone.utc)
         if as_of is not None and as_of.tzinfo is None:
             raise ValueError(f"as_of={as_of!r} has no timezone: use datetime(…, tzinfo=timezone.utc)")
         if limit < 1:
@@ -129,7 +155,13 @@ class UserStatements(MemoryScope):
         metadata = {**said, **({"subject": subject} if subject else {})}
         source = f"user_edit {now.isoformat()}"
         if not await self.memory_store.update_statement_confirmed(
-            self.user_id, key, source=source, valid_from=since, metadata=metadata
+            self.user_id,
+            key,
+            source=source,
+            valid_from=since,
+            metadata=metadata,
+            supersedes=await ended_by(self.memory_store, self.user_id, text),
+            replaces_subject=replaces_others(text),
         ):
             raise ItemNotFoundError(f"{key!r} was changed or forgotten meanwhile: list the memory again")
         return item.ref

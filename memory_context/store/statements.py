@@ -151,18 +151,26 @@ class StatementStore:
         return statements_from(rows)
 
     async def insert_statement(
-        self, user_id: str, item: NewItem, valid_from: datetime, supersedes: Sequence[str] = ()
+        self,
+        user_id: str,
+        item: NewItem,
+        valid_from: datetime,
+        supersedes: Sequence[str] = (),
+        *,
+        replaces_subject: bool = True,
+        is_repeatable: bool = False,
     ) -> tuple[str, bool]:
         """Store a statement and end those it replaces, in one transaction.
 
-        It replaces older ones with its subject (`metadata["subject"]`) and those named by key. The same statement, if
-        it holds, and one that was forgotten are not stored again.
+        It replaces older ones with its subject (`metadata["subject"]`), unless told not to, and those named by key. The
+        same statement, if it holds and is not repeatable, and one that was forgotten are not stored again.
 
         Returns:
             The key of the statement that holds, and whether it is new.
         """
         content, row = row_params(item)
-        params = {**row, **_times(item.key, valid_from, item.metadata, supersedes)}
+        params = {**row, **_times(item.key, valid_from, item.metadata, supersedes, replaces_subject)}
+        params["is_repeatable"] = is_repeatable
         *_, (stored,), _, _, _ = await self._database.write(
             user_id,
             _QUERIES("lock_statements", params),
@@ -192,13 +200,21 @@ class StatementStore:
         return bool(words) and rows[0]["is_shown"]
 
     async def update_statement_confirmed(
-        self, user_id: str, memory_key: str, *, source: str, valid_from: datetime, metadata: Mapping[str, Any]
+        self,
+        user_id: str,
+        memory_key: str,
+        *,
+        source: str,
+        valid_from: datetime,
+        metadata: Mapping[str, Any],
+        supersedes: Sequence[str] = (),
+        replaces_subject: bool = True,
     ) -> bool:
         """Make an item of a user type the user's; False if it is not there, of another type, or superseded."""
         params = {
             "source": source,
             "metadata": dict(metadata),
-            **_times(memory_key, valid_from, metadata, ()),
+            **_times(memory_key, valid_from, metadata, supersedes, replaces_subject),
         }
         names = ("lock_statements", "update_statement_confirmed", "update_statements_superseded")
         _, confirmed, _ = await self._database.write(user_id, *_QUERIES.each(names, params), changes_user_memory=True)
@@ -206,11 +222,15 @@ class StatementStore:
 
 
 def _times(
-    memory_key: str, valid_from: datetime, metadata: Mapping[str, Any], supersedes: Sequence[str]
+    memory_key: str,
+    valid_from: datetime,
+    metadata: Mapping[str, Any],
+    supersedes: Sequence[str],
+    replaces_subject: bool,
 ) -> dict[str, Any]:
     return {
         "memory_key": memory_key,
         "valid_from": valid_from,
-        "subject": metadata.get("subject"),
+        "subject": metadata.get("subject") if replaces_subject else None,
         "supersedes": list(supersedes),
     }

@@ -21,8 +21,8 @@ from .landmarks import (
 )
 from .lexicon import CODE_STOP_WORDS, ENGLISH_STOP_WORDS, FOREIGN_DETERMINERS, FOREIGN_STOP_WORDS, NEGATIONS
 from .relevance import relevance
-from .statements import canonical_words, is_supported, unchangeable_words
-from .subjects import subject_of
+from .statements import canonical_words, has_relative_time, is_supported, unchangeable_words
+from .subjects import ends_another, indices_of_ended, may_replace, replaces_others, subject_of
 from .tokenize import (
     TERM_LIMIT_CHARACTERS,
     folded,
@@ -56,20 +56,25 @@ __all__ = [
     "canonical_words",
     "definition_starts",
     "definitions_in",
+    "ends_another",
     "error_lines",
     "escape_pattern",
     "find_document",
     "folded",
+    "has_relative_time",
+    "indices_of_ended",
     "is_document",
     "is_supported",
     "json_objects",
     "line_number",
+    "may_replace",
     "parts_in",
     "pointing_terms",
     "query_terms",
     "query_words",
     "read_literal",
     "relevance",
+    "replaces_others",
     "shared_parts",
     "shared_words",
     "subject_of",

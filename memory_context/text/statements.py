@@ -6,9 +6,18 @@ from collections.abc import Iterable
 from .lexicon import ENGLISH_STOP_WORDS, FILLERS, NEGATIONS
 from .tokenize import folded, terms_of
 
-__all__ = ["canonical_words", "is_supported", "unchangeable_words"]
+__all__ = ["canonical_words", "has_relative_time", "is_supported", "unchangeable_words"]
 
 _NOT = re.compile(r"n['’]t\b", re.IGNORECASE)
+_DAYS = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch|sonnabend"
+_RELATIVE_TIME = re.compile(
+    r"\b(?:today|tonight|tomorrow|yesterday|soon|recently|currently|ago|heute|morgen|gestern|vorgestern|übermorgen|bald|"
+    r"kürzlich|derzeit|(?:this|next|last|coming|diese\w*|nächste\w*|letzte\w*|kommende\w*) (?:"
+    rf"week(?:end)?|month|year|spring|summer|autumn|fall|winter|time|woche(?:nende)?|monat|jahr|{_DAYS})|"
+    rf"(?:on|by|until|am|bis) (?:{_DAYS})|(?:in|vor|since|seit) (?:an?|one|two|three|\d+|ein\w*|zwei|drei) "
+    r"(?:hour|day|week|month|year|stunde|tag|woche|monat|jahr)\w*)\b",
+    re.IGNORECASE,
+)
 _EDGES = ".,;:!\"'`“”„‘’«»()[]…"
 
 
@@ -19,6 +28,11 @@ def canonical_words(text: str) -> tuple[str, ...]:
     """
     kept = [word for word in _words(text.replace("?", " ? ")) if folded(word) not in FILLERS]
     return tuple(folded(word) if index == 0 or word.islower() else word for index, word in enumerate(kept))
+
+
+def has_relative_time(text: str) -> bool:
+    """Return whether a statement means another day whenever it is said: "next month", "on Friday", "vor drei Tagen"."""
+    return _RELATIVE_TIME.search(text) is not None
 
 
 def unchangeable_words(text: str) -> frozenset[str]:

@@ -1,39 +1,68 @@
-"""The subject of a statement about a user: a newer statement about the same subject replaces the older one."""
+"""Which question a statement about a user answers: a newer answer to the same question replaces the older one.
+
+Only what can be told for sure: "my dog is called Bruno" and "my dog is allergic to chicken" answer two questions, and
+"my daughter is called Lea" may speak of one of two daughters. Where nothing is told, both statements hold.
+"""
 
 import re
+from collections.abc import Iterable, Iterator
 
 from .lexicon import FILLERS, NEGATIONS
-from .tokenize import folded
+from .tokenize import folded, telling_terms, terms_of
 
-__all__ = ["subject_of"]
+__all__ = ["ends_another", "indices_of_ended", "may_replace", "replaces_others", "subject_of"]
 
 _MY = r"(?:my|our|mein|meine|unser|unsere|mon|ma|mes|notre|mi|mis|nuestr[oa]|meu|minha|nosso|nossa|(?:il |la )?mi[oa])"
-_IS = r"(?:is|are|was|will be|has been|ist|sind|war|lautet|heisst|est|sont|es|son|e|sao|sono)"
-_NOW = r"(?:now|from now on|ab jetzt|jetzt|nun|maintenant|ahora|agora|adesso|also|please|bitte) "
-_EDGES = " .,;:!\"'`“”„‘’«»()[]…"
-_LANGUAGES = (
-    r"(?:in|auf|en|em) (?:english|german|french|spanish|portuguese|italian|deutsch|englisch|franzosisch|spanisch)"
+_IS = r"is|are|ist|sind|lautet|est|sont|es|son|e|sao|sono"
+_CALLED = r"(?:is|are) (?:called|named)|heisst|heissen|s'appelle|se llama|si chiama|se chama"
+_NOW = re.compile(r"\b(?:now|from now on|ab jetzt|ab sofort|jetzt|nun|inzwischen|maintenant|ahora|agora|adesso) ", re.I)
+_POLITE = re.compile(r"\b(?:please|bitte) ", re.IGNORECASE)
+_ALSO = re.compile(r"\b(?:also|too|another|second|other|auch|zweite\w*|ander\w+|weitere\w*)\b", re.IGNORECASE)
+_CHANGED = re.compile(
+    r"\b(?:now|instead|changed|switched|moved|relocated|renamed|replaced|jetzt|nun|stattdessen|gewechselt|umgezogen)\b",
+    re.IGNORECASE,
 )
+_EDGES = " .,;:!\"'`“”„‘’«»()[]…"
 
-_HAS = re.compile(rf"{_MY} ((?:[\w@#+./-]+ ){{1,4}}?)(?:{_IS}|(?:has )?changed to)\b")
+_HAS = re.compile(
+    rf"{_MY} ((?:[\w@#+./'’-]+ ){{1,4}}?)(?:(?P<called>{_CALLED})|(?P<changed>(?:has )?changed to)|{_IS}) "
+)
+_CHOSEN = re.compile(
+    r"(?:favou?rite|preferred|default|main|primary|usual|lieblings\w*|bevorzugte\w*|standard\w*)\b|(?:.* )?(?:editor|"
+    r"shell|browser|font|theme|time ?zone|zeitzone|language|sprache|name|nickname|birthday|geburtstag)$"
+)
+_IDENTIFIED = re.compile(
+    r"(?:.* )?(?:e-?mail|e-?mail-?adresse|address|adresse|\w*number|\w*nummer|phone|telefon|locale|currency|handle|"
+    r"username|account|domain|database|db|datenbank|\w*server|host|cluster|\w*branch|\w*zweig|repo|repository|region|"
+    r"company|firma|employer|arbeitgeber|team|department|abteilung|boss|chef|chefin|manager|bank)$"
+)
+"""One value at a time, which names or identifies it. Of relatives, pets and vehicles people have several."""
+_NO_VALUE = re.compile(
+    r"(?:an?|the|ein\w*|kein\w*|der|die|das|in|im|on|at|an|am|auf|bei|of|to|for|from|with|by|under|near|between|not|no|"
+    r"nicht|very|too|so|still|always|never|mostly|only|just|right|wrong|up|down|off|here|there|more|less|my|our|your|"
+    r"broken|slow|fast|old|new|full|empty|good|bad|great|nice|open|closed|big|small|large|ready|fine|ok|okay|gone|lost|"
+    r"late|kaputt|langsam|schnell|alt|neu|voll|leer|gut|schlecht|zu|sehr)\b"
+)
+_VERB_FORM = re.compile(r"[a-z]+ing\b|[a-z]{3,}ed\b(?<!red)")
+_NAME_LIKE = re.compile(r"[^\W\d_a-zà-ÿ]|\S*[\w][./:@_-]\w|\+?\d[\d /-]{4,}$|(?=\S*\d)[a-z]")
 _FIXED = (
-    (re.compile(r"(?:you can |please )?(?:call me|i am called|ich heisse|nenn mich|nenne mich) "), "my name"),
+    (re.compile(r"(?:you can )?(?:call me|i am called|ich heisse|nenn mich|nenne mich) "), "my name"),
     (
-        re.compile(r"(?:i live in|i moved to|i am based in|ich wohne in|ich lebe in|j'habite|vivo en|moro em) "),
+        re.compile(r"i am based in |i (?:live in|moved to) |ich (?:wohne|lebe) in |j'habite a |vivo en |moro em "),
         "my home",
     ),
-    (re.compile(r"(?:i work (?:at|for)|ich arbeite (?:bei|fur)|je travaille chez|trabajo en) "), "my employer"),
-    (re.compile(rf"(?:[\w-]+ ){{1,3}}?(?:[\w-]+ )?{_LANGUAGES}\b"), "language of answers"),
+    (re.compile(r"i work (?:at|for) |ich arbeite (?:bei|fur) |je travaille chez |trabajo en "), "my employer"),
 )
-_SPEAKS = re.compile(r"\b(?:answer|reply|respond|write|talk|speak|antworte|schreib|schreibe|sprich|reponds|responde)\b")
+_LANGUAGE = re.compile(
+    r"(?:(?:always|only|you|me|to|answer|reply|respond|write|talk|speak|antworte|schreib|schreibe|sprich|mir|immer|nur|"
+    r"reponds|responde|moi|toujours|siempre) )+(?:in|auf|en|em) "
+    r"(?:english|german|french|spanish|portuguese|italian|deutsch|englisch|franzosisch|spanisch)\b"
+)
 _PREFERS = re.compile(
     r"(?:i|we|ich|wir|je|yo)? ?(?:prefer|prefers|bevorzuge|bevorzugen|prefere|prefiero|prefiro|preferisco) (.+?)"
     r" (?:over|to|rather than|instead of|gegenuber|statt|anstatt|vor|plutot que|a|antes que) (.+)"
 )
-_USES = re.compile(
-    r"(?:i |we |ich |wir )?(?:use|verwende|verwenden|nutze|nutzen|benutze|nimm) .+? (for|as|fur|als) (.+)"
-)
-_HABIT = re.compile(r"(?:always|never|don't|do not|immer|nie|niemals|toujours|jamais|siempre|nunca|sempre|mai)")
+_HABIT = re.compile(r"\b(?:always|never|don't|do not|immer|nie|niemals|toujours|jamais|siempre|nunca|sempre|mai)\b")
 _HABIT_WORDS = (
     FILLERS
     | NEGATIONS
@@ -42,30 +71,140 @@ _HABIT_WORDS = (
 _OF_USER = re.compile(r"^(?:the )?user (\w+?)s? ")
 _LIMIT_CHARACTERS = 120
 
+_ENDED = re.compile(
+    r"\bno longer\b|\bnicht (?:mehr|länger)\b|(?:\b(?:not|never|cannot)|n['’]t)\b.*\bany ?(?:more|longer)\b|"
+    r"\bkein\w*\b.* mehr\b",
+    re.IGNORECASE,
+)
+_ENDS = re.compile(
+    r"\bno longer\b|\bnicht (?:mehr|länger)\b|\b(?:not|never|cannot)\b|n['’]t\b|\bany ?(?:more|longer)\b|\bkein\w*\b|"
+    r"\bmehr\b",
+    re.IGNORECASE,
+)
+_CONTRAST = re.compile(r"[,;]? (?:but|sondern|and now|und jetzt|und nun)\b.*", re.IGNORECASE)
+_POINTS_BACK = re.compile(r"\b(?:there|it|that|this|these|those|so|them|dort|das|dies\w*)\W*$", re.IGNORECASE)
+_ADVERBS = frozenset(
+    [
+        "always",
+        "never",
+        "usually",
+        "please",
+        "also",
+        "really",
+        "still",
+        "just",
+        "immer",
+        "nie",
+        "bitte",
+        "auch",
+        "only",
+        "mostly",
+    ]
+)
+_SPEAKERS = frozenset(["i", "we", "ich", "wir", "user", "i'm", "we're", "i've", "im"])
+_OWNED = frozenset(["my", "our", "mein", "meine", "meinen", "meinem", "unser", "unsere", "unseren"])
+_LINKED = re.compile(r"(\S+) (?:and|or|und|oder) (\S+)", re.IGNORECASE)
+
 
 def subject_of(statement: str) -> str | None:
-    """Return what a statement says something about, such as "my database"; None if only its own words tell.
+    """Return the question that a statement answers, such as "my database"; None if no rule tells one.
 
-    Rules: "my X is Y" is about X, "I prefer A over B" about the pair, "use A for B" about B, "always X" and "never X"
-    about X, and names, homes, employers and the language of answers have subjects of their own.
+    Rules: "my X is NAME" of things of which a person has one, "I prefer A over B" of the pair, "always X" and "never X"
+    of X; names, homes, employers and the language of answers have questions of their own. "My X is ADJECTIVE" and
+    "my X is in …" answer others.
     """
-    text = re.sub(_NOW, "", " ".join(folded(statement).replace("i'm ", "i am ").split()).strip(_EDGES) + " ").strip()
-    found = _said_of(_OF_USER.sub(r"i \1 ", re.sub(r"^(?:the )?user's ", "my ", text)))
+    if _ALSO.search(statement) or ends_another(statement):
+        return None
+    plain = _POLITE.sub("", _NOW.sub("", f"{statement} "))
+    plain = re.sub(r"\b([Ii])['’]m\b", r"\1 am", " ".join(plain.split()))
+    text = f"{folded(plain).strip(_EDGES)} "
+    text = _OF_USER.sub(r"i \1 ", re.sub(r"^(?:the )?user's ", "my ", text))
+    found = _question(text, plain.split())
     return found[:_LIMIT_CHARACTERS] if found else None
 
 
-def _said_of(text: str) -> str | None:
+def replaces_others(statement: str) -> bool:
+    """Return whether a statement replaces older answers to its question.
+
+    "My dog is called Rex" may speak of a second dog, while "is now called Rex" and "my server is called heron" replace.
+    """
+    has = _HAS.match(f"{folded(_NOW.sub('', statement))} ")
+    is_one = has is None or _is_single(has[1].strip())
+    return is_one or has["changed"] is not None or _CHANGED.search(statement) is not None
+
+
+def may_replace(newer: str, older: str) -> bool:
+    """Return False if the rules tell that a statement answers another question than the older one, so both hold."""
+    question = subject_of(older)
+    return question in (None, subject_of(newer)) or ends_another(newer) or _CHANGED.search(newer) is not None
+
+
+def ends_another(statement: str) -> bool:
+    """Return whether a statement says that something holds no longer."""
+    return _ENDED.search(statement) is not None
+
+
+def indices_of_ended(statement: str, others: Iterable[str]) -> Iterator[int]:
+    """Yield the indices of the statements that "I no longer …" or "… not any more" ends: those that say it did hold."""
+    said = _CONTRAST.sub("", statement)
+    terms = _telling(said)
+    if not ends_another(said) or not terms or _POINTS_BACK.search(_ENDS.sub("", said).strip()):
+        return
+    for index, other in enumerate(others):
+        is_positive = not NEGATIONS & set(folded(other).replace("n't", " not").split()) and not ends_another(other)
+        if is_positive and terms <= _telling(other) and _holder(said) == _holder(other) and _is_one(other, terms):
+            yield index
+
+
+def _question(text: str, words: list[str]) -> str | None:
     if has := _HAS.match(text):
-        return f"my {' '.join(has[1].split())}"
-    for pattern, subject in _FIXED:
-        if pattern.match(text) and (subject != "language of answers" or _SPEAKS.search(text)):
-            return subject
-    is_negated = any(word in NEGATIONS for word in text.replace("n't", " not").split())
+        thing, rest = " ".join(has[1].split()), text[has.end() :]
+        is_answer = has["called"] or has["changed"] or (_is_single(thing) and _is_value(thing, rest, words))
+        return f"my {thing}" if rest.strip() and is_answer else None
+    for pattern, question in _FIXED:
+        if found := pattern.match(text):
+            return question if _is_value(question, text[found.end() :], words) else None
+    if _LANGUAGE.match(text):
+        return "language of answers"
     if prefers := _PREFERS.match(text):
         return f"prefer {' | '.join(sorted(part.strip(_EDGES) for part in prefers.groups()))}"
-    if not is_negated and (uses := _USES.search(text)):
-        return f"use {uses[1]} {uses[2].strip(_EDGES)}"
     if _HABIT.search(text):
-        words = [word.strip(_EDGES) for word in text.replace("n't", " not").split()]
-        return f"habit {' '.join(word for word in words if word and word not in _HABIT_WORDS)}"
+        said = [word.strip(_EDGES) for word in text.replace("n't", " not").split()]
+        return f"habit {' '.join(word for word in said if word and word not in _HABIT_WORDS)}"
     return None
+
+
+def _is_single(thing: str) -> bool:
+    return bool(_CHOSEN.match(thing) or _IDENTIFIED.match(thing))
+
+
+def _is_value(thing: str, rest: str, words: list[str]) -> bool:
+    """Return whether the rest of a statement names something, by its first word as it was written."""
+    is_free = _CHOSEN.match(thing) is not None or thing in ("my name", "my home")
+    written = " ".join(words[-len(rest.split()) :]).strip(_EDGES) if rest.strip() else ""
+    if not written or _NO_VALUE.match(rest) or _VERB_FORM.match(written):
+        return False
+    return is_free or _NAME_LIKE.match(written) is not None
+
+
+def _telling(statement: str) -> frozenset[str]:
+    plain = _ENDS.sub(" ", statement)
+    return frozenset(telling_terms(terms_of(plain))) - NEGATIONS - _ADVERBS - {"user"}
+
+
+def _holder(statement: str) -> str:
+    """Return whom a statement is about: the user, something of the user's, or another by name."""
+    words = [folded(word).strip(_EDGES) for word in _ENDS.sub(" ", statement).split()]
+    words = [word for word in words if word and word not in _ADVERBS and word not in ("the", "don't", "do")]
+    first = words[0] if words else ""
+    if first in _OWNED or first == "user's":
+        return "my"
+    return "i" if first in _SPEAKERS else first
+
+
+def _is_one(statement: str, terms: frozenset[str]) -> bool:
+    """Return False if a statement says something else beside these terms: "tea and coffee", "… and I avoid soy"."""
+    for left, right in _LINKED.findall(statement):
+        if folded(right) in _SPEAKERS | _OWNED or bool(_telling(left) & terms) != bool(_telling(right) & terms):
+            return False
+    return ";" not in statement

@@ -252,6 +252,6 @@ def _described(item: MemoryItem) -> str:
     caveat = f" ({item.caveat})" if item.caveat else ""
     others = f", the same as {', '.join(item.other_keys[:_MAX_OTHERS])}" if item.other_keys else ""
     tags = f", tags {', '.join(map(one_line, item.tags[:_MAX_TAGS]))}" if item.tags else ""
-    when = f"{item.created_at:%Y-%m-%d %H:%M} UTC"
+    when = f"{item.valid_from or item.created_at:%Y-%m-%d %H:%M} UTC"
     place = f", {item.place}" if item.place else ""
     return f"{item.headline} {item.type} from {item.source}, {when}{place}{tags}{caveat}{others}"

@@ -13,7 +13,7 @@ GET    {prefix}/notes/{agent}/versions
 """
 
 from collections.abc import Awaitable
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
@@ -122,7 +122,7 @@ def add_user_memory(router: APIRouter, memory_store: MemoryStore, user: Any, lim
 
     @route(router, "GET", "/memory", "What is known of the user", StatementPage)
     async def statements(
-        as_of: Annotated[AwareDatetime | None, Query()] = None, superseded: bool = False, user_id: str = user
+        as_of: Annotated[AwareDatetime | date | None, Query()] = None, superseded: bool = False, user_id: str = user
     ) -> Response:
         memory = AgentMemory(memory_store, user_id)
         known = await memory.user_memory(as_of, with_superseded=superseded)

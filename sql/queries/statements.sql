@@ -39,7 +39,7 @@ LIMIT %(limit)s;
 SELECT pg_advisory_xact_lock(hashtextextended('statements of ' || %(user_id)s, 0));
 
 -- name: insert_statement :one
--- Store a statement, unless the same holds already, and the job to index it. One that arrives late is superseded at once by
+-- Store a statement, unless the same holds already ("next week" said again is another week), and the job to index it. One that arrives late is superseded at once by
 -- the next about its subject.
 WITH content AS (
     SELECT id FROM memory_context.agent_memory_contents
@@ -47,6 +47,7 @@ WITH content AS (
 ), same AS (
     SELECT item.memory_key FROM memory_context.agent_memories AS item
     WHERE item.user_id = %(user_id)s
+        AND NOT %(is_repeatable)s
         AND {is_statement(item)}
         AND item.content_id = (SELECT id FROM content)
         AND NOT item.is_private

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import datetime, timezone
 
 from memory_context import AgentMemory, MemoryStore
 
@@ -32,6 +33,10 @@ def test_statements_are_added_listed_edited_confirmed_and_forgotten(run: Run, da
     assert "My editor is Emacs." in listed, "the text, not the description that the model gave"
     assert "kept by a model, not confirmed by the user" in listed
     assert run("memory", "confirm", key, *where)[0] == 0
+    today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
+    assert "my database is Orders" in run("memory", "list", "--as-of", today, *where)[1]
+    assert "my database" not in run("memory", "list", "--as-of", "2020-01-01T12:00", *where)[1]
+    assert run("memory", "list", "--as-of", "next week", *where)[0] == 2
     second = run("memory", "edit", first, "my database is Sales", *where)[1].strip()
     found = json.loads(run("memory", "list", "--json", *where)[1])
     assert {one["statement"] for one in found["statements"]} == {"my database is Sales", "My editor is Emacs."}

@@ -8,13 +8,14 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
+from autogen_core import CancellationToken
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import ContextPolicy, MemoryContext, MemoryItem, MemoryRef, MemoryStore, UserMemoryPolicy
 from memory_context.errors import StoreUnavailableError
-from memory_context.memory import AgentMemory, UserMemoryText
+from memory_context.memory import AgentMemory, UserMemoryText, insert_statement
 from memory_context.store import AgentNotes, PastSession, UserMemory
 from memory_context.store.database import Database
 from memory_context.tokens import default_token_counter
@@ -26,7 +27,8 @@ from .steps import add_step
 DATABASE = "My database is Orders at db1."
 STYLE = "I prefer short answers."
 MORE = "(More is stored: search for it, or read all notes.)"
-HEAD = f"Preferences:\n- {STYLE}\nFacts:\n- {DATABASE}"
+TODAY = f"{datetime.now(timezone.utc):%Y-%m-%d}"
+HEAD = f"Preferences:\n- {STYLE} ({TODAY})\nFacts:\n- {DATABASE} ({TODAY})"
 
 
 def context_of(store: MemoryStore, session_id: str | None = None, **policy: Any) -> MemoryContext:
@@ -102,6 +104,25 @@ async def test_head_of_a_new_session_shows_statements_and_earlier_conversations(
     assert kinds(explained) == {"user_memory": "of the user, known before"}
     assert "user memory 2 (session start)" in str(explained)
     assert context.stats.user_memory_tokens == explained.segments[0].tokens > 30
+
+
+async def test_statement_is_shown_with_the_day_it_was_said(store: MemoryStore):
+    """Also when it was learned later: "next month" counts from that day."""
+    await insert_statement(
+        store,
+        "alice",
+        "I am in Oslo next month.",
+        type="user_fact",
+        origin="user_words",
+        valid_from=datetime(2025, 3, 14, 23, 59, tzinfo=timezone.utc),
+        counter=default_token_counter(),
+    )
+    context = context_of(store)
+    assert "- I am in Oslo next month. (2025-03-14)\n" in text_of(await ask(context))
+    (hit,) = await context.search("Oslo")
+    search = next(one for one in context.tools() if one.name == "search_memory")
+    assert hit.item.content == "I am in Oslo next month."
+    assert "2025-03-14 23:59 UTC" in str(await search.run_json({"query": "Oslo"}, CancellationToken()))
 
 
 async def test_user_memory_is_read_once_by_add_message_and_never_by_a_view(store: MemoryStore, held: Held):
@@ -187,9 +208,8 @@ async def test_changes_by_others_show_in_the_tail(store: MemoryStore):
     await arrived(context)
     *view, news = await context.get_messages()
     assert view[0] == head
-    assert "Facts:\n- My database is Billing at db2.\nNo longer holds:\n- My database is Orders at db1.\n<" in str(
-        news.content
-    )
+    new, old = f"My database is Billing at db2. ({TODAY})", f"My database is Orders at db1. ({TODAY})"
+    assert f"Facts:\n- {new}\nNo longer holds:\n- {old}\n<" in str(news.content)
     assert kinds(await context.explain()) == {
         "user_memory": "of the user, known before",
         "user_memory_news": "of the user, changed since",
@@ -208,7 +228,7 @@ async def test_forgotten_statement_leaves_the_head(store: MemoryStore):
     await arrived(context)
     view = await context.get_messages()
     assert "Orders" not in text_of(view)
-    assert f"Preferences:\n- {STYLE}\nFacts:\n</memory-" in str(view[0].content)
+    assert f"Preferences:\n- {STYLE} ({TODAY})\nFacts:\n</memory-" in str(view[0].content)
     assert len(view) == 4, "nothing new is to be told"
 
 
@@ -362,5 +382,5 @@ def test_entered_and_confirmed_statements_come_first_then_the_newest():
     text = UserMemoryText(200, default_token_counter()).head(memory, "s").text
     wishes, facts = text.partition("Facts:")[::2]
     assert "wish 119" in wishes
-    assert "\n- confirmed\n- fact 19" in facts
+    assert "\n- confirmed (1970-01-01)\n- fact 19" in facts
     assert "wish 100" not in text

@@ -85,6 +85,61 @@ async def test_statement_can_hold_again_after_it_was_superseded(memory: AgentMem
     assert len(await memory.user_memory(with_superseded=True)) == 3
 
 
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("My dog is called Bruno.", "My dog is allergic to chicken."),
+        ("My sister is a nurse.", "My sister lives in Lyon."),
+        ("My daughter is called Lea.", "My daughter is called Mia."),
+        ("Our office is in Leith.", "Our office is closed on Fridays."),
+        ("Meine Katze heißt Minka.", "Meine Katze ist Diabetikerin."),
+        ("I live in Porto.", "I live in a flat without a lift."),
+    ],
+)
+async def test_true_statements_about_one_thing_both_hold(memory: AgentMemory, statements: tuple[str, str]) -> None:
+    for day, one in enumerate(statements):
+        await said(memory, one, day)
+    assert await texts(memory) == [*reversed(statements)]
+
+
+async def test_denial_ends_what_it_denies_and_nothing_else(memory: AgentMemory) -> None:
+    for day, one in enumerate(("I live in Porto.", "I live in Lisbon.", "I drink coffee black.")):
+        await said(memory, one, day)
+    denied = "I no longer live in Porto."
+    assert (await said(memory, denied, 3))[1]
+    assert await texts(memory) == [denied, "I drink coffee black.", "I live in Lisbon."]
+    await said(memory, "I don't drink coffee any more.", 4)
+    assert await texts(memory) == ["I don't drink coffee any more.", denied, "I live in Lisbon."]
+    *_, porto = await memory.user_memory(with_superseded=True)
+    assert await texts(memory, START) == [porto.content] == ["I live in Porto."]
+
+
+async def test_confirmed_denial_ends_what_it_denies(memory: AgentMemory) -> None:
+    await said(memory, "I work at Kelp as an analyst.", 0)
+    ref = await memory.store("I no longer work at Kelp.", type="user_fact", origin="agent")
+    await memory.confirm(ref.key)
+    assert await texts(memory) == ["I no longer work at Kelp."]
+
+
+async def test_relative_time_said_again_replaces_the_older_day(memory: AgentMemory) -> None:
+    """ "Next month" of March is another one than that of January."""
+    away = "I am in Oslo next month."
+    (first, _), (again, is_new) = await said(memory, away, 0), await said(memory, away, 60)
+    assert (first != again, is_new) == (True, True)
+    (item,) = await memory.user_memory()
+    assert item.valid_from == START + timedelta(days=60)
+    assert await said(memory, away, 60) == (again, False)  # the same message, learned twice
+
+
+async def test_as_of_a_day_is_the_end_of_that_day(memory: AgentMemory) -> None:
+    await said(memory, "my database is Orders", 0)
+    await said(memory, "my database is Sales", 1)
+    for day, name in enumerate(("Orders", "Sales", "Sales")):
+        at = (START + timedelta(days=day)).date()
+        assert [one.content for one in await memory.user_memory(at)] == [f"my database is {name}"]
+    assert await memory.user_memory((START - timedelta(days=1)).date()) == []
+
+
 async def test_same_statement_is_stored_once(memory: AgentMemory) -> None:
     first = await said(memory, "my cat is called Minka", 0)
     assert await said(memory, "my cat is called Minka", 0) == (first[0], False)

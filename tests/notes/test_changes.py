@@ -88,7 +88,7 @@ async def test_statements_of_another_process_show_in_the_tail_and_forgotten_ones
     assert "The harbour master is Ruth." in text_of(await take_turn(context))
     other = notes_of(elsewhere, "critic")
     await heard_of(feed, monkeypatch, other.remember("I prefer rye bread.", type="user_preference"))
-    assert "- I prefer rye bread.\n</memory-" in str((await take_turn(context))[-1].content)
+    assert "- I prefer rye bread. (" in str((await take_turn(context))[-1].content)
     await heard_of(feed, monkeypatch, other.add("I live in Porto."))
     assert "- I live in Porto." in str((await take_turn(context))[-1].content)
     await heard_of(feed, monkeypatch, elsewhere.user_stats.forget("alice", [first.key]))

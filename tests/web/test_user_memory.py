@@ -1,6 +1,7 @@
 """User memory over HTTP: listed, added, edited, confirmed and forgotten by the authenticated user alone."""
 
 import base64
+from datetime import datetime, timezone
 
 import pytest
 
@@ -30,6 +31,10 @@ async def test_user_lists_adds_edits_confirms_and_forgets_statements(client: Cli
     assert {one["statement"] for one in page["statements"]} == {"I live in Lisbon.", "I like tea."}
     assert page["unconfirmed"] == []
     page = (await client.get(MEMORY, params={"superseded": True})).json()
+    today = datetime.now(timezone.utc)
+    for as_of in (f"{today:%Y-%m-%d}", today.isoformat()):
+        held = (await client.get(MEMORY, params={"as_of": as_of})).json()["statements"]
+        assert "I live in Lisbon." in {one["statement"] for one in held}
     (former,) = [one for one in page["statements"] if one["key"] == key]
     assert (former["superseded_by"], former["confirmed_by"]) == (edited, "alice")
     assert (await client.delete(f"{MEMORY}/{edited}")).status_code == 204

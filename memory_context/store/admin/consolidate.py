@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from memory_context.errors import LightModelError
 from memory_context.light_model import LightModel
 from memory_context.references import memory_key_for, one_line
-from memory_context.text import canonical_words, is_supported, unchangeable_words
+from memory_context.text import canonical_words, has_relative_time, is_supported, unchangeable_words
 from memory_context.tokens import default_token_counter
 
 from ..database import Database
@@ -177,6 +177,7 @@ class Consolidation:
 
     async def _merge_statements(self) -> None:
         rows = await self._read("select_current_statements", limit=_MOST_STATEMENTS)
+        rows = [row for row in rows if not has_relative_time(content_of(row))]  # each counts from its own day
         for group in _equal_groups(rows):
             await self._merge(group)
         if self.model is not None:
