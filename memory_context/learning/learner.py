@@ -273,8 +273,8 @@ def checked(
 ) -> "Iterator[tuple[UserText, Statement]]":
     """Yield the statements whose quote stands in the user's own words of the message.
 
-    A statement with a number, name or negation that the quote lacks is replaced by the quote. It ends a known one only if
-    the rules do not tell that this answers another question.
+    A statement with a number, name or negation that the quote lacks is replaced by the quote. It ends no known
+    one that, as the rules tell, answers another question.
 
     Args:
         known: Statements by key.

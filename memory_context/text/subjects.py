@@ -83,26 +83,9 @@ _ENDS = re.compile(
 )
 _CONTRAST = re.compile(r"[,;]? (?:but|sondern|and now|und jetzt|und nun)\b.*", re.IGNORECASE)
 _POINTS_BACK = re.compile(r"\b(?:there|it|that|this|these|those|so|them|dort|das|dies\w*)\W*$", re.IGNORECASE)
-_ADVERBS = frozenset(
-    [
-        "always",
-        "never",
-        "usually",
-        "please",
-        "also",
-        "really",
-        "still",
-        "just",
-        "immer",
-        "nie",
-        "bitte",
-        "auch",
-        "only",
-        "mostly",
-    ]
-)
-_SPEAKERS = frozenset(["i", "we", "ich", "wir", "user", "i'm", "we're", "i've", "im"])
-_OWNED = frozenset(["my", "our", "mein", "meine", "meinen", "meinem", "unser", "unsere", "unseren"])
+_ADVERBS = {"always", "never", "usually", "please", "also", "really", "still", "just", "immer", "nie", "bitte", "auch"}
+_SPEAKERS = {"i", "we", "ich", "wir", "user", "i'm", "we're", "i've", "im"}
+_OWNED = {"my", "our", "mein", "meine", "meinen", "meinem", "unser", "unsere", "unseren"}
 _LINKED = re.compile(r"(\S+) (?:and|or|und|oder) (\S+)", re.IGNORECASE)
 
 
