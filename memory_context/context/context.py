@@ -16,7 +16,9 @@ import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakMethod
 
 from autogen_core import Component
 from autogen_core.model_context import ChatCompletionContext
@@ -41,6 +43,7 @@ __all__ = ["MemoryContext", "MemoryContextConfig"]
 
 _logger = logging.getLogger("memory_context")
 _CLOSE_SECONDS, _LEAVE_SECONDS, _LOAD_SECONDS = 8.0, 2.5, 8.5  # under 10 s with the store's stop
+_LEARN_SECONDS = 2.0
 
 
 class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component[MemoryContextConfig]):
@@ -113,6 +116,7 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         self._session = archive.Session(
             self.memory_store, self.policy, self._join_history, self._prepare_batch, self._light_models, batch_jobs
         )
+        self._learning.flush = WeakMethod(self._session.flush)
         new = archive.new_session(
             self.key,
             transcript.Transcript.of(initial_messages or ()),
@@ -188,7 +192,7 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
     ) -> transcript.Entry:
         self._is_used = True
         entry = self._parts.deliver(message, added_at, carries_result=carries_result)
-        is_explicit = self._learning.is_explicit(entry)
+        is_explicit = self._learning.note(entry)
         self._session.archiver.schedule_flush(now=is_explicit)  # archives cancelled additions too
         return entry
 
@@ -254,6 +258,7 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         observing = (self._observers, self._session.archiver.schedule_flush)
         self._parts = parts = Parts(session.transcript, agent_memory, *settings, *observing)
         head, new = self._prompt_head, session.transcript  # not self: avoids a reference cycle
+        parts.user_memory.catch_up = partial(self._learning.catch_up, of_others=True)
         parts.budget.savings.waiting_tools = lambda: head.waiting_tokens(new.state)
         if "retrieve_memory" in self._prompt_head.tools:
             parts.note_tools()
@@ -366,7 +371,10 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         return context
 
     async def close(self) -> None:
-        """Store and archive the rest in 8 s, plus 1 s per 10 MB; the last context closes the default store."""
+        """Store and archive the rest in 8 s, plus 1 s per 10 MB; the last context closes the default store.
+
+        Up to 2 s of that are for learning what the user said, so that a session that begins at once knows it.
+        """
         parts = self._parts
         parts.expander.cancel()
         parts.coordinator.abort()
@@ -376,6 +384,7 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         await parts.keep_masked()
         await parts.summariser.close()
         await self._session.close(ends_at - time.monotonic())
+        await self._learning.catch_up(min(_LEARN_SECONDS, max(ends_at - time.monotonic(), 0.0)))
         if self._uses_default_store:
             await self.memory_store.leave(self, write_seconds=max(ends_at - time.monotonic(), 0.0))
 

@@ -1,8 +1,10 @@
 """Loads the user's memory beside the agent, once a session and again after a change.
 
-    unread ──first message──▶ reading ──▶ recorded: in the head before the first view, else in the tail
-                                 ▲            │
-                                 └──change────┘      shown in the tail
+    unread ──first message──▶ learning ─▶ reading ──▶ recorded: in the head before the first view, else in the tail
+                                            ▲            │
+                                            └──change────┘      shown in the tail
+
+What other sessions of this process were just told is learned before it is read, within a part of that wait.
 
 A view shows what was recorded; it reads nothing itself and waits for nothing.
 """
@@ -10,6 +12,7 @@ A view shows what was recorded; it reads nothing itself and waits for nothing.
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from autogen_core.models import UserMessage
@@ -25,11 +28,16 @@ from ..transcript import Transcript, UserMemoryChanged, UserMemoryLoaded, ViewSh
 
 __all__ = ["UserMemoryLoader"]
 
+_LEARNING_SHARE = 0.5  # of the wait before the first view; the rest is for reading what is known
 _LOADING = "loading the user's memory"
 
 
 class UserMemoryLoader:
-    """The user's memory in the transcript of one session; an isolated agent has its notes only."""
+    """The user's memory in the transcript of one session; an isolated agent has its notes only.
+
+    Attributes:
+        catch_up: Learns what other sessions of this process heard of the user, within some seconds.
+    """
 
     def __init__(
         self, transcript: Transcript, memory: AgentMemory, policy: ContextPolicy, counter: TokenCounter
@@ -45,6 +53,7 @@ class UserMemoryLoader:
         self._changes_read: int | None = None
         self._began_at = 0.0
         self.watches_changes = False
+        self.catch_up: Callable[[float], Awaitable[None]] | None = None
 
     def begin(self) -> None:
         """Start to read what was never read or has changed; a dictionary look-up otherwise."""
@@ -93,6 +102,9 @@ class UserMemoryLoader:
     async def _read(self) -> UserMemory:
         is_again = self._transcript.state.newest(UserMemoryLoaded) is not None
         is_isolated, store = self._memory.sharing == "isolated", self._memory.memory_store
+        if not (is_again or is_isolated or self.catch_up is None):
+            await self.catch_up(_LEARNING_SHARE * self._wait_seconds)
+            self._changes_read = store.user_memory_changes(self._memory.user_id)
         return await store.fetch_user_memory(
             self._memory.user_id, scope=self._memory.scope, with_superseded=is_again, only_notes=is_isolated
         )

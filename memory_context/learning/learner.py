@@ -9,9 +9,11 @@ The handler is idempotent: what it stores has the time of the message, so a repe
 import asyncio
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, cast
-from weakref import ReferenceType, WeakKeyDictionary, ref
+from weakref import ReferenceType, WeakKeyDictionary, WeakMethod, ref
 
 from autogen_core.models import LLMMessage, SystemMessage, UserMessage
 from pydantic import BaseModel, BeforeValidator, ConfigDict
@@ -23,6 +25,7 @@ from ..light_model import LightModel
 from ..memory import STATEMENT_LIMIT_CHARACTERS, StatementType, insert_statement
 from ..messages import texts_of
 from ..policy import ContextPolicy
+from ..runtime import attempt
 from ..store import Claim, Job, JobKind, MemoryItem, MemoryStore, ReadScope
 from ..text import is_supported, may_replace
 from ..tokens import cut_to_tokens, default_token_counter
@@ -55,6 +58,7 @@ class Learning:
         is_enabled: False for sub-agents, whose "user" is another agent, and for isolated ones.
 
     Attributes:
+        flush: Archives the session, so that the jobs of its newest messages exist.
         first_position: Earlier messages were loaded: learned from before, perhaps forgotten since, or a mere claim.
     """
 
@@ -71,11 +75,29 @@ class Learning:
         self._sources = policy.user_sources
         self._has_model = model is not None
         self.first_position = 0
+        self.flush: WeakMethod[Callable[[], Awaitable[None]]] | None = None
+        self._store, self._user_id, self._token = memory_store, user_id, object()
         if self.is_enabled:
             _learner_of(memory_store).serve(user_id, policy, model)
 
-    def is_explicit(self, entry: Entry) -> bool:
-        """Return True for a message that states something explicitly: its batch should not wait. No I/O."""
+    def note(self, entry: Entry) -> bool:
+        """Note a message that may state something; return True if it does so explicitly: its batch should not wait."""
+        if self._may_state(entry):
+            _learner_of(self._store).note(self._user_id, self._token, self.flush)
+        return self._is_explicit(entry)
+
+    async def catch_up(self, seconds: float, *, of_others: bool = False) -> None:
+        """Learn what the user said in this process, and wait for it at most so long; never raises.
+
+        If nothing was said this does no I/O. What takes longer goes on in the background.
+
+        Args:
+            of_others: Only what other sessions heard.
+        """
+        if (learner := _learners.get(self._store)) is not None:
+            await learner.catch_up(self._user_id, seconds, besides=self._token if of_others else None)
+
+    def _is_explicit(self, entry: Entry) -> bool:
         return isinstance(entry.message, UserMessage) and any(map(_has_statement, self._said(entry)))
 
     def payload(self, entries: Sequence[Entry]) -> Mapping[str, Any] | None:
@@ -90,7 +112,7 @@ class Learning:
             return True
         if self._has_model:
             return any(_PERSONAL.search(text) for text in self._said(entry))
-        return self.is_explicit(entry)
+        return self._is_explicit(entry)
 
     def _said(self, entry: Entry) -> list[str]:
         is_own = self._is_own(entry)
@@ -111,18 +133,45 @@ def _has_statement(text: str) -> bool:
     return has_statement(text)
 
 
+@dataclass
+class _Unlearned:
+    """What one session of this process heard and may not have been learned yet: how often, and what archives it."""
+
+    flush: WeakMethod[Callable[[], Awaitable[None]]] | None
+    count: int = 0
+
+
 class _Learner:
     """Handles the jobs of one store."""
 
     def __init__(self, memory_store: MemoryStore) -> None:
         self._store = ref(memory_store)
         self._models: dict[str, tuple[ReferenceType[LightModel], ContextPolicy]] = {}
+        self._unlearned: dict[str, dict[object, _Unlearned]] = {}  # by user and session
         memory_store.jobs.register(JobKind(LEARN_JOB, self._handle))
 
     def serve(self, user_id: str, policy: ContextPolicy, model: LightModel | None) -> None:
         """Let a user's batches be read by this model while its context lives."""
         if model is not None:
             self._models[user_id] = (ref(model), policy)
+
+    def note(self, user_id: str, session: object, flush: "WeakMethod[Callable[[], Awaitable[None]]] | None") -> None:
+        heard = self._unlearned.setdefault(user_id, {}).setdefault(session, _Unlearned(flush))
+        heard.count += 1
+
+    async def catch_up(self, user_id: str, seconds: float, *, besides: object = None) -> None:
+        store, ends_at = self._store(), time.monotonic() + seconds
+        heard = {key: one for key, one in self._unlearned.get(user_id, {}).items() if key is not besides}
+        if store is None or not heard:
+            return
+        counts = {key: one.count for key, one in heard.items()}
+        flushes = [flush() for one in heard.values() if one.flush is not None and (flush := one.flush()) is not None]
+        if flushes and await attempt(asyncio.gather(*flushes, return_exceptions=True), seconds) is None:
+            return
+        if await store.jobs.catch_up(user_id, (LEARN_JOB,), max(ends_at - time.monotonic(), 0.0)):
+            left = self._unlearned.get(user_id, {})
+            for key in [key for key, one in left.items() if one.count == counts.get(key)]:
+                del left[key]
 
     async def _handle(self, claim: Claim) -> None:
         for job in claim.jobs:

@@ -201,6 +201,7 @@ class Jobs:
         self._database = database
         self._kinds: dict[str, JobKind] = {}
         self._users = PerLoop(lambda: UserSchedule(self._look_after), UserSchedule.adopt)
+        self._catching_up = Background[None]("memory_context jobs that are waited for")
         self._outages = outages_of(database)
 
     def register(self, kind: JobKind) -> None:
@@ -223,14 +224,27 @@ class Jobs:
         """Do all users' due jobs and wait for those of other workers; `progress` gets each batch's number."""
         pending = failed = 0
         async for user_id in self._pending_users(with_failed=True):
-            while True:
-                counts, done = await self._drain(user_id, kinds, progress)
-                if not counts["due_kinds"] and not counts["claimed"]:
-                    break
-                await asyncio.sleep(0 if done else _POLL_SECONDS)
+            counts = await self._finish(user_id, kinds, progress)
             pending += counts["waiting"]
             failed += counts["failed"]
         return JobReport(pending, failed)
+
+    async def catch_up(self, user_id: str, kinds: Sequence[str], seconds: float) -> bool:
+        """Do a user's due jobs of these kinds now, and wait for it at most so long.
+
+        Returns:
+            False if it takes longer, and then goes on, or if it failed and is tried again later.
+        """
+        ends_at = time.monotonic() + seconds
+
+        async def work() -> None:
+            await self._finish(user_id, kinds, ends_at=ends_at)
+
+        if (running := self._catching_up.running(user_id)) is not None:  # its last look may be older than a job
+            await asyncio.wait([running], timeout=seconds)
+        task = self._catching_up.start(work, user_id)
+        await asyncio.wait([task], timeout=max(ends_at - time.monotonic(), 0.0))
+        return task.done() and not task.cancelled() and task.exception() is None
 
     async def failures(self, user_id: str, limit: int = 50) -> list[FailedJob]:
         (rows,) = await self._database.read(user_id, _QUERIES("select_failed_jobs", limit=limit))
@@ -247,6 +261,7 @@ class Jobs:
 
     async def stop(self) -> None:
         """Stop this event loop's background and release its claims."""
+        await self._catching_up.stop(math.inf)
         await self._users.here().stop()
         try:
             await asyncio.wait_for(self._release(), _RELEASE_SECONDS)
@@ -267,6 +282,21 @@ class Jobs:
         except Exception:  # other users' jobs go on
             _logger.exception("background jobs go on later")
         return _RETRY_SECONDS
+
+    async def _finish(
+        self,
+        user_id: str,
+        kinds: Sequence[str] | None,
+        progress: Callable[[int], None] | None = None,
+        ends_at: float = math.inf,
+    ) -> dict[str, Any]:
+        """Do what is due, and wait until `ends_at` for what other workers hold; return the counts of what is left."""
+        while True:
+            counts, done = await self._drain(user_id, kinds, progress)
+            is_held = counts["claimed"] and time.monotonic() < ends_at
+            if not counts["due_kinds"] and not is_held:
+                return counts
+            await asyncio.sleep(0 if done else _POLL_SECONDS)
 
     async def _drain(
         self, user_id: str, kinds: Sequence[str] | None = None, progress: Callable[[int], None] | None = None

@@ -9,6 +9,7 @@ import pytest
 from autogen_core import FunctionCall
 from autogen_core.models import (
     AssistantMessage,
+    CreateResult,
     FunctionExecutionResult,
     FunctionExecutionResultMessage,
     LLMMessage,
@@ -20,11 +21,15 @@ from memory_context.learning.learner import LearnedAnswer
 from memory_context.light_model.answers import response_format
 from memory_context.policy import LearningPolicy
 from memory_context.store import ThreadElement
+from memory_context.store.jobs import Jobs
 from memory_context.testing import ScriptedModel
 from tests.conftest import StartPython
 from tests.embeddings.fakes import FakeEmbedder
 
 pytestmark = pytest.mark.fake_embedder
+
+
+PATIENT = ContextPolicy(store_timeout_seconds=60)  # a busy machine is no outage
 
 
 def user(text: str, source: str = "user") -> LLMMessage:
@@ -277,6 +282,83 @@ async def test_killed_process_learns_later(database_url: str, start_python: Star
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         assert await AgentMemory(store, "alice").user_memory() == []
         assert await texts(store, user("Hello."), session_id="tuesday") == ["My database is Orders."]
+
+
+# --- at once
+
+
+async def first_view(store: MemoryStore, session_id: str = "tuesday", text: str = "Hello.", **others: Any) -> str:
+    context = MemoryContext("alice", "coder", session_id, store, policy=PATIENT, **others)
+    await context.add_message(user(text))
+    return str((await context.get_messages())[0].content)
+
+
+class Stuck(ScriptedModel):
+    """A light model whose calls wait until they are released."""
+
+    def __init__(self, answer: str = '{"statements": []}') -> None:
+        super().__init__(answer)
+        self.release = asyncio.Event()
+
+    async def create(self, *arguments: Any, **named: Any) -> CreateResult:
+        await self.release.wait()
+        return await super().create(*arguments, **named)
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+@pytest.mark.parametrize("has_model", [True, False])
+async def test_next_session_of_the_process_knows_what_was_just_said(
+    store: MemoryStore, is_closed: bool, has_model: bool
+) -> None:
+    """Whatever was said after it, and whether the session was closed."""
+    quoted = {"message": 1, "quote": "my database is Orders", "statement": "", "type": "user_fact", "supersedes": ""}
+    model = answering(quoted) if has_model else None
+    context = MemoryContext("alice", "coder", "monday", store, model_client=model, policy=PATIENT)
+    for text in ("By the way, my database is Orders.", "List the tables.", "Thanks."):
+        await context.add_message(user(text))
+        await context.get_messages()
+        await context.add_message(AssistantMessage(content="Done.", source="coder"))
+    if is_closed:
+        await context.close()
+    assert "- my database is Orders" in await first_view(store, model_client=model)
+
+
+async def test_closing_learns_what_the_session_said(store: MemoryStore) -> None:
+    async with MemoryContext("alice", "coder", "monday", store, policy=PATIENT) as context:
+        await context.add_message(user("My database is Orders."))
+        await context.add_message(user("List the tables."))
+    assert [one.content for one in await AgentMemory(store, "alice").user_memory()] == ["My database is Orders."]
+
+
+async def test_hanging_model_holds_up_neither_close_nor_the_next_session(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job goes on, and is done when the model answers."""
+    monkeypatch.setattr("memory_context.context.context._LEARN_SECONDS", 0.01)
+    monkeypatch.setattr("memory_context.context.user_memory._LEARNING_SHARE", 0.0)
+    await AgentMemory(store, "alice").remember("I live in Porto.")
+    model = Stuck()
+    context = MemoryContext("alice", "coder", "monday", store, model_client=model, policy=PATIENT)
+    await context.add_message(user("My database is Orders."))
+    await context.close()
+    head = await first_view(store)
+    assert "- I live in Porto." in head
+    assert "- My database" not in head
+    model.release.set()
+    await store.jobs.flush()
+    assert "- My database is Orders." in await first_view(store, "wednesday")
+
+
+async def test_session_that_heard_nothing_waits_for_nothing(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither for its own first message, nor for another user's."""
+    asked: list[str] = []
+    monkeypatch.setattr(Jobs, "catch_up", lambda jobs, user_id, *arguments: asked.append(user_id))
+    bobs = MemoryContext("bob", "coder", "monday", store, policy=PATIENT)
+    await bobs.add_message(user("My database is Orders."))
+    await first_view(store, text="I live in Porto.")
+    assert asked == []
 
 
 # --- shown
