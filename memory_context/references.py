@@ -24,6 +24,7 @@ __all__ = [
     "cut_argument_in",
     "defused",
     "describe_image",
+    "elided",
     "fenced",
     "memory_key_for",
     "one_line",
@@ -95,6 +96,21 @@ def shorten(text: str, limit: int) -> str:
     # an early cut bounds the cost
     line = _NOT_IN_LINE.sub(" ", text[: limit * 8]).strip()
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def elided(text: str, limit: int) -> str:
+    """Return one line of at most `limit` characters with both ends of a longer text; a path keeps its file's name."""
+    if len(text) > limit * 16:  # an early cut bounds the cost
+        text = f"{text[: limit * 8]} {text[-limit * 8 :]}"
+    line = _NOT_IN_LINE.sub(" ", text).strip()
+    if len(line) <= limit:
+        return line
+    room = max(limit - 1, 1)
+    tail = room * 3 // 5  # the end of a path or command differs more often than its beginning
+    name = len(line) - max(line.rfind("/"), line.rfind("\\"))
+    if tail < name <= room - room // 8:
+        tail = name
+    return f"{line[: room - tail].rstrip()}…{line[len(line) - tail :].lstrip()}"
 
 
 def defused(text: str) -> str:

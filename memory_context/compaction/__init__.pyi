@@ -1,6 +1,6 @@
 from .analyzers.wrapper import unwrapped
 from .compactor import Analysis, Analyzer, Compacted, Compactor, Hint, Result
-from .compose import Reading, analyze_anything, composed
+from .compose import Reading, analyze_anything, composed, shown_arguments
 from .excerpt import ELISION_TOKENS, FIRST_ELISION_TOKENS, Label, Passage, excerpt, render_passages
 from .names import is_name, mentioned_names, ranked_names, reads_as_order, stands_whole
 from .registry import CompactFunction, Compactors, contract_violation
@@ -51,6 +51,7 @@ __all__ = [
     "reads_as_order",
     "render_passages",
     "salient_facts",
+    "shown_arguments",
     "stands_whole",
     "summary_prompt",
     "unwrapped",

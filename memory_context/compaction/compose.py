@@ -12,9 +12,9 @@ from dataclasses import replace
 from functools import cached_property, partial
 from itertools import islice
 
-from ..references import one_line
+from ..references import DESCRIPTION_LIMIT, elided, one_line
 from ..text import Passage, definitions_in
-from ..tokens import TokenCounter, cut_to_tokens
+from ..tokens import TokenCounter, cut_to_tokens, equal_shares
 from ..utf8 import json_object
 from .analyzers.wrapper import Unwrapped, unwrapped
 from .columns import walked_column
@@ -24,7 +24,7 @@ from .lines import Lines
 from .names import ANALYSED_CHARACTERS, Names, analysed_text, is_name, reads_as_order, stands_whole
 from .outliers import telling_lines
 
-__all__ = ["Reading", "analyze_anything", "composed"]
+__all__ = ["Reading", "analyze_anything", "composed", "shown_arguments"]
 
 FACTS_SHARE = 0.2
 """Share of a result's own tokens: short results keep fewer facts."""
@@ -38,10 +38,9 @@ _LINE_LIMIT = 200
 _LABELS = 200
 _FIRST_LINE_LIMIT, _FIRST_LINE_WORDS, _FIRST_LOOKED_AT = 70, 4, 1000
 _LEAST_LINE_TOKENS = 12
-_ARGUMENT_LIMIT = 60
-_ARGUMENTS_LIMIT = 90
-_PARSED_ARGUMENTS = 20_000
-_TELLING_CHARACTERS = 6
+_ARGUMENTS_LIMIT = 90  # of a description; more if the rest leaves room
+_LEAST_ARGUMENT, _LEAST_CONTENT, _LONGEST_NAME = 10, 20, 200
+_PARSED_ARGUMENTS = 200_000
 _RANKED_WORDS = 20_000
 _EXIT_STATUS = re.compile(r"\bexit(?:ed)?\b[^\d\n]{0,40}\b(?:status|code)\b[ :=]*(-?\d+)", re.IGNORECASE)
 _WRAPPED_ERROR = re.compile(r"\bis_?error[\"']?\s*[=:]\s*true\b.{0,2}$", re.IGNORECASE)
@@ -186,7 +185,7 @@ def _facts(reading: Reading, hint: Hint, shown: str) -> str:
 
 def _column_within(field: str, values: Sequence[str], limit_tokens: int, counter: TokenCounter) -> str:
     """Return the values of a field that fit, or an empty text."""
-    text = f"{one_line(field, _ARGUMENT_LIMIT)}: {', '.join(values)}"
+    text = f"{one_line(field, 60)}: {', '.join(values)}"
     if not counter.is_over(text, limit_tokens):
         return text
     return cut_to_tokens(text, max(limit_tokens - 2, 0), counter).rpartition(", ")[0]
@@ -256,23 +255,40 @@ def _has_failed(result: Result, analysis: Analysis, inner: Unwrapped) -> bool:
 
 
 def _description(result: Result, analysis: Analysis, inner: Unwrapped) -> str:
-    values = _shown_arguments(result.arguments)
     what = analysis.description  # may hold untrusted text, such as a page title
     if reads_as_order(what):
         what = analyze_anything(replace(result, content=inner.text)).description
-    for value in values.values():
-        if len(value) >= _TELLING_CHARACTERS:
-            what = what.replace(value, "")
-    asked = " ".join(f"{name}={value}" if name else value for name, value in values.items())
-    asked = one_line(asked, _ARGUMENTS_LIMIT) or (f"output of {one_line(result.source, 60)}" if result.source else "")
-    what = one_line(what, 160).replace(" ,", ",").strip(" ,")
-    return f"{asked}, {what}" if asked else what
+    what = one_line(what)
+    room = max(DESCRIPTION_LIMIT - len(what) - 2, _ARGUMENTS_LIMIT)
+    asked = shown_arguments(result.arguments, room)
+    asked = asked or (f"output of {one_line(result.source, 60)}" if result.source else "")
+    return one_line(f"{asked}, {what}" if asked else what)
 
 
-def _shown_arguments(arguments: str) -> dict[str, str]:
-    """Return short arguments by name; under "" unless a JSON object."""
+def shown_arguments(arguments: str, limit: int = _ARGUMENTS_LIMIT) -> str:
+    """Return the arguments of a call in one line of at most `limit` characters.
+
+    They tell the results of one tool apart: long ones lose their middle, short ones nothing, and contents (many
+    characters, or several lines) give way to names.
+    """
     parsed = json_object(arguments or "{}") if len(arguments) <= _PARSED_ARGUMENTS else None
     if parsed is None:
-        return {"": one_line(arguments, _ARGUMENT_LIMIT)}
-    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in parsed.items()}
-    return {name: one_line(text, _ARGUMENT_LIMIT) for name, text in texts.items()}
+        return _shown(arguments, limit)
+    given = [(name, value) for name, value in parsed.items() if value not in (None, "", [], {})]
+    given = given[: max(limit // _LEAST_ARGUMENT, 1)]
+    texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for _, value in given]
+    sizes = [min(len(name) + 1 + len(text), limit) for (name, _), text in zip(given, texts, strict=True)]
+    names = [0 if "\n" in text or len(text) > _LONGEST_NAME else size for text, size in zip(texts, sizes, strict=True)]
+    contents = [size - name for name, size in zip(names, sizes, strict=True)]
+    room = limit - max(len(given) - 1, 0)  # spaces between
+    of_names = equal_shares(names, room - sum(min(size, _LEAST_CONTENT) for size in contents))
+    of_contents = equal_shares(contents, room - sum(of_names))
+    pieces = [
+        f"{name}={_shown(text, max(of_name + of_content - len(name) - 1, 1))}"
+        for (name, _), text, of_name, of_content in zip(given, texts, of_names, of_contents, strict=True)
+    ]
+    return _shown(" ".join(pieces), limit)
+
+
+def _shown(text: str, limit: int) -> str:
+    return elided(text, limit).replace("[", "(").replace("]", ")")

@@ -13,10 +13,10 @@ from difflib import SequenceMatcher
 from itertools import accumulate
 
 from ..compaction import Passage
-from ..credentials import masked_in_place
+from ..credentials import masked, masked_in_place
 from ..messages import calls_of
 from ..policy import ContextPolicy
-from ..references import one_line
+from ..references import elided, one_line
 from ..runtime import in_thread_if_large
 from ..transcript import PartId, Transcript
 
@@ -179,8 +179,8 @@ class DifferenceFinder:
         if address.kind != "result" or text is None or len(text) > _MOST_CHARACTERS:
             return None
         call = self._transcript.call_answered_by(position, address.index)
-        said = f"{call.name}({call.arguments[:_READ_OF_CALL]})" if call else entry.tool_of(address)
-        name = one_line(masked_in_place(said), _CALL_LIMIT)
+        said = f"{call.name}({elided(call.arguments, _READ_OF_CALL)})" if call else entry.tool_of(address)
+        name = elided(masked(said), _CALL_LIMIT).replace("[", "(").replace("]", ")")
         lines = _lines(text)
         return None if len(lines) > _MOST_LINES else _Result(part, name, lines, frozenset(lines))
 

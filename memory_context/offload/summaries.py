@@ -26,6 +26,7 @@ from ..compaction import (
     check_summary_prompt,
     first_sentence,
     mended,
+    shown_arguments,
     summary_prompt,
 )
 from ..credentials import masked, masked_in_place, without_padding
@@ -33,6 +34,7 @@ from ..errors import LightModelError, StoreError
 from ..light_model import LightModel
 from ..memory import AgentMemory
 from ..policy import ContextPolicy
+from ..references import one_line
 from ..runtime import Background
 from ..tokens import TokenCounter
 from ..transcript import (
@@ -66,8 +68,11 @@ class SummaryAnswer(BaseModel):
 
 @dataclass(frozen=True)
 class _Summary:
+    """A checked summary; its description has the arguments of the call and the first sentence."""
+
     text: str
     tokens: int
+    description: str
 
 
 @dataclass(eq=False)
@@ -192,12 +197,12 @@ class Summariser:
         stored = self._transcript[place[0]].part(place[1]).stored
         if stored is None:
             return
-        name = first_sentence(summary.text)
         before, placeholder, _ = stored.compacted.partition(stored.refs[0].render())
-        description = name if self._is_unnamed(place) else ""
+        description = summary.description if self._is_unnamed(place) else ""
         if description:
             placeholder = replace(stored.refs[0], description=description).render()
-        rest = summary.text.removeprefix(description).lstrip()
+        sentence = first_sentence(summary.text)
+        rest = summary.text.removeprefix(sentence if description.endswith(sentence) else "").lstrip()
         text = f"{before}{placeholder}\n{rest}".rstrip()  # `before` holds the status of the call
         self._transcript.decide(CompactedTextChosen(*place, text, self._counter.count(text), "model", description))
 
@@ -273,7 +278,7 @@ class Summariser:
             return
         self._made[job.key] = summary
         is_unnamed = all(self._is_unnamed(place) for place in job.places)
-        self._unsaved[job.key] = summary.text, first_sentence(summary.text) if is_unnamed else ""
+        self._unsaved[job.key] = summary.text, summary.description if is_unnamed else ""
         self._ready += [(place, summary) for place in job.places]
         self._close_places(job)
         await self._save()
@@ -292,7 +297,11 @@ class Summariser:
 
     def _messages(self, job: _Job) -> list[LLMMessage]:
         if job.hint.masks_credentials:
-            job.result = replace(job.result, content=masked_in_place(job.result.content))
+            job.result = replace(
+                job.result,
+                content=masked_in_place(job.result.content),
+                arguments=masked(job.result.arguments),  # before their middle is elided
+            )
             job.hint = replace(job.hint, task=masked(job.hint.task), said=masked(job.hint.said))
         limit_tokens = int(self._policy.summary_limit_tokens * SUMMARY_SHARE)
         asked = summary_prompt(job.result, job.hint, limit_tokens, self._policy.summary_prompt)
@@ -304,7 +313,10 @@ class Summariser:
         summary = masked(summary) if hint.masks_credentials else summary
         text = mended(summary, job.result.content, self._policy.summary_limit_tokens, counter, spoken_of=spoken_of)
         text = None if text is None else without_padding(text)
-        return None if text is None else _Summary(text, counter.count(text))
+        if text is None:
+            return None
+        asked, sentence = shown_arguments(job.result.arguments), first_sentence(text)
+        return _Summary(text, counter.count(text), one_line(f"{asked}: {sentence}" if asked else sentence))
 
     async def _save(self) -> None:
         """Write summaries beside their items; failed ones stay for the next call."""

@@ -1,5 +1,7 @@
 """What survives of a content: true, within its limits, and nothing that stands elsewhere."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from memory_context.compaction import Compacted, Compactors, Hint, Result
 from memory_context.compaction.compactor import Analysis
 from memory_context.compaction.compose import LINES_SHARE, Reading, analyze_anything, composed
+from memory_context.references import elided
 from memory_context.tokens import default_token_counter
 
 counter = default_token_counter()
@@ -67,7 +70,55 @@ def test_description_has_arguments_and_size():
     assert compact("a\nb\n", "run_shell", command).description == "command=npm install --verbose timeout=5, 2 lines"
     assert compact("abc", "ask").description == "output of ask, 3 characters"
     assert compact("abc", "ask", "not json").description == "not json, 3 characters"
-    assert compact("abc", "ask", '{"a":' * 9999).description.endswith("…, 3 characters")
+    assert "…" in compact("abc", "ask", '{"a":' * 9999).description
+
+
+FOLDER = "/srv/build/workspace/monorepo/services/checkout/internal/handlers/version_2/rules/of/north/europe"
+
+
+@pytest.mark.parametrize("name", ["path", "file_path", "uri"])
+@pytest.mark.parametrize("more", [{}, {"view_range": [1, 50]}, {"command": "view", "encoding": "utf-8"}])
+def test_description_names_the_file_of_a_long_path(name: str, more: dict[str, object]):
+    """Of two files of one folder, so two descriptions."""
+    files = ["gift_cards.yaml", "coupon_rules.yaml", "a_name_of_more_than_forty_characters.yaml"]
+    told = {one: compact("a\nb\n", "read", json.dumps({name: f"{FOLDER}/{one}", **more})).description for one in files}
+    assert all(f"/{one}" in text for one, text in told.items())
+    assert all(text.endswith(", 2 lines") and len(text) <= 160 for text in told.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "telling"),
+    [
+        ({"command": f"cd {FOLDER} && python -m pytest tests/test_gift_cards.py"}, ["cd /srv", "test_gift_cards.py"]),
+        ({"url": f"https://shop.example{FOLDER}/orders?page=17"}, ["https://shop.example", "/orders?page=17"]),
+        ({"query": f"SELECT {', '.join(f'c{n}' for n in range(99))} FROM t WHERE id = 17"}, ["SELECT", "id = 17"]),
+        (
+            {"path": "shop/rates.yaml", "old": "a b\n" * 90, "new": "c d\n" * 90},
+            ["path=shop/rates.yaml", "old=a", "new=c"],
+        ),
+        ({"files": [f"{FOLDER}/{n}.yaml" for n in "ab"]}, ["files=", "b.yaml"]),
+        ({"order": "ORD-1", "note": None, "tags": []}, ["order=ORD-1, "]),
+        ({f"option_{n}": f"value {n}" for n in range(50)}, ["option_0=", "option_8="]),
+    ],
+    ids=["command", "url", "query", "contents", "list", "nothing", "many"],
+)
+def test_description_keeps_both_ends_of_long_arguments(arguments: dict[str, object], telling: list[str]):
+    """Their beginning says what was done, their end to what; names go before contents."""
+    description = compact("a\nb\n", "tool", json.dumps(arguments)).description
+    assert all(text in description for text in telling), description
+    assert len(description) <= 160
+
+
+def test_arguments_take_the_room_that_the_content_leaves():
+    path = f"{FOLDER[:90]}/gift_cards.yaml"
+    assert compact("a\nb\n", "read", json.dumps({"path": path})).description == f"path={path}, 2 lines"
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=600), st.integers(1, 200))
+def test_elided_text_is_one_line_within_its_limit(text: str, limit: int):
+    short = elided(text, limit)
+    assert len(short) <= max(limit, 2)
+    assert "\n" not in short
 
 
 def test_description_of_unknown_text_has_its_first_line():

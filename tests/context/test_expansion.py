@@ -116,6 +116,26 @@ async def test_listing_of_keys_is_read_only_as_far_as_the_limit_allows(store: Me
     assert reads.count <= 16
 
 
+async def test_file_with_a_long_path_is_found_and_opened_by_its_name(store: MemoryStore):
+    """Its description keeps the name, which search, listing and the rules read."""
+    context = context_of(store)
+    files = ["coupons.yaml", "delivery_slots.yaml", "gift_cards.yaml", "rounding_of_prices.yaml"]
+    folder = "/srv/build/agents/workspace/monorepo/services/checkout/internal/handlers/v2/rules"
+    await context.add_message(UserMessage(content="Read the settings.", source="user"))
+    for number, name in enumerate(files):
+        lines = "\n".join(f"rule_{n}:\n  share: {n * (number + 3)}" for n in range(140))
+        await add_step(context, lines, name="read_file", arguments=json.dumps({"path": f"{folder}/{name}"}))
+    await context.get_messages()
+    await answer(context, "Read.")
+    keys = [p.stored.refs[0].key for e in context.transcript.entries() for p in e.measured if p.stored]
+    await store.flush_index()
+    for name, key in zip(files, keys, strict=True):
+        assert (await context.search(name, 4))[0].item.key == key
+    (text,) = opened(await ask(context, "What is rule_17 in gift_cards.yaml?"))
+    assert "rule_17:\n  share: 85" in text
+    assert f"[MemoryRef: {keys[2]} - " in text
+
+
 async def test_key_of_another_session_is_expanded(store: MemoryStore):
     """The user's memory is one; the scope is the user."""
     earlier = context_of(store)

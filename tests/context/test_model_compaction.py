@@ -160,6 +160,21 @@ async def test_a_summarys_first_sentence_describes_an_item_whose_placeholder_no_
     assert described.startswith(item.ref.description)
 
 
+async def test_description_of_a_summarised_item_keeps_the_arguments_of_its_call(store: MemoryStore, saved: Saved):
+    """They tell two results apart that a model describes alike."""
+    light = Light()
+    light.summary = said(f"{SUMMARY} They were counted in May.")
+    context = context_of(store, light)
+    await context.add_message(UserMessage(content="Count the owls of the survey.", source="user"))
+    await add_step(context, OWLS, arguments='{"path": "counts/may/owls_of_the_north.csv"}')
+    await context.get_messages()
+    await soon(saved.done.wait())
+    described = f"path=counts/may/owls_of_the_north.csv: {SUMMARY[:60]}"
+    assert described in await answered(context)
+    (item,) = await context.agent_memory.query(MemoryCriteria())
+    assert item.ref.description.startswith(described)
+
+
 async def test_the_model_is_told_what_the_agent_is_about(store: MemoryStore, saved: Saved):
     """Task, words, tool, content and limit; by the prompt of the policy if it has one."""
     light = Light()
