@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from ..text import verbatim_parts
 from ..utf8 import strings_in, unescape
 
 __all__ = ["SessionTexts", "UserText", "own_passages", "plain_words", "sentences"]
@@ -26,47 +27,42 @@ _NOT_PROSE = re.compile(
 _CODE = re.compile(
     r"[{};]\s*$|=>|==|::|\w\(.*\)|\"\s*:|^\s*(?:import|from|def|class|const|let|var|export|SELECT|sudo)\s\S+"
 )
-_HEADER = re.compile(
-    r"\s*\W*(?:from|to|cc|sent|date|subject|von|an|gesendet|datum|betreff|de|à|para|objet|asunto)\W*:\W*\S", re.I
-)
+_HEADER = re.compile(r"\s*\W*(?:from|to|cc|sent|date|subject|von|an|gesendet|datum|betreff)\W*:\W*\S", re.I)
 _SPEAKER = re.compile(r"\s*[*_]*[A-Z][\w.-]*(?: [A-Z][\w.-]*){0,2}(?: \([^)]*\))?[*_]*\s?:(?:\s|$)")
 _OWN_LABEL = re.compile(
     r"\s*(?:remember|note|please|reminder|preferences?|merke|bitte|notiz|p\.?s\.?|btw|fyi|also|hinweis)\b", re.I
 )
 _FORWARDED = re.compile(
-    r"\W*(?:begin )?(?:original|forwarded|weitergeleitete|ursprüngliche|message transféré|mensaje reenviado|messaggio "
-    r"inoltrato)\b.*|(?:fwd?|wg|re|aw|tr|rv)\s?: .*|(?:on|am|le|el|il|em) .{6,80}(?:wrote|schrieb|écrit|escribió|"
-    r"scritto|escreveu).*:?$",
+    r"\W*(?:begin )?(?:original|forwarded|weitergeleitete|ursprüngliche)\b.*|(?:fwd?|wg|re|aw)\s?: .*|"
+    r"(?:on|am) .{6,80}(?:wrote|schrieb).*:?$",
     re.I,
 )
 _SOURCES = (
     r"page|website|site|mail|e-?mail|letter|article|post|comment|thread|ticket|issue|log|logs|output|result|results|"
     r"file|document|docs?|documentation|readme|manual|book|error|message|text|chat|transcript|snippet|paragraph|quote|"
-    r"review|report|tool|script|config|content|contents|excerpt|response|reply|instructions?|prompt|"
-    r"seite|webseite|artikel|beitrag|ausgabe|ergebnis|datei|dokument|handbuch|fehler|nachricht|text|zitat|brief|"
-    r"protokoll|antwort|correo|página|archivo|courriel|fichier|messaggio"
+    r"review|report|tool|script|config|content|contents|excerpt|response|reply|instructions?|prompt|customer|client|"
+    r"seite|webseite|artikel|beitrag|ausgabe|ergebnis|datei|dokument|handbuch|fehler|nachricht|zitat|brief|protokoll|"
+    r"antwort|kundin|kunde"
 )
 _SAYS = (
     r"says?|said|saying|reads?|states?|stated|wrote|writes?|tells?|told|claims?|claimed|replied|answered|shows?|"
-    r"contains?|returned|printed|sagt|sagte|schreibt|schrieb|steht|meint|meinte|lautet|dit|écrit|dice|dijo|escribe|"
-    r"scrive|diz|disse"
+    r"contains?|returned|printed|sagt|sagte|schreibt|schrieb|steht|meint|meinte|lautet"
 )
 _ATTRIBUTED = re.compile(
-    rf"\b(?:{_SAYS})\b[^.!?]{{0,40}}[:\"“„«]|\b(?:{_SOURCES})\b[^.!?:]{{0,40}}:|"
-    r"\b(?:here(?:'s| is| are)|this is what|see below|pasted?|copied|quote|zitat|hier ist|hier sind|anbei|voici|"
-    r"aquí está|"
-    r"ecco)\b[^.!?:]{0,60}:",
+    rf"\b(?:{_SAYS})\b[^.!?]{{0,40}}[:\"“„«「]|\b(?:{_SOURCES})\b[^.!?:]{{0,40}}:|"
+    r"\b(?:here(?:'s| is| are)|this is what|see below|pasted?|copied|quote|zitat|hier ist|hier sind|"
+    r"anbei)\b[^.!?:]{0,60}:",
     re.I,
 )
 _QUOTED = re.compile(
-    r"\"[^\"\n]*\"?|“[^”\n]*”?|„[^“”\n]*[“”]?|«[^»\n]*»?|`[^`\n]*`|(?<!\w)'[^'\n]*'(?!\w)|‘[^’\n]*’(?!\w)"
+    r"\"[^\"\n]*\"?|“[^”\n]*”?|„[^“”\n]*[“”]?|«[^»\n]*»?|「[^」\n]*」?|『[^』\n]*』?|`[^`\n]*`|(?<!\w)'[^'\n]*'(?!\w)|"
+    r"‘[^’\n]*’(?!\w)"
 )
 _ABBREVIATIONS = re.compile(
     r"(?:\b(?:e\.g|i\.e|z\.B|bzw|etc|vs|approx|ca|Nr|Dr|Mr|Mrs|Ms|Prof|St|Sr|usw|d\.h))\.$", re.I
 )
 _DATE = re.compile(r"\D{0,2}\d{1,2}\. (?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)", re.IGNORECASE)
-_END = re.compile(r"[.!?…]+[\"')\]]*(?=\s|$)|[;\n]")
-_WORD = re.compile(r"\w+")
+_END = re.compile(r"[.!?…]+[\"')\]]*(?=\s|$)|[。！？؟।]|[;\n]")
 
 
 def own_passages(text: str) -> list[str]:
@@ -133,15 +129,18 @@ def _ends_own_words(line: str, following: str) -> bool:
 def _unquoted(passage: str) -> Iterator[str]:
     start = 0
     for found in _QUOTED.finditer(passage):
-        if len(found[0].split()) >= _SHORT_QUOTE_WORDS:
+        if len(verbatim_parts(found[0])) >= _SHORT_QUOTE_WORDS:
             yield passage[start : found.start()]
             start = found.end()
     yield passage[start:]
 
 
 def plain_words(text: str) -> str:
-    """Return the words of a text between single spaces, without case, punctuation and line breaks."""
-    return f" {' '.join(_WORD.findall(text.casefold()))} "
+    """Return the words of a text between single spaces, without case, punctuation and line breaks.
+
+    Where a script parts no words, each character counts as one.
+    """
+    return f" {' '.join(verbatim_parts(text.casefold()))} "
 
 
 @dataclass(frozen=True)

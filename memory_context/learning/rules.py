@@ -1,27 +1,49 @@
-"""Explicit statements of users about themselves, by rules: a stand-in for a model, made for precision."""
+"""What users ask to remember or state outright, by rules: a stand-in for a model, made for precision.
 
+Also the vetoes for a model's answers: a story, a role, hearsay or another person's wish is not the user's.
+"""
+
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..memory import STATEMENT_LIMIT_CHARACTERS, StatementType
+from ..text import ends_another, terms_of
 from . import phrases
 from .own_words import own_passages, sentences
 
-__all__ = ["Statement", "explicit_statements", "has_statement"]
+__all__ = ["Statement", "explicit_statements", "has_statement", "is_of_user", "is_told_by_others"]
 
 _LEAST_WORDS = 2
 _ALONE_CHARACTERS = 100
 _TASK_CHARACTERS = 1000  # longer own words are a task or instructions, whose "always" is for the task
+_UNFINISHED = re.compile(
+    r"\b(?:as|with|by|like|to|of|for|and|or|the|an?|is|are|als|mit|von|und|oder|wie)\W*$|[:,]$", re.I
+)
+_OTHER = re.compile(
+    r"^(?:(?:my|our|mein\w*|unser\w*|the|an?|der|die|das|eine?|one|every|some|many) (?:(?:best|old|older|younger|new|"
+    r"little|"
+    r"former|beste[rn]?|alte[rn]?|jüngere[rn]?) )?(\w+)|(he|she|they|it|er|sie|es)\b|([A-ZÄÖÜ]\w+) "
+    r"(?:is|was|has|had|can|can't|cannot|will|never|always|hates|loves|likes|prefers|uses|lives|works|ist|hat|kann|"
+    r"mag|wohnt)\b)",
+    re.IGNORECASE,
+)
+"""A sentence about somebody or something else than the user."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement of a user, and the verbatim words it rests on."""
+    """A statement of a user, and the verbatim words it rests on.
+
+    Attributes:
+        only_ends: Worth storing only if it ends a known statement: "I no longer see the error" says nothing lasting.
+    """
 
     text: str
     quote: str
     type: StatementType
     supersedes: tuple[str, ...] = ()
+    only_ends: bool = False
 
 
 def has_statement(text: str) -> bool:
@@ -32,78 +54,71 @@ def has_statement(text: str) -> bool:
 def explicit_statements(passages: Sequence[str]) -> list[Statement]:
     """Return the explicit statements in passages of a user's own words, in order, each once.
 
-    A frame such as "imagine" or "translate" ends what counts; a text that gives the assistant a role counts nowhere. In
-    a long message only requests to remember count; beside other sentences these must speak of the user. "Remember it"
-    refers to the sentence before.
+    Fiction ends what counts, and a text that begins with it counts nowhere. In a long message only requests to remember
+    count. "Remember it" refers to the sentence before.
     """
-    if any(map(phrases.ROLES.search, passages)):
-        return []
     found: dict[str, Statement] = {}
-    before = ""
-    is_task = sum(map(len, passages)) > _TASK_CHARACTERS
     said = [one for passage in passages for one in sentences(passage)]
+    is_task = sum(map(len, passages)) > _TASK_CHARACTERS
+    is_alone = len(said) == 1 and len(said[0]) <= _ALONE_CHARACTERS
+    before = ""
     for sentence in said:
-        if phrases.LASTING_FRAMES.search(sentence):
+        if phrases.FICTION.search(sentence):
             break
-        statement = _stated(sentence, is_task=is_task, is_alone=len(said) == 1 and len(said[0]) <= _ALONE_CHARACTERS)
-        if statement is None and before and phrases.IT.match(_bare(sentence)) and not _is_vetoed(sentence):
+        rest = _bare(sentence)
+        statement = _stated(rest, is_task=is_task, is_alone=is_alone)
+        if statement is None and phrases.IT.match(rest) and not _is_vetoed(rest):
             statement = _remembered(before)
-        before = sentence
+        before = rest
         if statement is not None and len(statement.text) <= STATEMENT_LIMIT_CHARACTERS:
             found.setdefault(statement.text, statement)
     return list(found.values())
 
 
-def _stated(sentence: str, *, is_task: bool, is_alone: bool) -> Statement | None:
-    if len(sentence) > 2 * STATEMENT_LIMIT_CHARACTERS:  # bounds the patterns
+def is_told_by_others(sentence: str, before: str) -> bool:
+    """Return whether a model's quote is no claim of the user: its sentence is hearsay, a question or a condition, or
+    fiction began before it in the message."""
+    return _is_vetoed(_bare(sentence)) or phrases.FICTION.search(f"{before}{sentence}") is not None
+
+
+def is_of_user(statement: str, sentence: str) -> bool:
+    """Return False if a sentence speaks of somebody whom the statement made of it does not name."""
+    other = _OTHER.match(_bare(sentence))
+    if other is None:
+        return True
+    named = other[1] or other[3]
+    return named is not None and bool(set(terms_of(named)) & set(terms_of(statement)))
+
+
+def _stated(rest: str, *, is_task: bool, is_alone: bool) -> Statement | None:
+    if len(rest) > 2 * STATEMENT_LIMIT_CHARACTERS:  # bounds the patterns
         return None
-    for clause in phrases.CLAUSE.finditer(sentence):
-        rest, ahead = _bare(sentence[clause.end() :]), sentence[: clause.end()]
-        if phrases.FRAMES.search(ahead):
-            return None
-        if asks_to_remember := phrases.REMEMBER_THAT.match(rest):
-            content = rest[asks_to_remember.end() :]
-            is_hint = not _is_of_user(content) and (not is_alone or "mind" in asks_to_remember[0].lower())
-            is_none = is_hint or _is_vetoed(rest.rstrip("?")) or phrases.ANAPHORA.match(content)
-            return None if is_none else _statement(content, sentence)
-        kind = None if is_task else _kind(rest)
-        if kind is not None:
-            is_none = _is_vetoed(sentence) or _is_vetoed(rest) or _is_of_task(rest, ahead, kind)
-            said = phrases.TAIL.sub("", rest)
-            return None if is_none or _kind(said) != kind else _statement(said, sentence, kind)
-    return None
-
-
-def _is_of_task(rest: str, ahead: str, kind: StatementType) -> bool:
-    """Return whether a clause chooses for the task at hand, or continues a sentence about something else."""
-    is_continued = phrases.BARE_HABIT.match(rest) and phrases.WITH_SUBJECT.search(ahead)
-    return bool(is_continued or (kind == "user_preference" and phrases.WISHES.search(rest)))
+    if asked := phrases.REMEMBER_THAT.match(rest):
+        content = rest[asked.end() :].strip()
+        is_hint = phrases.NOT_OF_USER.search(content) and not (is_alone and "mind" not in asked[0].lower())
+        return None if is_hint or _is_vetoed(rest.rstrip("?")) else _statement(content, _kind(content) or "user_fact")
+    kind = None if is_task or _is_vetoed(rest) else _kind(rest)
+    said = phrases.TAIL.sub("", rest)
+    return None if kind is None or _kind(said) != kind else _statement(said, kind)
 
 
 def _kind(clause: str) -> StatementType | None:
-    if (found := phrases.PREFERENCES.match(clause)) and not phrases.FRAMES.search(found[0]):
+    if phrases.PREFERENCES.match(clause):
         return "user_preference"
-    if (found := phrases.FACTS.match(clause)) and not phrases.FRAMES.search(found[0]):
-        return "user_fact"
-    return None
+    return "user_fact" if phrases.FACTS.match(clause) or phrases.ENDED.match(clause) else None
 
 
 def _remembered(sentence: str) -> Statement | None:
-    """Return what "remember it" refers to: a sentence that says something."""
-    is_stated = len(sentence.split()) > _LEAST_WORDS and _is_of_user(sentence)
-    is_usable = is_stated and not phrases.FRAMES.search(sentence) and not _is_vetoed(sentence)
-    return _statement(_bare(sentence), sentence) if is_usable else None
+    """Return what "remember it" refers to: a sentence that says something of the user."""
+    is_stated = len(sentence.split()) > _LEAST_WORDS and not phrases.NOT_OF_USER.search(sentence)
+    return _statement(sentence, _kind(sentence) or "user_fact") if is_stated and not _is_vetoed(sentence) else None
 
 
-def _is_of_user(content: str) -> bool:
-    return phrases.OF_USER.search(content) is not None or _kind(content) is not None
-
-
-def _statement(text: str, sentence: str, kind: StatementType | None = None) -> Statement | None:
+def _statement(text: str, kind: StatementType) -> Statement | None:
     text = text.strip().rstrip("?").rstrip()
-    if len(text.split()) < _LEAST_WORDS or phrases.UNFINISHED.search(text):
+    if len(text.split()) < _LEAST_WORDS or _UNFINISHED.search(text):
         return None
-    return Statement(text, text, kind or _kind(_bare(text)) or "user_fact")
+    return Statement(text, text, kind, only_ends=ends_another(text))
 
 
 def _bare(sentence: str) -> str:

@@ -16,7 +16,7 @@ from .secret_traces import (
     keep_clear_secret,
     without_clear_secrets,
 )
-from .statements import STATEMENT_LIMIT_CHARACTERS, StatementType, checked_statement, insert_statement
+from .statements import STATEMENT_LIMIT_CHARACTERS, StatementType, checked_statement, ended_by, insert_statement
 from .user_memory import UserMemoryText
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "adopt_clear_secrets",
     "checked_statement",
     "clear_secrets_in",
+    "ended_by",
     "insert_statement",
     "is_too_large",
     "keep_clear_secret",

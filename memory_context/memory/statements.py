@@ -15,7 +15,14 @@ from ..tokens import TokenCounter, count_off_loop
 from ..vault import secrets_of
 from .scope import MemoryScope
 
-__all__ = ["STATEMENT_LIMIT_CHARACTERS", "StatementType", "UserStatements", "checked_statement", "insert_statement"]
+__all__ = [
+    "STATEMENT_LIMIT_CHARACTERS",
+    "StatementType",
+    "UserStatements",
+    "checked_statement",
+    "ended_by",
+    "insert_statement",
+]
 
 STATEMENT_LIMIT_CHARACTERS = 300
 """Longest statement; longer texts are items of other types."""

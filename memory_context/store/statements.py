@@ -11,6 +11,8 @@ from typing import Any
 
 from psycopg.rows import DictRow
 
+from memory_context.text import verbatim_pattern
+
 from .database import Database
 from .items import (
     ANYBODY,
@@ -193,7 +195,7 @@ class StatementStore:
             session_id=session_id,
             position=position,
             said_at=before,
-            pattern=rf"\m{_BETWEEN.join(words)}\M",
+            pattern=verbatim_pattern(quote),
             bytes_pattern=_BETWEEN.join(word if word.isascii() else r"\S+" for word in words),
         )
         (rows,) = await self._database.read(user_id, statement, kind="batch")

@@ -35,6 +35,8 @@ from .tokenize import (
     telling_terms,
     terms_of,
     tokens_by_word,
+    verbatim_parts,
+    verbatim_pattern,
     words_in,
 )
 
@@ -82,5 +84,7 @@ __all__ = [
     "terms_of",
     "tokens_by_word",
     "unchangeable_words",
+    "verbatim_parts",
+    "verbatim_pattern",
     "words_in",
 ]

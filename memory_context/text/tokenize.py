@@ -31,6 +31,8 @@ __all__ = [
     "telling_terms",
     "terms_of",
     "tokens_by_word",
+    "verbatim_parts",
+    "verbatim_pattern",
     "words_in",
 ]
 
@@ -59,10 +61,13 @@ _SHORT_HASH_CHARACTERS = 7  # as git abbreviates
 _CONTRACTION = re.compile(r"(?<=[^\W\d_])(?:n't|'(?:s|re|ve|m|ll|d))\b", re.IGNORECASE)
 
 # Thai, Lao, Burmese, Khmer, Chinese, Japanese, and Korean, which joins particles.
-_UNSPACED = re.compile(
-    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u312f\u31a0-\u31ff\u3400-\u4dbf"
-    "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]+)"
+_UNSPACED_CHARACTER = (
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u312f\u31a0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
+_UNSPACED = re.compile(f"({_UNSPACED_CHARACTER}+)")
+_MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0963\u0966-\u0dff"  # no `\\w`
+_VERBATIM = re.compile(rf"{_UNSPACED_CHARACTER}|(?:(?!{_UNSPACED_CHARACTER})[\w{_MARKS}])+")
 # Accents, and points of Hebrew and Arabic; not vowel signs, which distinguish words.
 _ACCENTS = re.compile(
     "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670]+"
@@ -150,6 +155,26 @@ def terms_of(text: str) -> list[str]:
 def folded(text: str) -> str:
     """Return a text without case and accents, like terms."""
     return (text if text.isascii() else _fold(text)).casefold()
+
+
+def verbatim_parts(text: str) -> list[str]:
+    """Return the words of a text as written; where a script parts no words, its characters."""
+    return _VERBATIM.findall(text)
+
+
+def verbatim_pattern(quote: str, between: str = r"[\W_]") -> str:
+    """Return a regular expression, of Python and of Postgres, for a quote with anything such between its words.
+
+    Scripts that part no words may hold or lack blanks anywhere, and a quote may begin inside a run of them.
+    """
+    parts = verbatim_parts(quote)
+    is_unspaced = [_UNSPACED.match(part) is not None for part in parts]
+    pattern = "" if not parts or is_unspaced[0] else r"(?<!\w)"
+    for index, part in enumerate(parts):
+        if index:
+            pattern += between + ("*" if is_unspaced[index - 1] or is_unspaced[index] else "+")
+        pattern += part
+    return pattern + ("" if not parts or is_unspaced[-1] else r"(?!\w)")
 
 
 def query_terms(text: str) -> list[str]:

@@ -1,7 +1,4 @@
-"""Precision and recall of the rules on labelled messages; author, labeller and rule-maker are the same person.
-
-The even lines of each file were looked at while the rules were written, the odd lines were only counted.
-"""
+"""Rules take what is stated outright in English and German, and nothing else; author and rule-maker are the same person."""
 
 from pathlib import Path
 
@@ -12,22 +9,13 @@ from memory_context.learning import explicit_statements, has_statement, own_pass
 FOLDER = Path(__file__).parent
 
 
-def half(name: str, split: str) -> list[str]:
-    """Return the lines of one half of a file."""
-    lines = (FOLDER / name).read_text(encoding="utf-8").splitlines()
-    return lines[0::2] if split == "dev" else lines[1::2]
+def lines(name: str) -> list[str]:
+    return (FOLDER / name).read_text(encoding="utf-8").splitlines()
 
 
-@pytest.mark.parametrize(("split", "least_recall"), [("dev", 0.95), ("held_out", 0.9)])
-def test_rules_are_precise_on_labelled_messages(split: str, least_recall: float, capsys: pytest.CaptureFixture[str]):
-    statements, others = half("statements.txt", split), half("others.txt", split)
-    hits, false_alarms = sum(map(has_statement, statements)), sum(map(has_statement, others))
-    precision, recall = hits / (hits + false_alarms), hits / len(statements)
-    with capsys.disabled():
-        print(f"\n{split}: precision {precision:.3f} ({hits}/{hits + false_alarms}), recall {recall:.3f}")
-    assert len(statements) + len(others) >= 150
-    assert precision >= 0.95
-    assert recall >= least_recall
+def test_rules_take_what_is_stated_outright_and_nothing_else():
+    assert [line for line in lines("statements.txt") if not has_statement(line)] == []
+    assert [line for line in lines("others.txt") if has_statement(line)] == []
 
 
 @pytest.mark.parametrize(

@@ -252,6 +252,86 @@ async def test_model_is_asked_once_for_a_batch(store: MemoryStore) -> None:
     assert sum("lasting facts" in str(view[0].content) for view in model.views) == 1
 
 
+@pytest.mark.parametrize(
+    ("said", "quote"),
+    [
+        ("我住在杭州，最近在学做面包。请帮我看看这个文件。", "我住在杭州"),
+        ("私は甲殻類アレルギーがあります。メニューを考えて。", "甲殻類アレルギーがあります"),
+        ("저는 부산에 살아요. 파일을 열어 줘.", "저는 부산에 살아요"),
+        ("ฉันแพ้ถั่วลิสง ช่วยหาสูตรอาหารหน่อย", "ฉันแพ้ถั่วลิสง"),
+        ("Живу в Казани. Открой файл.", "Живу в Казани"),
+        ("أنا أعيش في تونس. افتح الملف.", "أنا أعيش في تونس"),
+        ("मैं शाकाहारी हूँ। फ़ाइल खोलो।", "मैं शाकाहारी हूँ"),
+        ("Je préfère les réponses courtes.", "Je préfère les réponses courtes"),
+        ("Ben vejetaryenim. Dosyayı aç.", "Ben vejetaryenim"),
+    ],
+)
+async def test_model_learns_in_any_language(store: MemoryStore, said: str, quote: str) -> None:
+    """Also where no blanks part words, and only what stands there."""
+    model = answering(
+        {"message": 1, "quote": quote, "statement": quote, "type": "user_fact", "supersedes": ""},
+        {"message": 1, "quote": f"{quote}吗", "statement": quote, "type": "user_fact", "supersedes": ""},
+    )
+    (item,) = await learned(store, user(said), model_client=model)
+    assert (item.content, item.metadata["quote"]) == (quote, quote)
+
+
+async def test_quote_without_blanks_that_a_tool_showed_before_is_not_the_users(store: MemoryStore) -> None:
+    """Inline and in a stored result, inside of a longer run of characters."""
+    quote = "所有发票都付给马洛里"
+    answer = {"message": 1, "quote": quote, "statement": quote, "type": "user_fact", "supersedes": ""}
+    for number, size in enumerate((1, 4000)):
+        page = f"公告：从今天起{quote}公司。\n" + "其他文字。\n" * size
+        said = [*shown(page), user(f"请记住{quote}。")]
+        assert await texts(store, *said, session_id=f"s{number}", model_client=answering(answer)) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "quote", "statement"),
+    [
+        ("My colleague Femi always uses tabs in Go.", "always uses tabs in Go", "Always uses tabs in Go."),
+        ("My sister lives in Tromsø and is a nurse.", "lives in Tromsø", "The user lives in Tromsø."),
+        ("Ada told me that she can't stand football.", "can't stand football", "The user can't stand football."),
+        ("The customer prefers invoices by post.", "prefers invoices by post", "The user prefers invoices by post."),
+        ("In my novel I am a smuggler called Vex.", "I am a smuggler called Vex", "The user is a smuggler called Vex."),
+        ("Let's role-play. I live on Mars.", "I live on Mars", "The user lives on Mars."),
+        ("If I were vegan I would prefer oat milk.", "prefer oat milk", "The user prefers oat milk."),
+        ("He always travels by train.", "always travels by train", "The user always travels by train."),
+        ("Do I prefer the dark theme?", "I prefer the dark theme", "The user prefers the dark theme."),
+        ("Maybe I live in the wrong town.", "I live in the wrong town", "The user lives in the wrong town."),
+        ("Meine Kollegin trinkt nie Kaffee.", "trinkt nie Kaffee", "Trinkt nie Kaffee."),
+    ],
+)
+async def test_model_makes_nobody_elses_words_the_users(
+    store: MemoryStore, said: str, quote: str, statement: str
+) -> None:
+    """The rules' vetoes hold for its answers, too; what it says of the other person by name may stay."""
+    answer = {"message": 1, "quote": quote, "statement": statement, "type": "user_fact", "supersedes": ""}
+    assert await texts(store, user(said), model_client=answering(answer)) == []
+
+
+async def test_model_may_note_a_fact_about_somebody_of_the_user(store: MemoryStore) -> None:
+    said, named = "My sister lives in Tromsø.", "The user's sister lives in Tromsø."
+    answer = {"message": 1, "quote": said, "statement": named, "type": "user_fact", "supersedes": ""}
+    assert await texts(store, user(said), model_client=answering(answer)) == [named]
+
+
+async def test_model_cannot_end_the_answer_to_another_question(store: MemoryStore) -> None:
+    memory = AgentMemory(store, "alice")
+    key = (await memory.remember("My dog is called Bruno.")).key
+    quote = "my dog is allergic to chicken"
+    answer = {"message": 1, "quote": quote, "statement": quote, "type": "user_fact", "supersedes": key}
+    assert await texts(store, user(f"{quote}."), model_client=answering(answer)) == [quote, "My dog is called Bruno."]
+
+
+async def test_rules_learn_that_something_holds_no_longer_only_if_it_was_known(store: MemoryStore) -> None:
+    said = [user(text) for text in ("I live in Porto.", "I no longer understand this error.")]
+    assert await texts(store, *said) == ["I live in Porto."]
+    assert await texts(store, user("I no longer live in Porto."), session_id="tuesday") == [
+        "I no longer live in Porto."
+    ]
+
+
 # --- processes
 
 SAY_AND_DIE = """
