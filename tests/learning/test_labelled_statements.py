@@ -1,4 +1,4 @@
-"""Rules take what is stated outright in English and German, and nothing else; author and rule-maker are the same person."""
+"""Rules take what is stated outright in English and German, and nothing else; their author wrote the lines."""
 
 from pathlib import Path
 
