@@ -17,6 +17,7 @@ __all__ = [
     "ContextPolicy",
     "ExpansionPolicy",
     "FirstView",
+    "ImagesPolicy",
     "LearningPolicy",
     "MaskInView",
     "NamedFirstViews",
@@ -201,7 +202,7 @@ class ConnectorsPolicy(BaseModel):
 
     Attributes:
         timeout_seconds: The longest wait for all of them after an action.
-        images_in_view: The newest images of observations that stay in the view; others are references.
+        images_in_view: The most images of observations in the view; None: `images` alone limits them.
         shows_images: Show images of observations; `auto` does unless the agent's model is known to have no vision.
         state_limit_tokens: The most for the texts of the present states of all together.
     """
@@ -210,8 +211,25 @@ class ConnectorsPolicy(BaseModel):
 
     timeout_seconds: float = Field(default=10.0, gt=0)
     shows_images: bool | Literal["auto"] = "auto"
-    images_in_view: int = Field(default=2, ge=0)
+    images_in_view: int | None = Field(default=None, ge=0)
     state_limit_tokens: int = Field(default=2000, ge=100)
+
+
+class ImagesPolicy(BaseModel):
+    """The most images in one view, of users, tools and observations together; older ones are references.
+
+    Providers refuse requests over 20 MB, or with more than 20 to 100 images. When a limit is passed, images leave down
+    to half of it. Images of the current user message stay first of all.
+
+    Attributes:
+        most: The most images.
+        most_bytes: The most bytes of all, as they are sent in Base64.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    most: int = Field(default=20, ge=0)
+    most_bytes: int = Field(default=10_000_000, ge=0)
 
 
 class SecretsPolicy(BaseModel):
@@ -332,6 +350,7 @@ class ContextPolicy(BaseModel):
     observation: ObservationPolicy = ObservationPolicy()
     secrets: SecretsPolicy = SecretsPolicy()
     connectors: ConnectorsPolicy = ConnectorsPolicy()
+    images: ImagesPolicy = ImagesPolicy()
 
     @model_validator(mode="after")
     def _leaves_room_for_a_view(self) -> Self:

@@ -115,9 +115,11 @@ class ConnectorLink:
 
     def show(self, look: Look | None) -> None:
         """Record the states, and show only the newest images; called when all is measured and stored."""
+        if look is not None:
+            self._show_states(look)
         self.images.leave_out_older()
-        if look is None:
-            return
+
+    def _show_states(self, look: Look) -> None:
         states = {one.connector_id: one for one in look.states}
         transcript = self._context.transcript
         before = {one.connector_id: one for one in transcript.state.newest_of(ConnectorStateShown)}

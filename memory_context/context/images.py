@@ -1,6 +1,6 @@
-"""Images in the views of a context: the newest of observations are shown to models with vision, others by reference.
+"""Images in the views of a context: as many of the newest as `policy.images` allows, older ones by reference.
 
-observation with an image ──stored──▶ in view ──newer ones came, or a model without vision──▶ [MemoryRef: …]
+message with an image ──stored──▶ in view ──newer ones came, or a model without vision──▶ [MemoryRef: …]
                                          ▲                                                          │
                                          └──────── retrieve_memory, as a message of its own ────────┘
 """
@@ -8,15 +8,15 @@ observation with an image ──stored──▶ in view ──newer ones came, o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from autogen_core import Image
 
 from ..connectors import Element, TextObservation
-from ..messages import MEMORY_SOURCE, image_from_bytes
+from ..messages import MEMORY_SOURCE, image_from_bytes, png_bytes
 from ..offload import image_name
 from ..runtime import in_thread_if_large
-from ..transcript import Entry, Part, PartsCompacted, PartShortened, Transcript
+from ..transcript import ConnectorStateShown, Entry, Part, PartsCompacted, PartShortened, Transcript
 
 if TYPE_CHECKING:
     from autogen_core.models import ChatCompletionClient
@@ -28,8 +28,14 @@ if TYPE_CHECKING:
 __all__ = ["ImageView"]
 
 
+_KEPT_RATIO = 0.5
+"""Share of the limit that stays when images leave: the next ones leave after as many new ones."""
+
+_Shown: TypeAlias = "tuple[Entry, Part]"
+
+
 class ImageView:
-    """The images of observations in one context's views.
+    """The images in one context's views.
 
     Args:
         transcript: Returns the session's transcript.
@@ -69,37 +75,77 @@ class ImageView:
         return TextObservation(MEMORY_SOURCE, f"{item.key}, {item.ref.description}:", images=(image,))
 
     def leave_out_older(self) -> None:
-        """Show only the newest images of observations; called when all is measured, and stored if it can be."""
-        images = self._in_view()
-        most = self._policy.connectors.images_in_view if self.are_shown else 0
-        older, state = images[: max(len(images) - most, 0)], self._transcript().state
-        stored = [(entry.position, part.address) for entry, part in older if part.stored is not None]
-        if stored:
-            self._transcript().decide(PartsCompacted(tuple(stored), "older_image"))
-        for entry, part in older:
-            if part.stored is None and (entry.position, part.address) not in state.shortened:
-                self._transcript().decide(self._unstored(entry, part))
+        """Show no more images than the policy allows; called when all is measured, and stored if it can be.
 
-    def _in_view(self) -> list[tuple[Entry, Part]]:
-        """Return the images of observations that are neither compacted nor hidden, the oldest first."""
+        When there are too many, more leave than must, so that the cached prefix does not move with each new image.
+        """
+        transcript = self._transcript()
+        visible, left = self._in_view()
+        left += self._older_observations(visible)
+        gone = {id(part) for _, part in left}
+        left += self._over_limit([one for one in visible if id(one[1]) not in gone])
+        stored = sorted((entry.position, part.address) for entry, part in left if part.stored is not None)
+        if stored:
+            transcript.decide(PartsCompacted(tuple(stored), "older_image"))
+        for entry, part in left:
+            if part.stored is None:
+                transcript.decide(self._unstored(entry, part))
+
+    def _older_observations(self, visible: Sequence[_Shown]) -> list[_Shown]:
+        """Return images of observations beyond their own limit; all if the model is shown none."""
+        observed = [one for one in visible if one[0].carries_result]
+        most = self._policy.connectors.images_in_view if self.are_shown else 0
+        return [] if most is None else observed[: max(len(observed) - most, 0)]
+
+    def _over_limit(self, visible: Sequence[_Shown]) -> list[_Shown]:
+        """Return images that leave: those of the current task stay first of all, in its order, then the newest."""
+        limit, transcript = self._policy.images, self._transcript()
+        in_states = sum(len(one.images) for one in transcript.state.newest_of(ConnectorStateShown))
+        most, most_bytes = max(limit.most - in_states, 0), limit.most_bytes
+        sizes = [_bytes_of(one) for one in visible]
+        if len(visible) <= most and sum(sizes) <= most_bytes:
+            return []
+        task = transcript.task(self._policy.user_sources)
+        asked = [index for index, (entry, _) in enumerate(visible) if entry.position == task]
+        others = [index for index, (entry, _) in enumerate(visible) if entry.position != task]
+        kept, taken = set[int](), 0
+        for index in (*asked, *reversed(others)):
+            share = 1.0 if index in asked or not kept else _KEPT_RATIO
+            if len(kept) < most * share and taken + sizes[index] <= most_bytes * share:
+                kept.add(index)
+                taken += sizes[index]
+            elif index not in asked:
+                break
+        return [one for index, one in enumerate(visible) if index not in kept]
+
+    def _in_view(self) -> tuple[list[_Shown], list[_Shown]]:
+        """Return the images that are shown, the oldest first, and those that left unstored and are stored by now."""
         transcript = self._transcript()
         if self._searched is None or self._searched[0] is not transcript:
             self._positions, self._searched = [], (transcript, transcript.state.start)
         new = transcript.entries(start=self._searched[1])
         self._searched = transcript, transcript.end
-        self._positions += [entry.position for entry in new if entry.carries_result and _images_of(entry)]
+        self._positions += [entry.position for entry in new if _images_of(entry)]
         state = transcript.state
         self._positions = [one for one in self._positions if one >= state.start and not state.is_hidden(one)]
         found = [(transcript[one], part) for one in self._positions for part in _images_of(transcript[one])]
         found = [(entry, part) for entry, part in found if (entry.position, part.address) not in state.compacted]
         self._positions = sorted({entry.position for entry, _ in found})
-        return found
+        visible = [(entry, part) for entry, part in found if (entry.position, part.address) not in state.shortened]
+        waiting = [(entry, part) for entry, part in found if (entry.position, part.address) in state.shortened]
+        return visible, [(entry, part) for entry, part in waiting if part.stored is not None]
 
     def _unstored(self, entry: Entry, part: Part) -> PartShortened:
         image = entry.image(part.address)
         name = "image" if image is None else image_name(self._transcript(), entry, image)
         text = f"[{name}; not shown any more, and not stored yet]"
         return PartShortened(entry.position, part.address, text, self._counter.count(text))
+
+
+def _bytes_of(one: _Shown) -> int:
+    """Return the size of an image as it is sent, in Base64."""
+    image = one[0].image(one[1].address)
+    return 0 if image is None else 4 * (len(png_bytes(image)) + 2) // 3
 
 
 def _images_of(entry: Entry) -> list[Part]:

@@ -1,12 +1,13 @@
 """Images of observations are items: stored as bytes, shown while they are new, referred to afterwards."""
 
 import base64
+import itertools
 import json
 from typing import Any
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core import CancellationToken, Image
-from autogen_core.models import LLMMessage, ModelInfo, UserMessage
+from autogen_core.models import AssistantMessage, LLMMessage, ModelInfo, UserMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 from PIL import Image as Pictures
 
@@ -14,7 +15,7 @@ from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryCrit
 from memory_context.connectors import TextObservation
 from memory_context.identifiers import SessionKey
 from memory_context.messages import calls_of, image_from_bytes, message_to_json, png_bytes
-from memory_context.policy import ConnectorsPolicy
+from memory_context.policy import ConnectorsPolicy, ImagesPolicy
 from memory_context.testing import call, tool_calls
 
 from ..conftest import Server, database_of
@@ -213,7 +214,7 @@ class Camera(Counter):
 async def test_forty_screenshots_are_stored_once_and_the_archive_only_refers_to_them(
     store: MemoryStore, server: Server, database_url: str
 ) -> None:
-    async with context_of(store, Camera(), session="s") as context:
+    async with context_of(store, Camera(), session="s", images_in_view=2) as context:
         await step_through(context, 40)
         held = sum(len(images_in([entry.message])) for entry in context.transcript.entries())
         (rows,) = server.execute(
@@ -230,3 +231,69 @@ async def test_forty_screenshots_are_stored_once_and_the_archive_only_refers_to_
     assert images == 41
     assert held == 2, "the process keeps those in view"
     assert max(archived, state) < 0.2 * image_bytes
+
+
+def limited(store: MemoryStore, **limits: int) -> MemoryContext:
+    return MemoryContext("alice", "coder", None, store, policy=ContextPolicy(images=ImagesPolicy(**limits)))
+
+
+async def show_screens(context: MemoryContext, count: int, first: int = 0) -> list[list[LLMMessage]]:
+    """Let a user show screens one by one; return the views."""
+    views: list[list[LLMMessage]] = []
+    for number in range(first, first + count):
+        screen = picture_of(number, 16)
+        await context.add_message(UserMessage(content=[f"Screen {number}:", screen], source="user"))
+        views.append(await context.get_messages())
+        await context.add_message(AssistantMessage(content="Seen.", source="coder"))
+    return views
+
+
+async def test_view_holds_no_more_images_of_users_than_allowed(store: MemoryStore) -> None:
+    """The newest stay, images leave in batches, and a reference opens the image that left."""
+    async with limited(store, most=4) as context:
+        views = await show_screens(context, 9)
+        counts = [len(images_in(view)) for view in views]
+        moved = sum(
+            json.dumps([message_to_json(one) for one in later[: len(view) - 1]])
+            != json.dumps([message_to_json(one) for one in view[:-1]])
+            for view, later in itertools.pairwise(views)
+        )
+        said = [one for one in texts(views[-1]) if "[MemoryRef: user_" in one]
+        key = said[0].split("[MemoryRef: ")[1].split()[0]
+        item = await context.agent_memory.retrieve(key)
+    assert max(counts) == 4
+    assert min(counts[3:]) == 2
+    assert moved <= 2, "the prefix moves once for several images"
+    assert item is not None
+    assert item.data == png_bytes(picture_of(0, 16))
+
+
+async def test_view_holds_no_more_bytes_of_images_than_allowed(store: MemoryStore) -> None:
+    size = 4 * len(png_bytes(picture_of(1, 16))) // 3
+    async with limited(store, most_bytes=5 * size) as context:
+        views = await show_screens(context, 12)
+    sizes = [sum(len(one.to_base64()) for one in images_in(view)) for view in views]
+    assert max(sizes) <= 5 * size
+    assert min(len(images_in(view)) for view in views) >= 1
+
+
+async def test_images_of_the_current_message_stay_first_of_all(store: MemoryStore) -> None:
+    async with limited(store, most=4) as context:
+        asked = [picture_of(number, 16) for number in range(3)]
+        await context.add_message(UserMessage(content=["Compare these:", *asked], source="user"))
+        for number in range(5):
+            await add_step(context, "look", "seen")
+            await context.add_message(UserMessage(content=["Also:", picture_of(9 + number, 16)], source="camera"))
+            view = await context.get_messages()
+            assert len(images_in(view)) <= 4
+            assert [png_bytes(one) for one in images_in(view)[:3]] == [png_bytes(one) for one in asked]
+
+
+async def test_images_of_a_view_are_limited_after_a_resume(store: MemoryStore) -> None:
+    """The decisions are archived: another process shows the same bytes."""
+    async with limited(store, most=4) as context:
+        await show_screens(context, 9)
+        before = await context.get_messages()
+    again = MemoryContext("alice", "coder", context.session_id, store, policy=context.policy)
+    assert [message_to_json(one) for one in await again.get_messages()] == [message_to_json(one) for one in before]
+    await again.close()
