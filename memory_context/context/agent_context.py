@@ -6,8 +6,8 @@ import json
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
 from datetime import datetime, timezone
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, cast
 
 from autogen_core import FunctionCall, Image
@@ -17,12 +17,12 @@ from autogen_core.models import (
     FunctionExecutionResultMessage,
     LLMMessage,
 )
-from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 from .. import view
 from ..messages import Address, calls_of, texts_of
 from ..policy import ContextPolicy
-from ..utf8 import sayable, sayable_json, sayable_name
+from ..utf8 import json_object, sayable, sayable_json, sayable_name
 
 if TYPE_CHECKING:
     from ..connectors import (
@@ -41,6 +41,7 @@ __all__ = ["AgentContextApi"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NO_ACTION = "null"
+_FOLLOWS = "Done; what was observed follows."
 
 
 class AgentContextApi:
@@ -89,21 +90,23 @@ class AgentContextApi:
         """Add an action with its observations, as if the agent had called a tool; then connectors are asked as always.
 
         Args:
-            action: A `FunctionCall`, or JSON-able: a mapping, model or dataclass. One with `name` and `arguments` is
-                that call; any other one is the arguments of a call named `action`.
-            observations: Texts are the result; others follow it.
+            action: A `FunctionCall`, or anything JSON-able: a mapping, list, text, number, model or dataclass. A
+                mapping with `name` and `arguments`, or its JSON text, is that call; anything else is the arguments of
+                a call named `action`.
+            observations: In this order: texts in front are the result, the others follow it. Without any the result
+                is empty.
             timestamp: As of `record_thought`.
 
         Raises:
             ValueError: The action is not JSON.
         """
         call, at = _call_of(action), _in_utc(timestamp)
-        text = "\n".join(one for one in observations if isinstance(one, str))
-        result = FunctionExecutionResult(
-            content=text or "Done; what was observed follows.", name=call.name, call_id=call.id, is_error=False
-        )
+        texts = [*takewhile(lambda one: isinstance(one, str), observations)]
+        others = observations[len(texts) :]
+        text = "\n".join(map(str, texts)) or (_FOLLOWS if others else "")
+        result = FunctionExecutionResult(content=text, name=call.name, call_id=call.id, is_error=False)
         await self._add(AssistantMessage(content=[call], source=self.agent_id), at)
-        self._connectors.note([one for one in observations if not isinstance(one, str)])
+        self._connectors.note([*others])
         await self._add(FunctionExecutionResultMessage(content=[result]), at)
 
 
@@ -153,7 +156,8 @@ def _said(transcript: Transcript, policy: ContextPolicy, entry: Entry) -> Iterat
     answers = transcript.pairing.answers.get(entry.position, [])
     for call, answer in zip(calls_of(entry.message), answers, strict=True):
         result = None if answer is None else (transcript[answer[0]], Address("result", answer[1]))
-        yield entry.added_at, call, [] if result is None else [_text(transcript, policy, *result)]
+        text = "" if result is None else _text(transcript, policy, *result)
+        yield entry.added_at, call, [] if text in ("", _FOLLOWS) else [text]
 
 
 def _elements(transcript: Transcript, policy: ContextPolicy, entry: Entry) -> Iterator[Element]:
@@ -178,16 +182,15 @@ def _text(transcript: Transcript, policy: ContextPolicy, entry: Entry, address: 
 def _call_of(action: object) -> FunctionCall:
     if isinstance(action, FunctionCall):
         return action
-    data: object = action
-    if isinstance(action, BaseModel):
-        data = action.model_dump(mode="json")
-    elif is_dataclass(action) and not isinstance(action, type):
-        data = asdict(action)
-    name, arguments = _named(cast("Mapping[str, Any]", data) if isinstance(data, Mapping) else {"action": data})
     try:
-        return FunctionCall(id=f"turn_{uuid.uuid4().hex[:12]}", name=name, arguments=json.dumps(arguments))
-    except (TypeError, ValueError) as error:
+        data = to_jsonable_python(action)
+        if isinstance(data, str) and (parsed := json_object(data)) is not None:
+            data = parsed
+        name, arguments = _named(cast("Mapping[str, Any]", data) if isinstance(data, Mapping) else {"action": data})
+        written = json.dumps(arguments, allow_nan=False)
+    except (TypeError, ValueError) as error:  # the serializer's error is a ValueError
         raise ValueError(f"action {action!r} is not JSON ({error}): give a mapping, a model or a dataclass") from error
+    return FunctionCall(id=f"turn_{uuid.uuid4().hex[:12]}", name=name, arguments=written)
 
 
 def _named(data: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

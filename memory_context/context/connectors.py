@@ -137,11 +137,12 @@ class ConnectorLink:
         self._direct += [] if observation is None else [observation]
         return observation is not None
 
-    def note(self, observations: Sequence[ConnectorObservation | Image]) -> None:
+    def note(self, observations: Sequence[ConnectorObservation | str | Image]) -> None:
         """Have these observations follow the results that are added next."""
-        self._direct += [
-            TextObservation("action", "", images=(one,)) if isinstance(one, Image) else one for one in observations
-        ]
+        for one in observations:
+            if isinstance(one, Image):
+                one = TextObservation("action", "", images=(one,))
+            self._direct.append(TextObservation("action", one) if isinstance(one, str) else one)
 
     async def states(self, connectors: Sequence[Connector] | None) -> list[ConnectorState]:
         """Return present states, with names in place of secrets."""

@@ -32,7 +32,7 @@ async def test_ordinary_run_fills_the_history(store: MemoryStore) -> None:
     assert first == HistoryTurn(first.timestamp, "null", ("count is 1",))
     assert isinstance(turn, HistoryTurn)
     assert json.loads(turn.action) == {"name": "jump", "arguments": {}}
-    assert turn.observations == ("Done; what was observed follows.", "it jumped", "count is 2")
+    assert turn.observations == ("it jumped", "count is 2")
     assert said == HistoryThought(said.timestamp, "I jumped.")
     assert [(one.connector_id, one.elements) for one in built.current_connector_states] == [("counter", ("now 2",))]
 
@@ -61,6 +61,12 @@ class Click:
         (Click("e1"), {"name": "action", "arguments": {"ref": "e1"}}),
         (ContextPolicy().cache, {"name": "action", "arguments": ContextPolicy().cache.model_dump(mode="json")}),
         ("click e1", {"name": "action", "arguments": {"action": "click e1"}}),
+        (["click", 1, None], {"name": "action", "arguments": {"action": ["click", 1, None]}}),
+        (
+            [Click("e1"), NOON],
+            {"name": "action", "arguments": {"action": [{"ref": "e1"}, NOON.isoformat().replace("+00:00", "Z")]}},
+        ),
+        ('{"name": "click", "arguments": {"ref": "e1"}}', {"name": "click", "arguments": {"ref": "e1"}}),
         (
             {"name": "not a name", "arguments": {}},
             {"name": "action", "arguments": {"name": "not a name", "arguments": {}}},
@@ -81,6 +87,26 @@ async def test_recorded_turn_holds_action_and_observations(store: MemoryStore, a
     assert turn.timestamp == thought.timestamp
     assert turn.observations[:2] == ("The page changed.", "a dialog")
     assert len(view) == 5
+
+
+async def test_observations_of_a_turn_keep_their_order(store: MemoryStore) -> None:
+    """Texts in front are the result; a text behind an observation stays behind it."""
+    seen = ["first", "second", TextObservation("web", "third"), "fourth", TextObservation("web", "fifth")]
+    async with context_of(store) as context:
+        await context.record_turn("look", seen)
+        await context.record_turn("look", [TextObservation("web", "sixth"), "seventh"])
+        one, other = (await context.build_context()).history
+    assert one.observations == ("first\nsecond", "third", "fourth", "fifth")
+    assert other.observations == ("sixth", "seventh")
+
+
+async def test_turn_without_observations_reports_none(store: MemoryStore) -> None:
+    async with context_of(store) as context:
+        await context.record_turn("wait", [])
+        (turn,) = (await context.build_context()).history
+        (_, result) = await context.get_messages()
+    assert turn.observations == ()
+    assert result.content[0].content == ""
 
 
 async def test_images_of_observations_are_elements(store: MemoryStore) -> None:
@@ -121,6 +147,8 @@ async def test_action_that_is_no_json_is_refused_and_nothing_is_added(store: Mem
     async with context_of(store) as context:
         with pytest.raises(ValueError, match="is not JSON"):
             await context.record_turn({"at": object()}, [])
+        with pytest.raises(ValueError, match="is not JSON"):
+            await context.record_turn({"at": float("nan")}, [])
         assert (await context.build_context()).history == ()
 
 
