@@ -97,7 +97,7 @@ def _variants() -> Iterator[Variant]:
     yield Variant("excerpt: definitions name the gaps", (("compose.definitions_in", lambda text: ()),))
     yield Variant("excerpt: error lines", (("excerpt.error_lines", lambda *given: []),))
     yield Variant("excerpt: lines around", (("excerpt._blurred", list),))
-    yield Variant("lines unlike all others", (("compose.telling_lines", lambda *given, **named: []),))
+    yield Variant("names: noise left in", (("compose.without_markup", str), ("names.is_reserved", lambda word: False)))
 
 
 VARIANTS: Sequence[Variant] = tuple(_variants())

@@ -14,11 +14,11 @@ from memory_context.compaction.analyzers.wrapper import unwrapped
 from .context.steps import a_turn_of_the_loop
 
 READERS = {
-    "source code": "Python source",
-    "numbered source": "Python source",
-    "test log": "pytest log",
-    "service log": "output",
-    "diff": "diff of",
+    "source code": "Python, ",
+    "numbered source": "Python, ",
+    "test log": "test log",
+    "service log": "log, ",
+    "diff": "diff, ",
     "JSON": "JSON",
     "JSON Lines": "JSON Lines",
     "MCP wrapper": "JSON Lines",
@@ -50,7 +50,7 @@ def test_ablation_switches_one_rule_off_and_on_again():
             described[variant.name] = Compactors().compact(result, Hint()).description
         assert Compactors().compact(result, Hint()).description == described[BASELINE]
     others = {name for name, text in described.items() if text != described[BASELINE]}
-    assert others == {"all analyzers", "analyzer: json"}
+    assert others == {"all analyzers", "analyzer: describe_content"}
 
 
 async def test_a_held_loop_is_noticed():

@@ -3,6 +3,7 @@ from .compactor import Analysis, Analyzer, Compacted, Compactor, Hint, Result
 from .compose import Reading, analyze_anything, composed, shown_arguments
 from .excerpt import ELISION_TOKENS, FIRST_ELISION_TOKENS, Label, Passage, excerpt, render_passages
 from .names import is_name, mentioned_names, ranked_names, reads_as_order, stands_whole
+from .noise import without_base64
 from .registry import CompactFunction, Compactors, contract_violation
 from .salient import SalientFact, Statement, all_facts, exact_facts, salient_facts
 from .summary_prompt import (
@@ -55,4 +56,5 @@ __all__ = [
     "stands_whole",
     "summary_prompt",
     "unwrapped",
+    "without_base64",
 ]

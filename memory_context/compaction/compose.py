@@ -17,27 +17,23 @@ from ..text import Passage, definitions_in
 from ..tokens import TokenCounter, cut_to_tokens, equal_shares
 from ..utf8 import json_object
 from .analyzers.wrapper import Unwrapped, unwrapped
-from .columns import walked_column
 from .compactor import Analysis, Compacted, Hint, Result
 from .excerpt import ELISION_TOKENS, Label, excerpt
 from .lines import Lines
 from .names import ANALYSED_CHARACTERS, Names, analysed_text, is_name, reads_as_order, stands_whole
-from .outliers import telling_lines
+from .noise import without_markup
 
 __all__ = ["Reading", "analyze_anything", "composed", "shown_arguments"]
 
 FACTS_SHARE = 0.2
 """Share of a result's own tokens: short results keep fewer facts."""
 LEAST_FACTS_TOKENS = 60
-LINES_SHARE = 0.25
-"""Share of the budget for the analyzer's lines."""
-TELLING_SHARE, LEAST_TELLING_TOKENS, TELLING_LINES = 0.3, 48, 2
-"""Share, minimum and count of outlier lines."""
+LINES_SHARE, LEAST_LINES_TOKENS = 0.25, 48
+"""Share and minimum of the budget for the analyzer's lines; of a small budget they take half."""
 
 _LINE_LIMIT = 200
 _LABELS = 200
 _FIRST_LINE_LIMIT, _FIRST_LINE_WORDS, _FIRST_LOOKED_AT = 70, 4, 1000
-_LEAST_LINE_TOKENS = 12
 _ARGUMENTS_LIMIT = 90  # of a description; more if the rest leaves room
 _LEAST_ARGUMENT, _LEAST_CONTENT, _LONGEST_NAME = 10, 20, 200
 _PARSED_ARGUMENTS = 200_000
@@ -54,6 +50,7 @@ _STATUS_LINE_LIMIT = 160
 _STATUS_LINES = 2
 _TRIES = 4
 """Attempts to fit an excerpt of wrapped text: escapes take tokens, too."""
+_MARK_TOKENS = 8
 
 
 def analyze_anything(result: Result) -> Analysis:
@@ -63,7 +60,10 @@ def analyze_anything(result: Result) -> Analysis:
     first = one_line(
         result.content[:_FIRST_LOOKED_AT].strip().partition("\n")[0].strip("#*=-|<> \r"), _FIRST_LINE_LIMIT
     )
-    is_telling = len(first.split()) >= _FIRST_LINE_WORDS and first[:1] not in "{[(" and not reads_as_order(first)
+    words = first.split()
+    is_title = len(words) > 1 and all(map(str.isalpha, words))
+    is_telling = (is_title or len(words) >= _FIRST_LINE_WORDS) and first[:1] not in "{[("
+    is_telling = is_telling and not reads_as_order(first)
     return Analysis(f"{size}: {first}" if is_telling else size)
 
 
@@ -79,30 +79,28 @@ class Reading:
         self.result = result
         self.analysis = analysis
         self.inner = inner or unwrapped(result.content)
+        self.text = self.inner.elided.text
         self._names: Names | None = None
-
-    @cached_property
-    def telling(self) -> list[Passage]:
-        return telling_lines(self.inner.text, is_known=bool(self.analysis.facts))
 
     def names(self, words: str) -> Names:
         """Return the names of the part that is analysed for these words; mostly the whole, so the same ones."""
-        text = analysed_text(self.inner.text, words)
+        text = without_markup(analysed_text(self.text, words))
         if self._names is None or self._names.text != text:
             self._names = Names(text, self.analysis.names)
         return self._names
 
     @property
     def lines(self) -> Lines | None:
-        """The lines of the unwrapped text, if it is analysed as it is."""
-        names = self.names("") if len(self.inner.text) <= ANALYSED_CHARACTERS else None
-        return names.lines if names and names.text == self.inner.text else None
+        """The lines of the text, if it is analysed as it is."""
+        names = self.names("") if len(self.text) <= ANALYSED_CHARACTERS else None
+        return names.lines if names and names.text == self.text else None
 
     @cached_property
     def labels(self) -> list[Label]:
         definitions = list(islice(definitions_in(self.inner.text), _LABELS))
-        placed = self.inner.outside([Passage(one.start, one.end) for one in definitions])
-        return [(passage, one.signature) for passage, one in zip(placed, definitions, strict=True)]
+        named = [(Passage(one.start, one.end), one.signature) for one in definitions] + self.inner.elided.runs
+        placed = self.inner.outside([passage for passage, _ in named])
+        return [(passage, name) for passage, (_, name) in zip(placed, named, strict=True)]
 
     @cached_property
     def status(self) -> str:
@@ -130,22 +128,18 @@ def _excerpt(reading: Reading, hint: Hint) -> list[Passage] | None:
         return None
     words = f"{hint.said}\n{hint.task}"[:_RANKED_WORDS]
     choose = partial(excerpt, counter=hint.counter, words=words)
-    landmarks, room = reading.telling, limit
-    for _ in range(_TRIES if inner.is_wrapped else 0):
-        whole = not hint.counter.is_over(inner.text, room)
-        chosen = (
-            [Passage(0, len(inner.text))]
-            if whole
-            else choose(inner.text, room, landmarks=landmarks, lines=reading.lines)
-        )
-        passages = inner.outside(inner.split(chosen))
+    room = limit
+    for _ in range(_TRIES if inner.is_wrapped or inner.elided.runs else 0):
+        whole = not hint.counter.is_over(reading.text, room)
+        chosen = [Passage(0, len(reading.text))] if whole else choose(reading.text, room, lines=reading.lines)
+        passages = inner.outside(inner.split(inner.elided.outside(chosen)))
         tokens = hint.counter.count("\n".join(content[one.start : one.end] for one in passages))
-        tokens += ELISION_TOKENS * len(passages)
+        tokens += ELISION_TOKENS * len(chosen) + _MARK_TOKENS * (len(passages) - len(chosen))
         if tokens <= limit:
             return passages
         room = int(room * limit / tokens)
-    lines = None if inner.is_wrapped else reading.lines
-    return choose(content, limit, token_count=result.token_count, landmarks=inner.outside(landmarks), lines=lines)
+    lines = None if inner.is_wrapped or inner.elided.runs else reading.lines
+    return choose(content, limit, token_count=result.token_count, lines=lines)
 
 
 def _facts(reading: Reading, hint: Hint, shown: str) -> str:
@@ -153,47 +147,28 @@ def _facts(reading: Reading, hint: Hint, shown: str) -> str:
     result, analysis, inner = reading.result, reading.analysis, reading.inner
     limit = min(hint.facts_limit_tokens, max(int(result.token_count * FACTS_SHARE), LEAST_FACTS_TOKENS))
     limit -= _QUOTATION_TOKENS
-    column = ""
-    if hint.answer and (walked := walked_column(inner.text, hint.answer)) is not None:
-        limit = hint.facts_limit_tokens - _QUOTATION_TOKENS  # also of a short result
-        column = _column_within(*walked, limit - LEAST_FACTS_TOKENS, hint.counter)
-        limit -= hint.counter.count(column)
-    told = [one_line(inner.text[one.start : one.end], _LINE_LIMIT) for one in reading.telling[:TELLING_LINES]]
-    room = max(int(limit * TELLING_SHARE), min(limit, LEAST_TELLING_TOKENS))
-    lines = _lines_within([line for line in told if line not in shown], room, hint.counter)
-    left = int(limit * LINES_SHARE) - hint.counter.count("\n".join(lines))
-    if left >= _LEAST_LINE_TOKENS or not lines:
-        read = [one_line(line, _LINE_LIMIT) for line in analysis.facts]
-        read = [line for line in read if not any(one in line or line in one for one in lines)]
-        lines += _lines_within(read, left, hint.counter, is_first=not lines)
+    read = [line for line in (one_line(line, _LINE_LIMIT) for line in analysis.facts) if line not in shown]
+    room = max(int(limit * LINES_SHARE), min(limit // 2, LEAST_LINES_TOKENS))
+    lines = _lines_within(read, room, hint.counter)
     text = "\n".join(lines)
     limit -= hint.counter.count(text)
     task, answer = hint.task[:_RANKED_WORDS], (hint.answer or hint.said)[:_RANKED_WORDS]
     ranked = reading.names(f"{answer}\n{task}").ranked(task, answer)
-    told = "\n".join([column, text, hint.answer, shown])
+    told = "\n".join([text, hint.answer, shown])
+    told = f"{told}\n{reading.description}"
     # escaped text, pieces of names and sentences cannot be searched for
     verbatim = (
         name
         for name in ranked
         if name not in hint.known and name not in told
-        if is_name(name) and stands_whole(name, inner.text) and (not inner.is_wrapped or name in result.content)
+        if is_name(name) and stands_whole(name, reading.text) and (not inner.is_wrapped or name in result.content)
     )
     names = _names_within(verbatim, limit, hint.counter)
     where = "Names in the rest" if shown else "Names in it"
-    return "\n".join([*filter(None, [column]), *lines, *([f"{where}: {', '.join(names)}"] if names else [])])
+    return "\n".join([*lines, *([f"{where}: {', '.join(names)}"] if names else [])])
 
 
-def _column_within(field: str, values: Sequence[str], limit_tokens: int, counter: TokenCounter) -> str:
-    """Return the values of a field that fit, or an empty text."""
-    text = f"{one_line(field, 60)}: {', '.join(values)}"
-    if not counter.is_over(text, limit_tokens):
-        return text
-    return cut_to_tokens(text, max(limit_tokens - 2, 0), counter).rpartition(", ")[0]
-
-
-def _lines_within(
-    lines: Sequence[str], limit_tokens: int, counter: TokenCounter, *, is_first: bool = True
-) -> list[str]:
+def _lines_within(lines: Sequence[str], limit_tokens: int, counter: TokenCounter) -> list[str]:
     """Return the first lines that fit, the very first perhaps cut."""
     kept: list[str] = []
     for line in lines:
@@ -202,7 +177,7 @@ def _lines_within(
         if not short or short in kept:
             continue
         if tokens > limit_tokens:
-            if kept or not is_first:
+            if kept:
                 break
             short, tokens = cut_to_tokens(short, max(limit_tokens - 2, 1), counter).rstrip() + "…", limit_tokens
         limit_tokens -= tokens
@@ -257,7 +232,7 @@ def _has_failed(result: Result, analysis: Analysis, inner: Unwrapped) -> bool:
 def _description(result: Result, analysis: Analysis, inner: Unwrapped) -> str:
     what = analysis.description  # may hold untrusted text, such as a page title
     if reads_as_order(what):
-        what = analyze_anything(replace(result, content=inner.text)).description
+        what = analyze_anything(replace(result, content=inner.elided.text)).description
     what = one_line(what)
     room = max(DESCRIPTION_LIMIT - len(what) - 2, _ARGUMENTS_LIMIT)
     asked = shown_arguments(result.arguments, room)

@@ -7,6 +7,7 @@ from ..references import shorten
 from ..text import Passage, error_lines, words_in
 from ..tokens import TokenCounter, cut_to_tokens
 from .lines import Lines
+from .noise import MARK
 
 __all__ = ["ELISION_TOKENS", "FIRST_ELISION_TOKENS", "Label", "Passage", "excerpt", "render_passages"]
 
@@ -191,17 +192,22 @@ def render_passages(
 
     Args:
         elision: Makes a gap line from the gap's name, such as `lines 81-419`, and whether it is the first.
-        labels: Descriptions of ranges; a gap is named by those that begin in it.
+        labels: Descriptions of ranges; a gap is named by those that begin in it. A gap that is a run of base64 takes
+            no line of its own.
     """
     pieces: list[str] = []
+    runs = {passage: name for passage, name in labels if name.startswith(MARK)}
+    labels = [label for label in labels if label[0] not in runs]
     position, is_first = 0, True
     for passage in [*passages, Passage(len(content), len(content))]:
-        if passage.start > position:
-            gap = Passage(position, passage.start)
+        gap, text = Passage(position, passage.start), content[passage.start : passage.end]
+        if gap in runs:
+            pieces.append(f"{pieces.pop() if pieces else ''}{runs[gap]}{text.rstrip()}")
+        elif gap.end > gap.start:
             pieces.append(elision(_gap_name(content, gap) + _labels_in(gap, labels), is_first))
             is_first = False
-        if passage.end > passage.start:
-            pieces.append(content[passage.start : passage.end].strip("\n"))
+        if text and gap not in runs:
+            pieces.append(text.strip("\n"))
         position = passage.end
     return "\n".join(pieces)
 

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from ..text import definition_starts, parts_in, shared_parts, shared_words, words_in
 from .lines import BREAK, LAST_BREAK, LONGEST_LINE, RUN, Lines
+from .noise import is_reserved
 
 __all__ = ["Names", "analysed_text", "is_name", "mentioned_names", "ranked_names", "reads_as_order", "stands_whole"]
 
@@ -355,7 +356,7 @@ def _whole(run: str) -> str:
 
 def _shape(text: str) -> str | None:
     """Return the sort of a name; None for an ordinary word."""
-    if _is_ordinary(text):
+    if _is_ordinary(text) or is_reserved(text):
         return None
     if text.isidentifier():
         return _shape_of_symbol(text)

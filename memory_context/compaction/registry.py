@@ -155,7 +155,7 @@ class Compactors:
         reading = result.readings.get(self._analyzers)
         if reading is None:
             inner = unwrapped(result.content)
-            analysis = self._analyze(replace(result, content=inner.text))
+            analysis = self._analyze(replace(result, content=inner.elided.text))
             reading = result.readings[self._analyzers] = Reading(result, analysis, inner)
         return reading
 

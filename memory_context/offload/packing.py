@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from autogen_core import Image
 from autogen_core.models import AssistantMessage, UserMessage
 
-from ..compaction import Compacted, Compactors, Hint, Result
+from ..compaction import Compacted, Compactors, Hint, Result, without_base64
 from ..credentials import masked
 from ..memory import NewItem
 from ..messages import calls_of, long_strings, replace_strings, results_of, source_of
@@ -126,7 +126,7 @@ class Packer:
     ) -> PackedItem:
         lines = text.count("\n") + 1
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
-        description = f"{what}, {size}, begins: {self._beginning(text)[:80].strip()}"
+        description = f"{what}, {size}, begins: {without_base64(self._beginning(text))[:80].strip()}"
         metadata = _audit(entry, part) | ({"pointer": pointer} if pointer else {})
         item = NewItem(text, description, tokens, "custom", source, metadata=metadata, origin=self._origin(entry))
         return PackedItem(item, Compacted("", description, ""), pointer)

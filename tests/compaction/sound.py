@@ -35,8 +35,8 @@ def analyze_soundly(analyzer: Analyzer, result: Result) -> Analysis | None:
     assert analysis == analyzer(result)
     if analysis is None:
         return None
-    assert 0 < len(analysis.description) <= 110
-    assert not set("\r\n]") & set(analysis.description)
+    assert analysis.description
+    assert not set("\r\n") & set(analysis.description)
     for line in analysis.facts:
         assert len(line) <= 200, line
         assert not set("\r\n\x00") & set(line)

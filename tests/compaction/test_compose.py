@@ -166,7 +166,7 @@ WORDS = ["alder", "birch", "cedar", "dogwood", "elder", "fir", "gorse", "hazel",
 
 def test_few_names_stand_for_a_row_that_differs_in_digits():
     """Ids that differ in their digits only would fill the room."""
-    content = "\n".join(f"order ORD-{n:05d} in batch_{n % 7}_east" for n in range(2000))
+    content = "\n".join(["orders", *(f"order ORD-{n:05d} in batch_{n % 7}_east" for n in range(2000))])
     kept = names_of(
         generic.compact(Result(content, "list", token_count=20_000), Hint(task="orders", excerpt_limit_tokens=0))
     )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.compaction import Compactors, Hint, Reading, composed
-from memory_context.compaction.analyzers.json import analyze_json
+from memory_context.compaction.analyzers.describe import describe_content
 from memory_context.compaction.analyzers.wrapper import unwrapped
 from memory_context.compaction.compactor import Analysis, Result
 from memory_context.text import Passage
@@ -154,9 +154,8 @@ def test_error_flag_decides_unless_the_text_reports_a_failure() -> None:
 def test_records_inside_two_wrappers_are_read() -> None:
     rows = [{"id": f"r-{n}", "title": "a\n'b'"} for n in range(5)]
     content = contents_repr(as_result(json.dumps(rows)))
-    compacted = Compactors(analyzers=[analyze_json]).compact(Result(content, "tool"), Hint())
-    assert "r-3" in compacted.facts
-    assert "JSON, 5 records (id, title)" in compacted.description
+    compacted = Compactors(analyzers=[describe_content]).compact(Result(content, "tool"), Hint())
+    assert "JSON, 5 records: id, title" in compacted.description
 
 
 def test_definitions_inside_a_wrapper_are_labelled_in_the_original() -> None:

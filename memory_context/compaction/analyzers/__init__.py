@@ -1,20 +1,11 @@
-"""Built-in analyzers, most specific first. Each is justified by `benchmarks.ablation` or by a unique status or
-description.
-"""
+"""Built-in analyzers, in the order in which they are asked: reports of commands, contents by form, any command."""
 
 from collections.abc import Sequence
 
 from ..compactor import Analyzer
-from .diff import analyze_diff
-from .json import analyze_json
-from .shell import analyze_shell
-from .source import analyze_source
+from .describe import describe_content
+from .shell import analyze_command, analyze_report
 
 __all__ = ["BUILT_IN"]
 
-BUILT_IN: Sequence[Analyzer] = (
-    analyze_diff,  # before source: diffs contain code
-    analyze_source,
-    analyze_json,
-    analyze_shell,  # matches any command output
-)
+BUILT_IN: Sequence[Analyzer] = (analyze_report, describe_content, analyze_command)

@@ -4,8 +4,10 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...text import Literal, Passage, escape_pattern, read_literal
+from ..noise import Elided
 
 __all__ = ["Unwrapped", "unwrapped"]
 
@@ -64,6 +66,11 @@ class Unwrapped:
     @property
     def is_wrapped(self) -> bool:
         return bool(self._layers)
+
+    @cached_property
+    def elided(self) -> Elided:
+        """The text as it is analysed and shown, without base64."""
+        return Elided(self.text)
 
     def split(self, passages: Sequence[Passage]) -> list[Passage]:
         """Split passages at text boundaries, where images may stand."""

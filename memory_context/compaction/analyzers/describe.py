@@ -1,0 +1,378 @@
+"""Describes a content by what is cheap and sure in it: its kind, title, columns, headings, keys, definitions and dates.
+
+The extension of the file that was read tells the kind; without one, a form that nothing else has. Readers see a bounded
+beginning, take linear time, and return None for what they do not know.
+"""
+
+import csv
+import html
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice, pairwise
+from textwrap import wrap
+from typing import Any, cast
+
+from ...references import shorten
+from ...text import LANGUAGES, defined_in, error_lines, find_document, is_document, language_of
+from ..compactor import Analysis, Result
+from ..names import reads_as_order
+from .output import FACT_LIMIT, NAMES, call_of, count_lines, fact, frame_of
+
+__all__ = ["describe_content"]
+
+_READ_CHARACTERS = 400_000
+_ITEMS, _ITEM_CHARACTERS = 40, 80
+_SAMPLED = 40  # lines or records
+_LONGEST_LINE = 1000
+_LEAST_SOURCE = 600  # characters; a shorter text without a definition may be an error message about the file
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a reader found: `items` are columns, headings, keys or definitions, as `label` says."""
+
+    kind: str
+    label: str = ""
+    items: Sequence[str] = ()
+    size: str = ""
+    title: str = ""
+    facts: Sequence[str] = ()
+    has_failed: bool | None = None
+    has_names: bool = False
+
+
+class _Content:
+    """What readers look at: the whole text, its beginning without printed line numbers, and the name of its file."""
+
+    def __init__(self, whole: str, path: str) -> None:
+        self.whole = whole
+        self.name = re.split(r"[?#]", path[:2000])[0].replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
+        self.suffix = self.name.rpartition(".")[2]
+        lines = [line.rstrip("\r") for line in whole[:_READ_CHARACTERS].lstrip("\ufeff").split("\n")]
+        numbers = [int(match[1]) if (match := _NUMBER.match(line)) else -9 for line in lines[:_SAMPLED]]
+        rising = sum(other == one + 1 for one, other in pairwise(numbers))
+        if rising >= 2 and rising * 2 >= len(numbers) - 2:  # as `cat -n` and editors print
+            lines = [_NUMBER.sub("", line, count=1) for line in lines]
+        self.lines = lines
+        self.text = "\n".join(lines)
+        self.filled = list(islice((line for line in lines if line.strip()), _SAMPLED))
+
+    def share(self, pattern: "re.Pattern[str]") -> float:
+        """Return the share of the first lines that begin with a match."""
+        return sum(pattern.match(line, 0, _LONGEST_LINE) is not None for line in self.filled) / max(len(self.filled), 1)
+
+    def rows(self, headings: int) -> str:
+        return f"{max(count_lines(self.whole.rstrip()) - headings, 0):,} rows"
+
+    @property
+    def characters(self) -> str:
+        return f"{len(self.whole):,} characters"
+
+
+_Reader = Callable[[_Content], _Seen | None]
+_NUMBER = re.compile(r"[ \t]*(\d{1,7})(?:\t|→| ?[:|] ?)")
+
+
+def describe_content(result: Result) -> Analysis | None:
+    """Return kind, size and parts of a file, page, table, log or JSON; None for a content of no known form."""
+    call = call_of(result)
+    body = frame_of(result.content, call.command).body
+    content = _Content(result.content[body.start : body.end], call.path)
+    for read in (*_BY_SUFFIX.get(content.suffix, ()), *_SNIFFERS):
+        if (seen := read(content)) is not None:
+            return _analysis(seen, content)
+    return None
+
+
+def _analysis(seen: _Seen, content: _Content) -> Analysis:
+    told = (shorten(item, _ITEM_CHARACTERS) for item in seen.items if not reads_as_order(item))
+    items = list(dict.fromkeys(filter(None, told)))
+    title = f" '{shorten(seen.title, _ITEM_CHARACTERS)}'" if seen.title else ""
+    lines = count_lines(content.whole)
+    described = f"{seen.kind}{title}, {seen.size or (f'{lines:,} lines' if lines > 1 else content.characters)}"
+    facts = [text for text in map(fact, seen.facts) if text]
+    if len(joined := ", ".join(items[:_ITEMS])) > _ITEM_CHARACTERS // 2:
+        facts += wrap(f"{seen.label}: {joined}", FACT_LIMIT, break_on_hyphens=False)[:3]
+    names = items[:NAMES] if seen.has_names else []
+    return Analysis(f"{described}: {joined}" if items else described, seen.has_failed, facts, names)
+
+
+# --- JSON
+
+_ERROR_FIELDS = ("error", "errors", "error_message", "errorMessage", "exception", "stderr")
+_TITLES = ("title", "name", "displayName")
+_BAD, _GOOD = ("failed", "failure", "error"), ("success", "ok")
+
+
+def _json(content: _Content) -> _Seen | None:
+    document = find_document(content.whole)
+    if document is None:
+        return None
+    value: Any = document.value
+    named = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    title = next((text for key in _TITLES if isinstance(text := named.get(key), str)), "")
+    where, rows = _records(value)
+    if len(rows) > 1:
+        fields = list(dict.fromkeys(chain.from_iterable(rows[:_SAMPLED])))
+        size = f"{len(rows):,}{'' if document.is_whole else '+'} records{f' in {where}' if where else ''}"
+        seen = _Seen(document.kind, "fields", fields, size, title)
+    else:
+        kind = f"{document.kind} object" if named else f"{document.kind} list of {len(value):,}"
+        seen = _Seen(kind, "keys", list(named), content.characters, title)
+    has_failed, error = _outcome(named)
+    plain = (f"{key}: {text}" for key, text in named.items() if isinstance(text, (str, int, float)) and text != title)
+    facts = [error, "; ".join(shorten(one, _ITEM_CHARACTERS) for one in islice(plain, 12))]
+    cut = "" if document.is_whole else ", cut off or long"
+    return replace(seen, size=seen.size + cut, facts=facts, has_failed=has_failed)
+
+
+def _records(value: Any, where: str = "", depth: int = 3) -> tuple[str, list[dict[str, Any]]]:
+    """Return the longest list of objects near the top, and where it stands."""
+    if isinstance(value, list):
+        rows = [cast("dict[str, Any]", item) for item in cast("list[Any]", value) if isinstance(item, dict)]
+        return where, rows if len(rows) * 2 > len(cast("list[Any]", value)) else []
+    inner = cast("dict[str, Any]", value).items() if isinstance(value, dict) and depth else ()
+    found = (_records(item, f"{where}.{key}" if where else key, depth - 1) for key, item in islice(inner, 200))
+    return max(found, key=lambda one: len(one[1]), default=(where, []))
+
+
+def _outcome(named: dict[str, Any]) -> tuple[bool | None, str]:
+    """Return whether an object says that the call failed, and its error."""
+    error: Any = next((value for key in _ERROR_FIELDS if (value := named.get(key))), None)
+    if isinstance(error, dict):
+        error = next((text for key in ("message", "detail", "reason") if (text := cast("Any", error).get(key))), None)
+    said = f"error: {error}" if isinstance(error, str) else ""
+    outcome: Any = named.get("success", named.get("ok"))
+    status = str(named.get("status", "")).lower()
+    if outcome is False or named.get("isError") is True or status in _BAD or (said and len(named) < 8):
+        return True, said
+    return False if outcome is True or status in _GOOD else None, said
+
+
+# --- HTML, XML, SVG
+
+_UNREAD = re.compile(
+    r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<(script|style)\b.*?(?:</\1|\Z)", re.DOTALL | re.IGNORECASE
+)
+_TAG = re.compile(r"<(/?)([A-Za-z_][\w:.-]*)([^<>]*)>")
+_TITLED = re.compile(r"<(title|h[1-3])\b[^<>]{0,1000}>(.{0,600}?)</\1", re.DOTALL | re.IGNORECASE)
+_VIEW_BOX = re.compile(r"viewBox=[\"'][\d.-]+[ ,]+[\d.-]+[ ,]+([\d.]+)[ ,]+([\d.]+)")
+_PAGES = frozenset(("html", "head", "body", "div", "main", "article", "section", "table", "p", "h1", "ul", "meta"))
+_MOST_TAGS = 20_000
+
+
+def _markup(content: _Content) -> _Seen | None:
+    text = _UNREAD.sub(" ", content.text) if content.text[:200].lstrip().startswith("<") else ""
+    if (first := _TAG.search(text)) is None or first.start() > 10_000:
+        return None
+    root = first[2]
+    said = [(tag.lower(), " ".join(html.unescape(_TAG.sub("", inner)).split())) for tag, inner in _TITLED.findall(text)]
+    title = next((text for tag, text in said if tag == "title"), "")
+    if root.lower() in _PAGES:
+        return _Seen("HTML page", "headings", [text for _, text in said if text != title], content.characters, title)
+    parts = [f"{count:,} {name}" if count > 1 else name for name, count in _children(text).most_common(_ITEMS)]
+    if root.lower() != "svg":
+        return _Seen(f"XML <{root}>", "elements", parts, title=title)
+    box = _VIEW_BOX.search(text[:4000])
+    return _Seen(
+        "SVG image", "elements", parts, f"{f'{box[1]} x {box[2]}, ' if box else ''}{content.characters}", title
+    )
+
+
+def _children(text: str) -> "Counter[str]":
+    """Count the elements below the root, or below its only child."""
+    levels, depth = [Counter[str]() for _ in range(4)], 0
+    for is_end, name, rest in islice(map(re.Match.groups, _TAG.finditer(text)), _MOST_TAGS):
+        if is_end:
+            depth -= 1
+        else:
+            if 0 <= depth < len(levels):
+                levels[depth][name] += 1
+            depth += not rest.endswith("/")
+    return next((level for level in levels[1:] if sum(level.values()) > 1), levels[1])
+
+
+# --- tables
+
+_CELLS = re.compile(r"\s*[|│┃]\s*")
+_RULER = re.compile(r"(?=.*(?:--|==|━━|──))[\s|+:┃┏┳┓┡╇┩├┼┤─━=-]+")
+_FIGURE = re.compile(r"[-+$€£(]?\d[\d.,:/ %eE+-]*\)?")
+_WITH_FIGURE = re.compile(r"(?:.*[,;])?\s*[\"']?-?\d[\d.:/ -]*[\"']?\s*(?:[,;]|$)")
+_WORD = re.compile(r"\S+")
+_ALIGNED = 9  # lines, with the header: another table may follow
+
+
+def _ruled(content: _Content) -> _Seen | None:
+    """Read a table whose header stands above a ruler: Markdown, SQL shells, `pip list`."""
+    for number, (line, ruler) in enumerate(pairwise([line[:_LONGEST_LINE] for line in content.filled[:8]]), 2):
+        if _RULER.fullmatch(ruler) and not _RULER.fullmatch(line):
+            cells = [cell for cell in _CELLS.split(line.strip().strip("|│┃")) if cell.strip()]
+            if len(cells) < 2 <= len(ruler.split()):
+                cells = re.split(r"\s{2,}", line.strip())
+            if len(cells) > 1:
+                return _Seen("table", "columns", cells, content.rows(number))
+    return None
+
+
+def _separated(content: _Content) -> _Seen | None:
+    """Read CSV and TSV; without an extension, of at least three columns under a header."""
+    is_named = content.suffix in ("csv", "tsv", "tab")
+    lines = [line for line in content.filled if not line.startswith("#")]
+    best: tuple[int, int, list[str], str] = (0, 0, [], "")
+    for separator in "\t,;" if len(lines) > 1 else "":
+        try:
+            rows = list(csv.reader(lines, delimiter=separator))
+        except csv.Error:
+            continue
+        alike = sum(len(row) == len(rows[0]) for row in rows)
+        if len(rows[0]) > (1 if is_named else 2) and alike > 0.9 * len(rows) - 1:
+            best = max(best, (alike, len(rows[0]), [cell.strip() for cell in rows[0]], separator))
+    _, columns, header, separator = best
+    are_names = all(cell and len(cell) < _ITEM_CHARACTERS and not _FIGURE.fullmatch(cell) for cell in header)
+    has_figures = separator == "\t" or content.share(_WITH_FIGURE) > 0.5  # or sentences with as many commas
+    if not header or not (is_named or (are_names and has_figures and len(set(header)) == columns)):
+        return None
+    kind = "TSV" if separator == "\t" else "CSV"
+    if are_names:
+        return _Seen(kind, "columns", header, content.rows(1))
+    return _Seen(kind, "first row", header, f"{content.rows(0)} of {columns} columns")
+
+
+def _aligned(content: _Content) -> _Seen | None:
+    """Read columns aligned under a header without a ruler: printed data frames, `ps`, `docker ps`."""
+    header, *rows = (line[:_LONGEST_LINE] for line in content.filled[:_ALIGNED] or [""])
+    names = list(_WORD.finditer(header))
+    if len(names) < 2 or len(rows) < 3 or any(name[0][0].isdigit() for name in names):
+        return None
+    words = [list(_WORD.finditer(row)) for row in rows]
+    edges = [{word.start() for word in row} | {-word.end() for word in row} for row in words]
+    aligned = sum(name.start() in row or -name.end() in row for name in names for row in edges)
+    with_figures = sum(any(_FIGURE.fullmatch(word[0]) for word in row) for row in words)
+    repeating = sum(not {name[0] for name in names}.isdisjoint(word[0] for word in row) for row in words)
+    if aligned < 0.7 * len(names) * len(rows) or 2 * with_figures < len(rows) or 4 * repeating > len(rows):
+        return None
+    return _Seen("table", "columns", [name[0] for name in names], content.rows(1))
+
+
+# --- rows of one form, logs
+
+_ROWS = (
+    ("listing", "entries", re.compile(r"[-dlcbps][-rwxsStT]{9}\S? +\d.{0,80} \d[\d:]{3,4} ([^ ].{0,200})$")),
+    ("search", "matches", re.compile(r"((?:[A-Za-z]:)?[^\s:]{1,250}):\d{1,7}[:-]")),
+    ("git log", "commits", re.compile(r"[0-9a-f]{7,12} (\S.{3,200})$")),
+    ("list", "paths", re.compile(r"((?:[A-Za-z]:)?[\w.@+~-]{0,100}(?:/[\w.@+ -]{1,100}){1,40}/?)$")),
+)
+_STAMP = re.compile(
+    r"\d{4}[-/]\d\d[-/]\d\d[T ]{1,2}\d\d:\d\d(?::\d\d)?|\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d(?::\d\d)?"
+    r"|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?: \d{4})?|\b\d\d:\d\d:\d\d\b"
+)
+_COMMIT = re.compile(r"^commit [0-9a-f]{7,40}\b", re.MULTILINE)
+_COMMIT_DATE = re.compile(r"^(?:Author|Commit)?Date: +(.{10,40})$", re.MULTILINE)
+_SUBJECT = re.compile(r"^\n    (\S.{0,300})$", re.MULTILINE)
+
+
+def _rows(content: _Content) -> _Seen | None:
+    for kind, unit, pattern in _ROWS if len(content.filled) > 2 else ():
+        if content.share(pattern) >= 0.8:
+            found = [match[1] for line in content.lines if (match := pattern.match(line, 0, _LONGEST_LINE))]
+            items = list(dict.fromkeys(found))
+            size = f"{len(found):,} {unit}" + (f" in {len(items):,} files" if unit == "matches" else "")
+            return _Seen(kind, "items", items, size, has_names=unit in ("matches", "paths"))
+    return None
+
+
+def _log(content: _Content) -> _Seen | None:
+    """Read a log with its first and last time, its first errors and its last line."""
+    if _COMMIT.match(content.text):
+        dates = [date[:24].strip() for date in _COMMIT_DATE.findall(content.text)] or [""]
+        size = f"{len(_COMMIT.findall(content.text)):,} commits, {dates[-1]} to {dates[0]}"
+        return _Seen("git log", "subjects", _SUBJECT.findall(content.text), size)
+    stamps = [match[0] for line in content.filled if (match := _STAMP.search(line[:80]))]
+    if content.suffix not in ("log", "out") and len(stamps) < max(3, 0.6 * len(content.filled)):
+        return None
+    ends = [line for line in content.whole[-8000:].split("\n") if line.strip()]
+    last = next((match[0] for line in reversed(ends) if (match := _STAMP.search(line[:80]))), "")
+    found = error_lines(content.whole, 0, len(content.whole), 2)
+    errors = [content.whole[one.start : one.end] for one in found if content.whole[one.start - 1 : one.start] in "\n"]
+    times = f", {stamps[0]} to {last}" if stamps and last else ""
+    facts = [*errors, *(f"last line: {line}" for line in ends[-1:])]
+    return _Seen("log", size=f"{count_lines(content.whole):,} lines{times}", facts=facts)
+
+
+# --- headings, settings, source code
+
+_FENCED = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^(#{1,3}) +(\S.{0,200})$|^(\S.{1,100})\n([=~^*-])\4{2,200}[ \t]*$", re.MULTILINE)
+_LINK = re.compile(r"\[([^\]\n]{1,200})\]\([^)\n]{0,500}\)")
+_HISTORY = re.compile(r"chang|histor|release|news")
+_KEY = re.compile(r"^[\"']?([A-Za-z_@$][\w .@/$-]{0,60})[\"']?:(?:[ \t]|$)", re.MULTILINE)
+_FIELD = re.compile(r"^(?:- |  )[\"']?([A-Za-z_][\w.-]{0,60})[\"']?:(?:[ \t]|$)", re.MULTILINE)
+_YAML_LINE = re.compile(r"\s*(?:- )?[\"']?[\w.@/-]{1,60}[\"']?:(?:\s|$)|\s*- \S|\s*#")
+_SECTION = re.compile(r"^\[{1,2}([^\[\]\n]{1,100})\]{1,2}[ \t]*(?:[#;].*)?$", re.MULTILINE)
+_ASSIGNED = re.compile(r"^(?:export )?([A-Za-z_][\w.-]{0,80})[ \t]*=", re.MULTILINE)
+_SETTING = re.compile(rf"{_SECTION.pattern}|{_ASSIGNED.pattern}|[#;]")
+
+
+def _document(content: _Content) -> _Seen | None:
+    """Read the headings of Markdown and reStructuredText."""
+    found = [(one[1] or "#", one[2] or one[3]) for one in _HEADING.finditer(_FENCED.sub("", content.text))]
+    if not found:
+        return None
+    title = found[0][1] if found[0][0] == "#" or len(found) == 1 else ""
+    below = sorted((one for one in found if one[1] != title), key=lambda one: len(one[0]))  # versions before parts
+    items = [_LINK.sub(r"\1", said).strip("# *`") for _, said in below]
+    return _Seen("changelog" if _HISTORY.match(content.name) else "document", "headings", items, title=title)
+
+
+def _prose(content: _Content) -> _Seen | None:
+    return _document(content) if is_document(content.text) else None
+
+
+def _yaml(content: _Content) -> _Seen | None:
+    is_named = content.suffix in ("yaml", "yml")
+    if not is_named and (content.share(_YAML_LINE) < 0.95 or content.share(_KEY) < 0.05 or len(content.filled) < 6):
+        return None
+    keys, records = _KEY.findall(content.text), sum(line.startswith("- ") for line in content.lines)
+    if records > 1 and len(keys) < 2:
+        return _Seen("YAML", "fields", _FIELD.findall(content.text), f"{records:,} records")
+    return _Seen("YAML", "keys", keys) if keys else None
+
+
+def _settings(content: _Content) -> _Seen | None:
+    """Read TOML, INI and files of variables."""
+    sections, keys = _SECTION.findall(content.text), _ASSIGNED.findall(content.text)
+    is_named = content.suffix in ("toml", "ini", "cfg", "conf", "properties", "env", "lock")
+    if not (is_named and (sections or keys)) and not (sections and keys and content.share(_SETTING) >= 0.9):
+        return None
+    kind = "TOML" if content.suffix in ("toml", "lock") else "settings"
+    return _Seen(kind, "sections" if sections else "keys", [item.strip() for item in sections or keys])
+
+
+def _source(content: _Content) -> _Seen | None:
+    language = language_of(content.suffix, content.text)
+    names, outline = defined_in(content.text, language) if language else ([], [])
+    if not language or (not names and len(content.text) < _LEAST_SOURCE):
+        return None
+    size = f"{len(names):,} files, {count_lines(content.whole):,} lines" if language == "diff" else ""
+    return _Seen(language, "defines", names, size, facts=outline, has_names=True)
+
+
+_BY_SUFFIX: dict[str, Sequence[_Reader]] = {
+    suffix: (reader,)
+    for reader, suffixes in {
+        _json: "json jsonl ndjson ipynb geojson",
+        _separated: "csv tsv tab",
+        _yaml: "yaml yml",
+        _log: "log out",
+        _settings: "toml ini cfg conf properties env lock",
+        _document: "md markdown mdx rst txt",
+        _markup: "html htm xml svg xsd xsl xrc pom xhtml plist",
+        _source: " ".join(LANGUAGES),
+    }.items()
+    for suffix in suffixes.split()
+}
+_SNIFFERS: Sequence[_Reader] = (
+    *(_json, _markup, _source, _ruled, _rows, _separated, _log, _aligned, _settings, _yaml, _prose),
+)
