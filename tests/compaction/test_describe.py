@@ -27,7 +27,12 @@ def frame(rows: list[list[str]]) -> str:
 CSV = "\n".join(",".join(row) for row in [COLUMNS, *ROWS])
 TSV = "\n".join("\t".join(row) for row in [COLUMNS, *ROWS])
 PSQL = (
-    " | ".join(COLUMNS) + "\n-" + "-+-".join("-" * 8 for _ in COLUMNS) + "\n" + "\n".join(" | ".join(r) for r in ROWS)
+    " | ".join(COLUMNS)
+    + "\n-"
+    + "-+-".join("-" * 8 for _ in COLUMNS)
+    + "\n"
+    + "\n".join(" | ".join(r) for r in ROWS)
+    + "\n(60 rows)\n"
 )
 MARKDOWN_TABLE = "\n".join(f"| {' | '.join(row)} |" for row in [COLUMNS, ["---"] * 4, *ROWS])
 PACKAGES = "Package    Version\n---------- -------\nattrs      23.1\nidna       3.4\n"

@@ -26,7 +26,7 @@ _READ_CHARACTERS = 400_000
 _ITEMS, _ITEM_CHARACTERS = 40, 80
 _SAMPLED = 40  # lines or records
 _LONGEST_LINE = 1000
-_LEAST_SOURCE = 600  # characters; a shorter text without a definition may be an error message about the file
+_LEAST_SOURCE = 600  # characters; a shorter text that defines nothing may be a message about the file
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ class _Content:
             lines = [_NUMBER.sub("", line, count=1) for line in lines]
         self.lines = lines
         self.text = "\n".join(lines)
+        self.characters = f"{len(whole):,} characters"
         self.filled = list(islice((line for line in lines if line.strip()), _SAMPLED))
 
     def share(self, pattern: "re.Pattern[str]") -> float:
@@ -65,10 +66,6 @@ class _Content:
 
     def rows(self, headings: int) -> str:
         return f"{max(count_lines(self.whole.rstrip()) - headings, 0):,} rows"
-
-    @property
-    def characters(self) -> str:
-        return f"{len(self.whole):,} characters"
 
 
 _Reader = Callable[[_Content], _Seen | None]
@@ -146,9 +143,8 @@ def _outcome(named: dict[str, Any]) -> tuple[bool | None, str]:
     said = f"error: {error}" if isinstance(error, str) else ""
     outcome: Any = named.get("success", named.get("ok"))
     status = str(named.get("status", "")).lower()
-    if outcome is False or named.get("isError") is True or status in _BAD or (said and len(named) < 8):
-        return True, said
-    return False if outcome is True or status in _GOOD else None, said
+    has_failed = outcome is False or status in _BAD or (said and len(named) < 8)
+    return (True if has_failed else False if outcome is True or status in _GOOD else None), said
 
 
 # --- HTML, XML, SVG
@@ -198,6 +194,7 @@ def _children(text: str) -> "Counter[str]":
 
 _CELLS = re.compile(r"\s*[|│┃]\s*")
 _RULER = re.compile(r"(?=.*(?:--|==|━━|──))[\s|+:┃┏┳┓┡╇┩├┼┤─━=-]+")
+_FOOTER = re.compile(r"\(\d+ rows?\)\s*$")  # of psql
 _FIGURE = re.compile(r"[-+$€£(]?\d[\d.,:/ %eE+-]*\)?")
 _WITH_FIGURE = re.compile(r"(?:.*[,;])?\s*[\"']?-?\d[\d.:/ -]*[\"']?\s*(?:[,;]|$)")
 _WORD = re.compile(r"\S+")
@@ -212,7 +209,8 @@ def _ruled(content: _Content) -> _Seen | None:
             if len(cells) < 2 <= len(ruler.split()):
                 cells = re.split(r"\s{2,}", line.strip())
             if len(cells) > 1:
-                return _Seen("table", "columns", cells, content.rows(number))
+                has_footer = _FOOTER.search(content.whole[-_ITEM_CHARACTERS:]) is not None
+                return _Seen("table", "columns", cells, content.rows(number + has_footer))
     return None
 
 
@@ -317,6 +315,8 @@ _SETTING = re.compile(rf"{_SECTION.pattern}|{_ASSIGNED.pattern}|[#;]")
 
 def _document(content: _Content) -> _Seen | None:
     """Read the headings of Markdown and reStructuredText."""
+    if content.suffix not in ("md", "markdown", "mdx", "rst", "txt") and not is_document(content.text):
+        return None
     found = [(one[1] or "#", one[2] or one[3]) for one in _HEADING.finditer(_FENCED.sub("", content.text))]
     if not found:
         return None
@@ -324,10 +324,6 @@ def _document(content: _Content) -> _Seen | None:
     below = sorted((one for one in found if one[1] != title), key=lambda one: len(one[0]))  # versions before parts
     items = [_LINK.sub(r"\1", said).strip("# *`") for _, said in below]
     return _Seen("changelog" if _HISTORY.match(content.name) else "document", "headings", items, title=title)
-
-
-def _prose(content: _Content) -> _Seen | None:
-    return _document(content) if is_document(content.text) else None
 
 
 def _yaml(content: _Content) -> _Seen | None:
@@ -374,5 +370,5 @@ _BY_SUFFIX: dict[str, Sequence[_Reader]] = {
     for suffix in suffixes.split()
 }
 _SNIFFERS: Sequence[_Reader] = (
-    *(_json, _markup, _source, _ruled, _rows, _separated, _log, _aligned, _settings, _yaml, _prose),
+    *(_json, _markup, _source, _ruled, _rows, _separated, _log, _aligned, _settings, _yaml, _document),
 )

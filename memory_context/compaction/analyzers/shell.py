@@ -33,6 +33,7 @@ _FAILED_TEST = re.compile(
     r"| {0,4}FAIL {1,3}(\S{1,300}))",
     re.MULTILINE,
 )
+_SESSION = "test session starts"
 _TRACE = "Traceback (most recent call last)"
 _TRACE_FILE = re.compile(r"^[ |+]*File \"([^\"\n]{1,300})\", line (\d{1,9})", re.MULTILINE)
 _RAISED = re.compile(r"^[A-Za-z_][\w.]{0,200}(?:: [^\n]*)?(?=\r?$)", re.MULTILINE)  # first unindented line
@@ -48,7 +49,8 @@ def analyze_report(result: Result) -> Analysis | None:
     tail = [text for text in _shown(body[-_TAIL_CHARACTERS:]).split("\n") if text.strip()]
     summaries = [text.strip("= ") for text in tail[-_SUMMARY_LINES:] if _SUMMARY.match(text[:_LINE_CHARACTERS])]
     raised, ends_so = _raised(body)
-    if not summaries and not ends_so and not frame.exit_status:
+    is_session = _SESSION in body[:_LINE_CHARACTERS]
+    if not (summaries or ends_so or is_session or frame.exit_status):
         return None
     outcomes = [is_bad for text in summaries if (is_bad := _is_bad(text)) is not None]
     has_failed = ends_so or (any(outcomes) if outcomes else None)
@@ -59,7 +61,7 @@ def analyze_report(result: Result) -> Analysis | None:
     facts = [*_status(frame), *summaries[-3:], raised, *map("failed: {}".format, dict.fromkeys(failed[:5])), *errors]
     facts += [f"last line: {tail[-1]}"] if not summaries and tail else []
     said = next((text for text in reversed(summaries) if any(map(str.isdigit, text))), raised.partition(":")[0])
-    what = "test log" if failed or "test" in "".join(summaries).lower() or "passed" in said else "output"
+    what = "test log" if is_session or failed or "test" in "".join(summaries).lower() or "passed" in said else "output"
     described = [what, *([said[:60]] if said else []), *_status(frame), f"{count_lines(body):,} lines"]
     return Analysis(
         ", ".join(described),
