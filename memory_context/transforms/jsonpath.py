@@ -8,6 +8,7 @@ import json
 import re
 import time
 from collections.abc import AsyncIterable, Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, cast
 
@@ -16,8 +17,10 @@ from jsonpath.filter import BaseExpression, FilterQuery
 from jsonpath.function_extensions import ExpressionType, FilterFunction
 from jsonpath.selectors import Filter, JSONPathSelector
 
+from ..compaction import unwrapped
 from ..errors import TransformError
 from ..patterns import PATTERN_LIMIT_CHARACTERS, TextPattern
+from ..text import find_document
 from .filter import FilterResult
 
 __all__ = ["find_values"]
@@ -32,11 +35,21 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def find_values(content: str, json_path: str, *, first_match: int, max_matches: int) -> FilterResult:
     """Return the selected values from the `first_match`-th on, one a line.
 
+    A wrapper, such as an MCP result with its JSON as text, is read from its inside, as descriptions are; a path that
+    selects nothing there may be one of the wrapper.
+
     Raises:
         TransformError: The content is not JSON, or the path is invalid or selects too much.
     """
+    documents = _documents(content)
+    found = _find(*next(documents), json_path, first_match, max_matches)
+    for document, note in () if found.total else documents:
+        found = _find(document, note, json_path, first_match, max_matches)
+    return found
+
+
+def _find(document: Any, note: str, json_path: str, first_match: int, max_matches: int) -> FilterResult:
     query = _compile(json_path)
-    document = _parse(content)
     budget = _Budget()
     wanted = range(first_match, first_match + max_matches)
     found: list[str] = []
@@ -59,7 +72,7 @@ def find_values(content: str, json_path: str, *, first_match: int, max_matches: 
             f"{json_path!r} cannot be evaluated on this content ({_say(error)}); send a path without '..', "
             "or a pattern instead of json_path"
         ) from None
-    return FilterResult(len(found), total, is_complete, lambda count: "\n".join(found[:count]))
+    return FilterResult(len(found), total, is_complete, lambda count: "\n".join(found[:count]), note)
 
 
 class _SpentError(Exception): ...
@@ -172,6 +185,15 @@ def _compile(json_path: str) -> _Query:
     return _Query(cast(JSONPath, path))  # only the library's dialect has compound paths
 
 
+def _documents(content: str) -> Iterator[tuple[Any, str]]:
+    """Yield the JSON inside a wrapper, with a note, then the JSON of the content itself."""
+    inner = unwrapped(content) if len(content) <= _DOCUMENT_LIMIT_CHARACTERS else None
+    if inner is not None and inner.is_wrapped:
+        with suppress(TransformError):
+            yield _parse(inner.text), "Paths are those of the JSON inside the wrapper."
+    yield _parse(content), ""
+
+
 def _parse(content: str) -> Any:
     if len(content) > _DOCUMENT_LIMIT_CHARACTERS:
         raise TransformError(
@@ -183,6 +205,9 @@ def _parse(content: str) -> Any:
     except RecursionError:
         raise TransformError("the content is JSON nested too deeply for json_path; send a pattern instead") from None
     except ValueError as error:
+        found = find_document(content)  # JSON Lines, printed Python data, or with some words before
+        if found is not None and found.is_whole:
+            return found.value
         raise TransformError(f"the content is not JSON ({error}); send a pattern instead of json_path") from None
     if not isinstance(document, (dict, list)):
         raise TransformError("the content is a single JSON value, there is nothing to select; use transform='full'")

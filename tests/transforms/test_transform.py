@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_context.compaction import Compactors, Hint, Result
 from memory_context.errors import TransformError
 from memory_context.tokens import default_token_counter
 from memory_context.transforms import FULL, Cut, MemoryTransform, cut, jsonpath
@@ -349,6 +350,45 @@ def test_a_json_path_gives_values_with_their_paths():
     shown = _cut(content, MemoryTransform.filtered(json_path="$.items[?@.id > 47]"))
     assert _split(shown.text)[0] == '$.items[48]: {"id":48,"my-name":"ü48"}\n$.items[49]: {"id":49,"my-name":"ü49"}'
     assert "[no value at '$.nothing' in" in _cut(content, MemoryTransform.filtered(json_path="$.nothing")).text
+
+
+ORDERS = [{"id": f"ORD-{n}", "total": n} for n in range(40)]
+INSIDE = json.dumps({"count": 40, "orders": ORDERS}, indent=1)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps([{"type": "text", "text": INSIDE, "annotations": None}]),
+        json.dumps({"content": [{"type": "text", "text": INSIDE}], "isError": False}),
+        json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": INSIDE}]}}),
+        json.dumps({"type": "text", "text": INSIDE}),
+        f"meta=None content=[TextContent(type='text', text={INSIDE!r}, annotations=None)] isError=False",
+        json.dumps(INSIDE),
+        json.dumps([{"type": "text", "text": json.dumps([{"type": "text", "text": INSIDE}])}]),
+        json.dumps({"result": INSIDE}),
+        json.dumps({"output": INSIDE, "isError": False}),
+        f"Response:\n```json\n{INSIDE}\n```",
+    ],
+    ids=["list", "result", "rpc", "item", "repr", "string", "twice", "field", "field and flag", "fence"],
+)
+def test_a_json_path_reads_the_inside_of_a_wrapper(content: str):
+    """As the description does."""
+    shown = _cut(content, MemoryTransform.filtered(json_path="$.orders[?@.id == 'ORD-17']"))
+    assert _split(shown.text)[0] == '$.orders[17]: {"id":"ORD-17","total":17}'
+    kept = Compactors().compact(Result(content, "list_orders"), Hint())
+    assert "JSON, 40 records in orders: id, total" in kept.description
+
+
+def test_a_json_path_of_the_wrapper_and_of_lines_is_read_too():
+    wrapped = json.dumps([{"type": "text", "text": INSIDE}])
+    assert _split(_cut(wrapped, MemoryTransform.filtered(json_path="$[0].type")).text)[0] == '$[0].type: "text"'
+    assert "[no value at '$.nothing' in" in _cut(wrapped, MemoryTransform.filtered(json_path="$.nothing")).text
+    lines = "\n".join(map(json.dumps, ORDERS))
+    two = json.dumps([{"type": "text", "text": json.dumps(one)} for one in ORDERS])
+    for content in (lines, two, str(ORDERS)):
+        shown = _cut(content, MemoryTransform.filtered(json_path="$[17].id"))
+        assert _split(shown.text)[0] == '$[17].id: "ORD-17"'
 
 
 def test_regular_expressions_in_a_json_path_are_linear():

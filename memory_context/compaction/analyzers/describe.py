@@ -294,6 +294,7 @@ def _log(content: _Content) -> _Seen | None:
     last = next((match[0] for line in reversed(ends) if (match := _STAMP.search(line[:80]))), "")
     found = error_lines(content.whole, 0, len(content.whole), 2)
     errors = [content.whole[one.start : one.end] for one in found if content.whole[one.start - 1 : one.start] in "\n"]
+    errors = [_STAMP.sub("", line, count=1).lstrip(" ,.:]0123456789") for line in errors]  # the room is small
     times = f", {stamps[0]} to {last}" if stamps and last else ""
     facts = [*errors, *(f"last line: {line}" for line in ends[-1:])]
     return _Seen("log", size=f"{count_lines(content.whole):,} lines{times}", facts=facts)

@@ -35,6 +35,10 @@ _REPR_OPENS = re.compile(
 )
 _REPR_ITEM = re.compile(r"\bText(?:Content|ResultContent|ResourceContents)\(")
 _REPR_TEXT = re.compile(r"\b(?:text|content)=(?=['\"])")
+_FIELD_OPENS = re.compile(
+    r"\s{0,40}\{\s{0,60}[\"'](?:result|output|content|text|data|response|body|stdout)[\"']\s{0,4}:\s{0,4}(?=[\"'])"
+)
+_FIELD_ENDS = re.compile(rf"[\"']\s{{0,40}}(?:,\s{{0,40}}{_FLAG}\s{{0,40}})?\}}\s{{0,40}}\Z", re.IGNORECASE)
 _STRINGS_OPEN = re.compile(r"\s{0,40}\[?\s{0,40}(?=[\"'])")
 _JSON_IN_STRING = re.compile(r"[\"'](?:\\[nrt]| ){0,40}[\[{]")
 _NEXT_STRING = re.compile(r"\s{0,40},\s{0,40}(?=[\"'])")
@@ -130,7 +134,7 @@ def _layers(content: str) -> list[_Layer]:
             literals = _repr_items(content, opening.end())
         elif opening := _LIST_OPENS.match(head) or _content_opening(head):
             literals = _json_items(content, opening.end())
-        elif (opening := _OBJECT_OPENS.match(head)) and (literals := _json_item(content, opening.end())):
+        elif literals := _object(content, head):
             pass
         elif opening := _STRINGS_OPEN.match(head):
             literals = _strings(content, opening.end())
@@ -165,12 +169,28 @@ def _json_items(content: str, position: int, limit: int = _TEXTS) -> list[Litera
     return literals
 
 
+def _object(content: str, head: str) -> list[Literal]:
+    """Return the text of an object that is a content item, or has no other field."""
+    if opening := _FIELD_OPENS.match(head):
+        return _field(content, opening.end())
+    return _json_item(content, opening.end()) if (opening := _OBJECT_OPENS.match(head)) else []
+
+
 def _json_item(content: str, position: int) -> list[Literal]:
     """Return the text of a content item without a list."""
     literals = _json_items(content, position, 1) if (match := _ITEM.match(content, position)) else []
     is_whole = match is not None and all(_OBJECT_ENDS.match(content, one.end) for one in literals)
     is_cut = any(one.end >= len(content) for one in literals)
     return literals if is_whole or is_cut else []
+
+
+def _field(content: str, position: int) -> list[Literal]:
+    """Return the text of an object's only field, if it is JSON or long enough for a text."""
+    literal = read_literal(content, position, is_python=content[position] == "'")
+    is_only = literal.end >= len(content) or _FIELD_ENDS.match(content, literal.end) is not None
+    is_text = "\\" in content[literal.start : literal.end] and len(literal.text) > _SHORT
+    holds_json = _JSON_IN_STRING.match(content, position) is not None and len(literal.text) > 1
+    return [literal] if is_only and (is_text or holds_json) else []
 
 
 def _repr_items(content: str, position: int) -> list[Literal]:
