@@ -238,7 +238,7 @@ def test_long_lists_of_parts_are_facts_too() -> None:
 def test_log_keeps_its_errors_and_its_last_line() -> None:
     log = LOG.replace("INFO sync item 7 updated", "ERROR pool: no connection to db-7")
     assert read(log).facts == [
-        "2026-01-05 10:07:00 ERROR pool: no connection to db-7",
+        "ERROR pool: no connection to db-7",
         "last line: 2026-01-06 11:00:00 INFO done",
     ]
 

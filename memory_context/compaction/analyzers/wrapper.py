@@ -171,9 +171,9 @@ def _json_items(content: str, position: int, limit: int = _TEXTS) -> list[Litera
 
 def _object(content: str, head: str) -> list[Literal]:
     """Return the text of an object that is a content item, or has no other field."""
-    if opening := _FIELD_OPENS.match(head):
-        return _field(content, opening.end())
-    return _json_item(content, opening.end()) if (opening := _OBJECT_OPENS.match(head)) else []
+    if (opening := _OBJECT_OPENS.match(head)) and (literals := _json_item(content, opening.end())):
+        return literals
+    return _field(content, opening.end()) if (opening := _FIELD_OPENS.match(head)) else []
 
 
 def _json_item(content: str, position: int) -> list[Literal]:
