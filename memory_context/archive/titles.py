@@ -12,6 +12,7 @@ from ..light_model import LightModel
 from ..messages import source_of, texts_of
 from ..references import one_line, shorten
 from ..runtime import Background
+from ..store import REQUEST_AND_ANSWER
 from ..transcript import Entry, Transcript
 
 __all__ = ["TITLE_INSTRUCTIONS", "TITLE_LIMIT_CHARACTERS", "Titles"]
@@ -86,7 +87,9 @@ class Titles:
     def summary(self, transcript: Transcript) -> str:
         (_, request), (_, answer) = self._requests.ends(transcript), self._answers.ends(transcript)
         half = _SUMMARY_LIMIT_CHARACTERS // 2
-        return " — ".join(self._line(_words(entry), half) for entry in (request, answer) if entry is not None)
+        return REQUEST_AND_ANSWER.join(
+            self._line(_words(entry), half) for entry in (request, answer) if entry is not None
+        )
 
     async def close(self) -> None:
         """Give the model a second, then cancel."""

@@ -1,5 +1,4 @@
 from .learner import LEARN_JOB, Learning
-from .own_words import own_passages
 from .rules import Statement, explicit_statements, has_statement
 
-__all__ = ["LEARN_JOB", "Learning", "Statement", "explicit_statements", "has_statement", "own_passages"]
+__all__ = ["LEARN_JOB", "Learning", "Statement", "explicit_statements", "has_statement"]

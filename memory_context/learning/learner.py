@@ -27,10 +27,10 @@ from ..messages import texts_of
 from ..policy import ContextPolicy
 from ..runtime import attempt
 from ..store import Claim, Job, JobKind, MemoryItem, MemoryStore, ReadScope
-from ..text import is_supported, may_replace, verbatim_parts, verbatim_pattern
+from ..text import is_supported, may_replace, own_passages, sentences, verbatim_parts, verbatim_pattern
 from ..tokens import cut_to_tokens, default_token_counter
 from ..transcript import Entry
-from .own_words import SessionTexts, UserText, own_passages, sentences
+from .own_words import SessionTexts, UserText
 
 if TYPE_CHECKING:
     from .rules import Statement

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..memory import STATEMENT_LIMIT_CHARACTERS, StatementType
-from ..text import ends_another, terms_of
+from ..text import ends_another, own_passages, sentences, terms_of
 from . import phrases
-from .own_words import own_passages, sentences
 
 __all__ = ["Statement", "explicit_statements", "has_statement", "is_of_user", "is_told_by_others"]
 

@@ -9,14 +9,12 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import Literal
 
-from ..compaction import reads_as_order
-from ..credentials import masked
 from ..errors import LightModelError
 from ..policy import ObservationPolicy
 from ..runtime import in_thread_if_large
 from ..tokens import TokenCounter, cut_to_tokens
 from ..transcript import ObservationLine, ObservationRecord
-from .attribution import attributed
+from .attribution import attributed, checked_hint
 from .facts import fact_lines
 from .parsing import CompletionFunction, ModelCalls, ObserverAnswer, parsed_observations
 from .prompts import OBSERVER_INSTRUCTIONS, messages_text, observer_prompt
@@ -89,11 +87,13 @@ async def run_observer(
     lines = tuple(sorted([*run.lines, *facts], key=lambda line: line.ranges[0][0]))
     hints = next((one for one in reversed(run.answers) if one.has_hints), ObserverAnswer(()))
     made_by = "model" if run.answers else "digest"
-    return ObserverOutput(lines, _hint(hints.current_task), _hint(hints.suggested_response), made_by, record)
-
-
-def _hint(text: str) -> str:
-    return "" if reads_as_order(text) else masked(text)
+    return ObserverOutput(
+        lines,
+        checked_hint(hints.current_task, messages),
+        checked_hint(hints.suggested_response, messages),
+        made_by,
+        record,
+    )
 
 
 @dataclass

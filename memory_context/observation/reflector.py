@@ -15,7 +15,7 @@ from ..policy import ObservationPolicy
 from ..runtime import in_thread_if_large
 from ..tokens import TokenCounter
 from ..transcript import Edit, ObservationChunk, ObservationLine, ObservationRecord, reflected_chunks
-from .attribution import claims_user
+from .attribution import claims_user, is_covered
 from .facts import facts_text, missing_facts, ranked_facts
 from .parsing import CompletionFunction, ModelCalls, parsed_edits
 from .prompts import DETAIL, REFLECTOR_INSTRUCTIONS, log_line, reflector_prompt
@@ -178,7 +178,8 @@ class _Reflection:
         is_mixed = 0 < len(users) < len(lines)
         is_order = reads_as_order(edit.text) and not any(reads_as_order(line.text) for line in lines)
         is_claim = claims_user(edit.text) and not any(claims_user(line.text) for line in lines)
-        return None if is_mixed or is_order or is_claim or not self._is_supported(edit, lines) else edit
+        is_new = bool(users) and not is_covered(edit.text, [line.text for line in lines])
+        return None if is_mixed or is_order or is_claim or is_new or not self._is_supported(edit, lines) else edit
 
     def _is_supported(self, edit: Edit, lines: Sequence[ObservationLine]) -> bool:
         """Return whether each number, path and id of an edit stands in one of its lines; dates and counts are known."""

@@ -43,7 +43,7 @@ from .search import (
     search_items,
 )
 from .secret_rows import KeyProvider, SealedSecret, SecretKey, SecretName, SecretRows
-from .statements import PastSession, UserMemory, select_statements, statements_from
+from .statements import REQUEST_AND_ANSWER, PastSession, UserMemory, select_statements, statements_from
 from .threads import (
     ElementContent,
     Feedback,
@@ -59,6 +59,7 @@ from .transfer import ImportReport, TransferError
 __all__ = [
     "CONVERSATION_JOB",
     "CONVERSATION_TYPE",
+    "REQUEST_AND_ANSWER",
     "RESERVED_METADATA",
     "SECRET_TYPE",
     "TRUSTED_ORIGINS",

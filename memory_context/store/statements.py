@@ -32,6 +32,7 @@ from .secret_rows import SecretName
 from .sql import Statement, load_queries
 
 __all__ = [
+    "REQUEST_AND_ANSWER",
     "PastSession",
     "StatementStore",
     "UserMemory",
@@ -40,6 +41,9 @@ __all__ = [
     "statements_of_user_memory",
     "without_claims",
 ]
+
+REQUEST_AND_ANSWER = " — "
+"""Stands between the last request and the last answer in a summary that no model made."""
 
 _WORD = re.compile(r"\w+")
 _BETWEEN = r"[\W_]+"
@@ -111,6 +115,12 @@ def statements_of_user_memory(scope: ReadScope, *, with_superseded: bool = False
     ]
 
 
+def _gist(session: DictRow) -> str:
+    """Return a session in one line: its summary, unless that holds the agent's last answer, which proves nothing."""
+    request, is_with_answer, _ = session["summary"].partition(REQUEST_AND_ANSWER)
+    return session["title"] or request if is_with_answer else session["summary"] or session["title"]
+
+
 class StatementStore:
     """The methods of `MemoryStore` for user memory."""
 
@@ -142,7 +152,7 @@ class StatementStore:
         statements, sessions, secrets = rest
         return UserMemory(
             statements=tuple(one for one in statements_from(statements) if not one.is_private),
-            sessions=tuple(PastSession(row["summary"] or row["title"], row["last_activity_at"]) for row in sessions),
+            sessions=tuple(PastSession(_gist(row), row["last_activity_at"]) for row in sessions),
             secrets=tuple(SecretName(**row) for row in secrets),
             notes=AgentNotes.of(notes),
         )

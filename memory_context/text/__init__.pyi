@@ -23,6 +23,7 @@ from .landmarks import (
     line_number,
 )
 from .lexicon import CODE_STOP_WORDS, ENGLISH_STOP_WORDS, FOREIGN_DETERMINERS, FOREIGN_STOP_WORDS, NEGATIONS
+from .own_words import own_passages, sentences
 from .relevance import relevance
 from .statements import canonical_words, has_relative_time, is_supported, unchangeable_words
 from .subjects import ends_another, indices_of_ended, may_replace, replaces_others, subject_of
@@ -76,6 +77,7 @@ __all__ = [
     "language_of",
     "line_number",
     "may_replace",
+    "own_passages",
     "parts_in",
     "pointing_terms",
     "query_terms",
@@ -83,6 +85,7 @@ __all__ = [
     "read_literal",
     "relevance",
     "replaces_others",
+    "sentences",
     "shared_parts",
     "shared_words",
     "subject_of",

@@ -110,7 +110,7 @@ class ObservationChunk:
     @property
     def hints(self) -> str:
         """The hints for the end of a view; "" without any."""
-        hints = (("Current task", self.current_task), ("Suggested response", self.suggested_response))
+        hints = (("Current task", self.current_task), ("Suggestion, not the user's words", self.suggested_response))
         lines = [f"{name}: {defused(text)}" for name, text in hints if text]
         return fenced("\n".join(lines)) if lines else ""
 

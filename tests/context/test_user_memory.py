@@ -106,6 +106,16 @@ async def test_head_of_a_new_session_shows_statements_and_earlier_conversations(
     assert context.stats.user_memory_tokens == explained.segments[0].tokens > 30
 
 
+async def test_answer_of_an_agent_is_not_known_of_the_user(store: MemoryStore):
+    """The head names an earlier conversation by what the user asked."""
+    async with context_of(store, "monday") as earlier:
+        await ask(earlier, "Which colour do I like?")
+        await earlier.add_message(AssistantMessage(content="You like green and live in Turku.", source="coder"))
+    head = str((await ask(context_of(store)))[0].content)
+    assert ": Which colour do I like?" in head
+    assert "Turku" not in head
+
+
 async def test_statement_is_shown_with_the_day_it_was_said(store: MemoryStore):
     """Also when it was learned later: "next month" counts from that day."""
     await insert_statement(

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_context.learning import explicit_statements, has_statement, own_passages
+from memory_context.learning import explicit_statements, has_statement
+from memory_context.text import own_passages
 
 FOLDER = Path(__file__).parent
 
