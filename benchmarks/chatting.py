@@ -49,7 +49,7 @@ TURNS = 10
 OFFLOAD_EVERY = 5
 PACED_TURNS = 5
 PAUSE_SECONDS = 8.0
-TRANSACTIONS_TARGET = 0.3
+TRANSACTIONS_TARGET = 1.1  # one a turn, and one to begin a session of ten
 _MODEL_INFO = ModelInfo(vision=False, function_calling=True, json_output=True, family="unknown", structured_output=True)
 _LINES = 400
 

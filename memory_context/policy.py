@@ -166,7 +166,8 @@ class ArchivePolicy(BaseModel):
     """Archiving of a session, so that it can be resumed.
 
     Attributes:
-        batch_seconds: The longest that messages wait to be written; a killed process loses them.
+        batch_messages: The most that wait within a turn.
+        batch_seconds: The longest that messages of a turn wait to be written; they are when it ends.
         resume_timeout_seconds: The longest wait for a known session's history; the view then notes its absence.
         require_history: Then `add_message` raises `StoreUnavailableError`.
     """
@@ -174,7 +175,7 @@ class ArchivePolicy(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     enabled: bool = True
-    batch_messages: int = Field(default=40, ge=1)
+    batch_messages: int = Field(default=1000, ge=1)
     batch_seconds: float = Field(default=60.0, gt=0)
     resume_timeout_seconds: float = Field(default=5.0, gt=0)
     require_history: bool = False

@@ -684,7 +684,7 @@ def test_all_benchmarks_run_without_folders(
     assert all("2 of 2, " in one["detail"] for one in figures["browsing"] if " 0 lines" in one["name"])
     errors, transactions, *_ = figures["chatting"]
     assert (errors["value"], errors["detail"]) == (0, ""), "what was said is there once and in order"
-    assert transactions["value"] == pytest.approx(0.2), "one when a session begins, one when it ends"
+    assert 0.2 <= transactions["value"] <= 1.1, "one when a session begins, and at most one a turn"
     assert sum(one["name"].startswith("the event loop is held") for one in figures["compacting"]) == 2
     memory = [one["name"] for one in figures["transferring"] if one["name"].startswith("peak memory")]
     assert len(memory) == 2

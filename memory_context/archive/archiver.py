@@ -1,6 +1,6 @@
 """The archive of one context: its transcript, buffered and written in batches, one transaction each.
 
-    add_message ─▶ schedule_flush ──batch_messages, batch_seconds, the end──▶ a batch ─▶ recent_conversation_history
+    add_message ─▶ schedule_flush ──end of a turn, batch_seconds, close──▶ a batch ─▶ recent_conversation_history
                                                                                 │
                               chat messages ───── in the same transaction ──────┘
 
@@ -14,10 +14,12 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass
 from weakref import WeakMethod
 
+from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, LLMMessage
+
 from ..errors import SessionGoneError, StoreUnavailableError
 from ..identifiers import SessionKey
 from ..policy import ArchivePolicy
-from ..runtime import Flusher
+from ..runtime import Flusher, PerLoop, Timer
 from ..store import ChatMessage, ConversationArchive, NewBatch, NewJob, within
 from ..transcript import Transcript
 from .cursor import ArchiveCursor, BatchCursor, BatchJob, contains, next_batch
@@ -31,6 +33,8 @@ _logger = logging.getLogger("memory_context")
 _ATTEMPTS = 3  # first, after a conflict, after an attach
 _ROUNDS = 100  # of measuring
 _RETRY_SECONDS = 10.0
+_ANSWERED_SECONDS = 0.1  # the surface's copy of the answer comes a moment later and shares the transaction
+_RESULTS_SECONDS = 1.0  # an agent that goes on after results asks for a view at once; else they ended its turn
 _NO_KEY = SessionKey("", "", "")
 
 
@@ -95,6 +99,8 @@ class Archiver:
             retry_seconds=_RETRY_SECONDS,
             on_failure=lambda error: _logger.debug("a batch of the archive waits: %s", error),
         )
+        self._turn_ends = PerLoop(lambda: Timer(self._flush_turn))
+        self._results_wait = PerLoop(lambda: Timer(self._flush_turn))
 
     def attach(self, session: ResumedSession) -> None:
         cursor, at, transcript = session.cursor, session.cursor.batch, session.transcript
@@ -177,16 +183,45 @@ class Archiver:
         for id_ in ids:
             self._chat.pop(id_, None)
 
-    def schedule_flush(self, *, now: bool = False) -> None:
-        """Schedule a batch, as soon as possible if `now`. Never raises."""
+    def schedule_flush(self) -> None:
+        """Schedule a batch. Never raises."""
         self._has_begun = True
         self._tell_state()
-        self._flusher.note(now=now)
+        self._flusher.note()
+
+    def note_step(self, message: LLMMessage) -> None:
+        """Schedule the batch of a turn that this message ends: an answer does, results may.
+
+        Turns that follow each other within a moment share a batch.
+        """
+        if isinstance(message, FunctionExecutionResultMessage):
+            self._results_wait.here().plan(_RESULTS_SECONDS)
+            return
+        self.note_view()
+        if isinstance(message, AssistantMessage) and isinstance(message.content, str):
+            self._turn_ends.here().plan(_ANSWERED_SECONDS)
+
+    def note_view(self) -> None:
+        """Note that the agent goes on: results before did not end its turn."""
+        self._results_wait.here().cancel()
+
+    def _flush_turn(self) -> None:
+        self._results_wait.here().cancel()
+        if self._flusher.writing.running() is None:
+            self._flusher.note(now=True)
+        else:  # that batch may have begun before the turn ended
+            self._turn_ends.here().plan(_ANSWERED_SECONDS)
+
+    def _stop_timers(self) -> None:
+        for timers in (self._turn_ends, self._results_wait):
+            for _, timer in timers.all():
+                timer.cancel()
 
     def abandon(self) -> None:
         self.is_gone = True
         self._chat.clear()
         self._flusher.forget()
+        self._stop_timers()
         self._tell_state()
 
     async def flush(self) -> None:
@@ -203,9 +238,12 @@ class Archiver:
 
     async def stop(self) -> None:
         self._titles.ask_no_more()
+        self._stop_timers()
         await self._flusher.stop()
 
     async def _write_in_time(self) -> None:
+        self._turn_ends.here().cancel()  # it takes everything
+        self._results_wait.here().cancel()
         try:
             await within(self._conversations.limits.call_seconds, self._write())
         finally:

@@ -159,10 +159,12 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
             self._parts.expander.start()
         with self._guard.step("observing what was said"):
             await self._parts.end_step(entry)
+        self._session.archiver.note_step(message)
 
     async def get_messages(self) -> list[LLMMessage]:
         """Return fresh copies of the view."""
         self._is_used = True
+        self._session.archiver.note_view()
         self._drop_forgotten()
         with self._guard.step("the history, or what the last message asks for"):
             await self._session.ensure_loaded()
@@ -192,8 +194,8 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
     ) -> transcript.Entry:
         self._is_used = True
         entry = self._parts.deliver(message, added_at, carries_result=carries_result)
-        is_explicit = self._learning.note(entry)
-        self._session.archiver.schedule_flush(now=is_explicit)  # archives cancelled additions too
+        self._learning.note(entry)
+        self._session.archiver.schedule_flush()  # archives cancelled additions too
         return entry
 
     async def _measure(self) -> None:

@@ -27,8 +27,11 @@ from .talking import SESSION, context_of, said_in, say, turns
 # --- how often
 
 
-async def test_one_transaction_for_many_messages(store: MemoryStore, server: Server, database_url: str):
-    """Not one for a message: twenty turns are one row."""
+async def test_one_transaction_for_many_messages(
+    store: MemoryStore, server: Server, database_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Not one for a message: turns that follow each other at once share a row."""
+    monkeypatch.setattr(archiver, "_ANSWERED_SECONDS", 3600)
     context = context_of(store, None)
     await say(context, *(f"Message {i}" for i in range(15)))
     assert store.conversations.write_transactions == 0
@@ -37,6 +40,42 @@ async def test_one_transaction_for_many_messages(store: MemoryStore, server: Ser
     assert transcript_rows(server, database_url, "sequence, message_count, start_timestamp <= end_timestamp") == [
         (0, 30, True)
     ]
+
+
+async def test_turn_is_archived_when_it_has_ended(store: MemoryStore):
+    """By the default policy: in one transaction, with its steps, and not before the answer."""
+    context = context_of(store)
+    for number in range(1, 4):
+        await context.add_message(UserMessage(content=f"Task {number}.", source="user"))
+        for step in range(3):
+            await context.get_messages()
+            await add_step(context, f"result {step}")
+        await context.get_messages()
+        assert store.conversations.write_transactions == number - 1
+        await context.add_message(AssistantMessage(content="Done.", source="coder"))
+        await archived(store, SESSION, 8 * number)
+        assert store.conversations.write_transactions == number
+
+
+async def test_turn_that_ends_with_results_is_archived(store: MemoryStore):
+    """AutoGen's agents end so by default: their summary of the results is no message of the context."""
+    context = context_of(store)
+    await context.add_message(UserMessage(content="Read it.", source="user"))
+    await add_step(context, "It says: forty-two.")
+    await archived(store, SESSION, 3)
+    assert store.conversations.write_transactions == 1
+
+
+async def test_message_is_archived_without_waiting_for_a_light_model(store: MemoryStore):
+    """It names the session, which takes its time; the title follows."""
+    light = Light()
+    light.release.clear()
+    context = MemoryContext("alice", "coder", SESSION, store, model_client=light)
+    await context.add_message(UserMessage(content="Where do owls sleep?", source="user"))
+    await context.add_message(AssistantMessage(content="In trees.", source="coder"))
+    await archived(store, SESSION, 2)
+    light.release.set()
+    await context.close()
 
 
 async def test_every_so_many_messages_a_batch(store: MemoryStore, server: Server, database_url: str):
@@ -81,7 +120,8 @@ async def test_archive_leaves_no_timer_once_it_has_nothing_to_write(
     monkeypatch.setattr(loop, "call_later", plan)
     context = context_of(store)
     await say(context, "One.")
-    assert [timer.cancelled() for timer in planned] == [False]
+    assert planned
+    assert not any(timer.cancelled() for timer in planned)
     await context.archive()
     assert all(timer.cancelled() for timer in planned)
     await say(context, "Two.")

@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from memory_context import MemoryContext, MemoryStore
 from tests.support.waiting import soon
 
 from ..conftest import StartPython
@@ -152,3 +153,44 @@ async def test_a_program_that_closes_nothing_ends_without_a_word(
     process = await start_python(ENDS, TEST_URL=database_url, TURNS=str(turns))
     _, errors = await soon(process.communicate())
     assert (process.returncode, errors.decode()) == (0, "")
+
+
+KILLED = """
+import asyncio, os, signal
+from autogen_agentchat.agents import AssistantAgent
+from memory_context import MemoryContext, MemoryStore
+from memory_context.testing import ScriptedModel, call
+from tests.support.contexts import archived
+
+async def look() -> str:
+    return "a look around"
+
+async def die() -> str:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return ""
+
+async def main():
+    store = MemoryStore(URL)
+    for session, decisions in (("answers", ("Yes.", "No.", call("die"))), ("results", (call("look"),))):
+        context = MemoryContext("alice", "coder", session, store)
+        agent = AssistantAgent("coder", ScriptedModel(*decisions), tools=[look, die], model_context=context)
+        for messages in (2, 4) if session == "answers" else (3,):
+            await agent.run(task="Well?")
+            await archived(store, session, messages)
+        if session == "answers":
+            dying = agent
+    await dying.run(task="And now?")
+asyncio.run(main())
+"""
+
+
+@pytest.mark.thorough
+async def test_killed_process_loses_the_running_turn_only(start_python: StartPython, database_url: str):
+    """Its turns are archived as they end, by the default policy: with an answer, and with results as agents do."""
+    process = await start_python(KILLED.replace("URL", repr(database_url)))
+    _, errors = await soon(process.communicate())
+    assert process.returncode == -signal.SIGKILL, errors.decode()
+    async with MemoryStore(database_url) as store:
+        for session, messages in (("answers", 4), ("results", 3)):
+            report = await MemoryContext("alice", "coder", session, store).resume()
+            assert (report.outcome, report.messages) == ("resumed", messages)

@@ -490,15 +490,8 @@ class Life:
         state = json.loads(json.dumps(await self.context.save_state()))
         before = await self.context.get_messages()
         store = self.context.memory_store
-        context = MemoryContext(
-            "alice",
-            "coder",
-            None,
-            store,
-            model_client=self.light,
-            policy=self.context.policy,
-            compactors=self.compactors,
-        )
+        settings: dict[str, Any] = {"policy": self.context.policy, "compactors": self.compactors}
+        context = MemoryContext("alice", "coder", None, store, model_client=self.light, **settings)
         await context.load_state(state)
         assert same(await context.get_messages(), before), "a loaded context shows another view"
         self.context, self.view = context, before

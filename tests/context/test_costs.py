@@ -19,7 +19,7 @@ from memory_context.offload.compactor_input import KnownNames
 from memory_context.policy import ArchivePolicy
 from memory_context.tokens import default_token_counter
 from memory_context.transcript import Part, RunningSums, Transcript, load_transcript, save_transcript
-from memory_context.view import Budget, Renderer, View, render
+from memory_context.view import Budget, Renderer, View, render, session_tag
 from memory_context.view.history import FoldedLines
 from memory_context.view.shorten import OFF_LOOP_CHARACTERS, Shortener
 from tests.support.contexts import instructions
@@ -191,7 +191,8 @@ async def test_long_excerpt_of_a_view_is_never_made_on_the_event_loop(monkeypatc
     again = load_transcript(save_transcript(context.transcript))
     view = await context.get_messages()
     assert [on_loop for length, on_loop in made if length > OFF_LOOP_CHARACTERS] == [False]
-    budget = Budget(context.policy, context.token_counter, Renderer(context.policy, context.token_counter), "tag")
+    tag = session_tag(context.session_id)  # its tokens count, too
+    budget = Budget(context.policy, context.token_counter, Renderer(context.policy, context.token_counter), tag)
     assert [message.message for message in budget.fit(again).messages][-1] == view[-1]
 
 

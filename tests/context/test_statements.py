@@ -37,6 +37,8 @@ def exchanges(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> list[list[
 
     monkeypatch.setattr(pool, "run_pipeline", watched)
     monkeypatch.setattr(Jobs, "wake", lambda self, user_id: None)
+    monkeypatch.setattr(archiver, "_ANSWERED_SECONDS", 3600)
+    monkeypatch.setattr(archiver, "_RESULTS_SECONDS", 3600)
     return sent
 
 

@@ -12,15 +12,19 @@ from fastapi import FastAPI
 from memory_context import MemoryContext, MemoryStore
 from memory_context.identifiers import SessionKey
 from memory_context.testing import ScriptedModel
+from tests.support.contexts import archived
 
 from .conftest import Client, Model, StartChat, assistant, message
 
 ARCHIVE = "/api/chat/session/archive_messages"
 
 
-async def test_session_list_is_paged_most_recent_first(client: Client):
-    """The last used first; the cursor leads to the next page and ends."""
-    sessions = [(await client.say(f"hello {n}")).json()["session_id"] for n in range(5)]
+async def test_session_list_is_paged_most_recent_first(client: Client, store: MemoryStore):
+    """The last archived first; the cursor leads to the next page and ends."""
+    sessions: list[str] = []
+    for number in range(5):
+        sessions.append((await client.say(f"hello {number}")).json()["session_id"])
+        await archived(store, sessions[-1], 2)
     found: list[str] = []
     cursor = None
     while True:
@@ -32,7 +36,7 @@ async def test_session_list_is_paged_most_recent_first(client: Client):
             break
     assert found == sessions[::-1]
     one = (await client.get(f"/api/chat/sessions/{sessions[0]}")).json()
-    assert (one["title"], one["agent_id"], one["message_count"]) == ("hello 0", "assistant", 1)
+    assert (one["title"], one["agent_id"], one["message_count"]) == ("hello 0", "assistant", 2)
 
 
 async def test_session_title_masks_credentials(client: Client):
