@@ -129,7 +129,7 @@ async def test_message_order_ignores_client_clocks(client: Client):
 
 
 async def test_requests_take_at_most_one_write_transaction_a_turn(client: Client, store: MemoryStore):
-    """And one to begin; turns that follow each other at once share one. Each id is reported once, when it is durable."""
+    """And one to begin; turns that follow each other at once share one. Each id is told once, when it is durable."""
     ids: list[str] = []
     reported: list[str] = []
     session = None
