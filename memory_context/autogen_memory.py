@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -170,7 +171,8 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         messages = await model_context.get_messages()
         own = [message for message in messages if self._is_own(source_of(message), message.content)]
         query = _newest_words(messages)
-        said = "\n".join(text for message in messages if message not in own for _, text in texts_of(message))
+        others = (text for message in messages if message not in own for _, text in texts_of(message))
+        said = "\n".join(text.partition(self._lead)[0] for text in others)  # user messages may be joined
         hits = [hit for hit in await self._found(query) if hit.is_relevant and hit.passage not in said]
         pieces = [_piece(hit) for hit in hits]
         text, indexes = await asyncio.to_thread(
@@ -245,10 +247,15 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         return cls(memory_store=store, **config.model_dump(exclude={"memory_store"}))
 
 
+_FENCED = re.compile(r"[^\n]*\n<(memory-[0-9a-f]{8})>\n.*?\n</\1>", re.DOTALL)
+"""A memory text with its lead."""
+
+
 def _newest_words(messages: Sequence[LLMMessage]) -> str:
     for message in reversed(messages):
         if isinstance(message, UserMessage) and message.source != MEMORY_SOURCE:
-            return "\n".join(text for _, text in texts_of(message))[:_QUERY_CHARACTERS]
+            said = "\n".join(text for _, text in texts_of(message))
+            return _FENCED.sub("", said).strip()[:_QUERY_CHARACTERS]  # user messages may be joined with memory texts
     return ""
 
 

@@ -319,6 +319,8 @@ class ContextPolicy(BaseModel):
         reserved_tokens: Part of the budget for system prompt and tool schemas.
         fold_to_ratio: View after a fold; low, so that folds rarely break the cached prefix.
         user_sources: Sources whose `UserMessage` is the current task.
+        joins_user_messages: User messages in a row, such as a memory text beside the user's words, become one, for strict
+            chat templates (Mistral, Gemma, Llama 2, DeepSeek R1); None: if `note_agent` told of such a model.
         mask_credentials: Masks derived texts, never content and first view.
         store_timeout_seconds: The longest a step waits for the store; content stays inline meanwhile.
     """
@@ -337,6 +339,7 @@ class ContextPolicy(BaseModel):
     reserved_tokens: int = Field(default=0, ge=0)
     fold_to_ratio: float = Field(default=0.6, gt=0, lt=1)
     user_sources: tuple[str, ...] = ("user", "user_proxy")
+    joins_user_messages: bool | None = None
     image_tokens: int = Field(default=1100, ge=0)
     mask_credentials: bool = True
     store_timeout_seconds: float = Field(default=1.0, gt=0)

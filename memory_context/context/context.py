@@ -103,7 +103,7 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         self.resumes, self._is_used = resume, False
         self._forgotten = store.PendingTraces(self.user_id)
         self.memory_store.forgettings.watch(self._forgotten)
-        self._guard = StepGuard()
+        self._guard, self._is_strict_model = StepGuard(), False
         self._connectors = ConnectorLink(self, connectors, active_connectors)
         is_own = sharing == "shared" and "/" not in self.session_id  # a sub-agent's user is another agent
         self._learning = learning.Learning(
@@ -187,7 +187,8 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
             parts.transcript.decide(transcript.ViewShown(parts.transcript.end))
         parts.meter.add_view(parts.transcript, view)
         await self._observers.events.fire()
-        return view.copies()
+        joins = self.policy.joins_user_messages
+        return view.copies(joins_user_messages=self._is_strict_model if joins is None else joins)
 
     def _append(
         self, message: LLMMessage, added_at: datetime | None = None, carries_result: bool = False

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 __all__ = ["MemoryApi", "load_parts"]
 
 
+_STRICT_FAMILIES = ("r1", "mistral", "ministral", "codestral", "open-codestral", "pixtral", "gemma", "llama-2")
+"""Model families whose chat templates refuse two user messages in a row."""
+
+
 def load_parts() -> None:
     """Import all parts now; lazy imports during requests would block the event loop."""
     for package in (archive, compaction, expansion, memory, observation, offload, store, transcript, view):
@@ -57,6 +61,7 @@ class MemoryApi:
     policy: ContextPolicy
     token_counter: TokenCounter
 
+    _is_strict_model: bool
     _parts: Parts
     _connectors: ConnectorLink
     _session: archive.Session
@@ -259,12 +264,12 @@ class MemoryApi:
     ) -> None:
         """Count the agent's system message and own tools in each bill; None or empty keeps earlier counts.
 
-        The client of its model tells whether images are shown, by `model_info["vision"]`.
+        The client of its model tells whether images are shown, by `model_info["vision"]`, and whether user messages in
+        a row are joined, by `model_info["family"]`.
         """
         from ..tools import schemas_of
 
-        if model_client is not None:
-            self._connectors.images.note_model(model_client)
+        self._note_model(model_client)
         self._prompt_head.name(system_message, schemas_of(tools))
 
     def _be_template(self, session_id: str | None) -> None:
@@ -348,8 +353,13 @@ class MemoryApi:
     def model_changed(self, model_client: ChatCompletionClient | None = None) -> None:
         """Note that another model reads the next view: nothing is cached, so finished observations replace messages.
 
-        Its client tells whether images are shown, by `model_info["vision"]`.
+        Its client tells whether images are shown, and user messages in a row are joined, as in `note_agent`.
         """
-        if model_client is not None:
-            self._connectors.images.note_model(model_client)
+        self._note_model(model_client)
         self._parts.coordinator.model_changed()
+
+    def _note_model(self, client: ChatCompletionClient | None) -> None:
+        if client is not None:
+            self._connectors.images.note_model(client)
+            family = str(client.model_info.get("family", "")).lower()
+            self._is_strict_model = family.startswith(_STRICT_FAMILIES)

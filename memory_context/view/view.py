@@ -8,9 +8,9 @@ from itertools import accumulate, islice
 from operator import attrgetter
 from typing import Literal, cast, get_args
 
-from autogen_core.models import LLMMessage
+from autogen_core.models import LLMMessage, UserMessage
 
-from ..messages import Address, PartKind, copy_message, sendable_message
+from ..messages import MEMORY_SOURCE, Address, PartKind, copy_message, sendable_message
 from ..transcript import PartId
 
 __all__ = ["MessageList", "PartState", "Segment", "View", "ViewMessage"]
@@ -127,9 +127,10 @@ class View:
             messages[at - index : at - index + after] = before
         return messages
 
-    def copies(self) -> list[LLMMessage]:
-        """Return deep copies."""
-        return [copy_message(message.message) for message in self.messages]
+    def copies(self, *, joins_user_messages: bool = False) -> list[LLMMessage]:
+        """Return deep copies; user messages in a row become one for strict chat templates."""
+        copied = [copy_message(message.message) for message in self.messages]
+        return _alternating(copied) if joins_user_messages else copied
 
     def index_at(self, place: int) -> int:
         return bisect_left(self.messages, place, key=_PLACE)
@@ -187,6 +188,38 @@ class View:
 
     def supersede(self, newer: "View", changes: list[_Change]) -> None:
         self._newer, self._changes = newer, changes
+
+
+def _alternating(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
+    """Join user messages in a row. Fences of memory texts stay; a join costs less than the overhead of a message."""
+    joined: list[LLMMessage] = []
+    for message in messages:
+        before = joined[-1] if joined else None
+        if isinstance(before, UserMessage) and isinstance(message, UserMessage):
+            joined[-1] = _joined(before, message)
+        else:
+            joined.append(message)
+    return joined
+
+
+def _joined(first: UserMessage, second: UserMessage) -> UserMessage:
+    speakers = {one.source for one in (first, second) if one.source != MEMORY_SOURCE}
+    source = second.source if second.source in speakers else first.source
+    if len(speakers) > 1:  # else the words of one would seem the other's
+        first, second = (_named(one) for one in (first, second))
+    if isinstance(first.content, str) and isinstance(second.content, str):
+        return UserMessage(content=f"{first.content}\n\n{second.content}", source=source)
+    blocks = [
+        block for one in (first, second) for block in ([one.content] if isinstance(one.content, str) else one.content)
+    ]
+    return UserMessage(content=blocks, source=source)
+
+
+def _named(message: UserMessage) -> UserMessage:
+    name = f"{message.source}: "
+    if isinstance(message.content, str):
+        return UserMessage(content=name + message.content, source=message.source)
+    return UserMessage(content=[name, *message.content], source=message.source)
 
 
 class MessageList:
