@@ -73,11 +73,10 @@ class Learning:
         if self.is_enabled:
             _learner_of(memory_store).serve(user_id, policy, model)
 
-    def note(self, entry: Entry) -> bool:
-        """Note a message that may state something; return True if it does so explicitly: its batch should not wait."""
+    def note(self, entry: Entry) -> None:
+        """Note a message that may state something, for `catch_up`."""
         if self._may_state(entry):
             _learner_of(self._store).note(self._user_id, self._token, self.flush)
-        return self._is_explicit(entry)
 
     async def catch_up(self, seconds: float, *, of_others: bool = False) -> None:
         """Learn what the user said in this process, and wait for it at most so long; never raises.
@@ -89,11 +88,6 @@ class Learning:
         """
         if (learner := _learners.get(self._store)) is not None:
             await learner.catch_up(self._user_id, seconds, besides=self._token if of_others else None)
-
-    def _is_explicit(self, entry: Entry) -> bool:
-        from .rules import has_statement  # compiling its patterns takes long
-
-        return isinstance(entry.message, UserMessage) and any(map(has_statement, self._said(entry)))
 
     def payload(self, entries: Sequence[Entry]) -> Mapping[str, Any] | None:
         """Return the payload of a batch's job: positions of messages that may state something; None for no job."""
@@ -107,7 +101,9 @@ class Learning:
             return True
         if self._has_model:  # which reads any language; only prose of the user's own is worth a question
             return any(map(own_passages, self._said(entry)))
-        return self._is_explicit(entry)
+        from .rules import has_statement  # compiling its patterns takes long
+
+        return any(map(has_statement, self._said(entry)))
 
     def _said(self, entry: Entry) -> list[str]:
         is_own = self._is_own(entry)
