@@ -217,7 +217,9 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         self._drop_forgotten()
         if may_store := await self._session.ensure_loaded():
             self._parts.user_memory.begin()
-        may_store = await self._hide_secrets() and may_store
+        if is_hidden := await self._hide_secrets():
+            self._parts.orders.note()
+        may_store = is_hidden and may_store
         await (self._parts.offloader.settle() if may_store else self._parts.offloader.measure())
         return may_store
 

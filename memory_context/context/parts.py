@@ -44,6 +44,7 @@ class Parts:
         on_change: Callable[[], object],
     ) -> None:
         from ..stats import UsageMeter
+        from .orders import OrderKeeper
         from .user_memory import UserMemoryLoader
 
         self.observers = observers
@@ -75,7 +76,9 @@ class Parts:
             on_change,
         )
         self.budget.observations = self.coordinator
+        self.orders = OrderKeeper(transcript, agent_memory.session_id, *limits)
         self.user_memory = UserMemoryLoader(transcript, agent_memory, *limits)
+        self.user_memory.on_read = self.orders.note_learned
         self.meter = UsageMeter(transcript, policy)
         self._policy = policy
         self._entry_filter = vault.EntryFilter(agent_memory.secrets)

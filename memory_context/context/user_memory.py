@@ -12,7 +12,7 @@ A view shows what was recorded; it reads nothing itself and waits for nothing.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from autogen_core.models import UserMessage
@@ -22,7 +22,7 @@ from ..memory import AgentMemory, UserMemoryText
 from ..outages import outages_of
 from ..policy import ContextPolicy
 from ..runtime import Background, Breaker
-from ..store import AgentNotes, UserMemory
+from ..store import AgentNotes, MemoryItem, UserMemory
 from ..tokens import TokenCounter
 from ..transcript import Transcript, UserMemoryChanged, UserMemoryLoaded, ViewShown
 
@@ -37,6 +37,7 @@ class UserMemoryLoader:
 
     Attributes:
         catch_up: Learns what other sessions of this process heard of the user, within some seconds.
+        on_read: Called with the statements whenever they were read.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class UserMemoryLoader:
         self._began_at = 0.0
         self.watches_changes = False
         self.catch_up: Callable[[float], Awaitable[None]] | None = None
+        self.on_read: Callable[[Sequence[MemoryItem]], None] = lambda statements: None
 
     def begin(self) -> None:
         """Start to read what was never read or has changed; a dictionary look-up otherwise."""
@@ -111,6 +113,7 @@ class UserMemoryLoader:
 
     def _decide(self, memory: UserMemory) -> None:
         state, session_id = self._transcript.state, self._memory.session_id
+        self.on_read(memory.statements)
         loaded, shown = state.newest(UserMemoryLoaded), state.newest(UserMemoryChanged)
         notes, memory = memory.notes, self._without_own_edits(memory, loaded, shown)
         if loaded is None:

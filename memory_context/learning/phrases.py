@@ -7,13 +7,18 @@ import re
 
 __all__ = [
     "ENDED",
+    "EVERYTHING",
     "FACTS",
     "FICTION",
+    "FORGET",
     "IT",
     "LEAD_INS",
+    "LIFTED",
     "NOT_OF_USER",
+    "ORDERS",
     "PREFERENCES",
     "REMEMBER_THAT",
+    "RULE_WORDS",
     "TAIL",
     "VETOES",
 ]
@@ -174,6 +179,67 @@ FICTION = _pattern(
     r"pretend)\b",
 )
 """What follows is a story, a role, a text to write or translate: nothing of it is so."""
+
+_AT_ONCE = r"(?:^|[,;:–—] |\b(?:and|but|also|please|so|then|und|aber|bitte) )"
+ORDERS = _pattern(
+    rf"{_AT_ONCE}(?:please |bitte )?(?:always|never|don't|do not|avoid|no longer|stop \w+ing|immer|nie|niemals|stets)\b"
+    r"(?! (?:mind|worry|know|think|understand|remember|see|have|care|get|want|wieder|noch|in|at|on|the|an?|to|for|"
+    r"with|again|before|after|\w*[^\Ws]s|\w+ed)\b)",
+    rf"{_STANDING}\b",
+    r"\b(?:must|should|shall|may) (?:not|never|always|only)\b|\bdu (?:sollst|darfst|musst) (?:nie|nicht|immer|nur)\b",
+    r"\b(?:nicht|kein\w*) [^.]{0,60}\b(?:ändern|anfassen|löschen|verwenden|benutzen|nutzen|schreiben|umbenennen)\b",
+    rf"^{_DO}\b.*\b(?:immer|nie|niemals|stets|kein\w*|nicht)\b",
+    r"\b(?:rules?|regeln?)\b[^.]{0,60}:",
+    r"\b(?:keep|leave) .{1,60}\b(?:as (?:it|they) (?:is|are)|alone|untouched|unchanged)\b",
+    r"^(?:no|nein|actually|correction|korrektur)[,:] \S+ \S+",
+    r"^(?:use|take|nimm|verwende) .*\b(?:instead of|not|statt|anstatt)\b",
+    r"^(?:let's|we'll|we will|i|we|wir|ich) (?:go with|stick (?:to|with)|decided|nehmen|bleiben bei|"
+    r"haben entschieden)\b",
+)
+"""A rule, correction or decision for the session, whose views keep it; nothing lasting of the user."""
+LIFTED = _pattern(
+    r"^(?:you (?:may|can|are allowed to|need not|don't (?:have|need) to)|feel free to|du (?:darfst|kannst|"
+    r"musst nicht))\b"
+)
+FORGET = _pattern(
+    r"^(?:forget|drop|ignore|lift|cancel|scrap|disregard|remove|vergiss|streiche?|ignoriere)\b.*\b(?:rules?|"
+    r"instructions?|what i "
+    r"said|regeln?|anweisung(?:en)?|was ich gesagt habe)\b|^(?:forget|vergiss) (?:that|it|das)\W*$"
+)
+"""Take orders back: what they forbade is allowed, or they are named."""
+EVERYTHING = _pattern(r"\b(?:all|everything|alle|alles)\b")
+RULE_WORDS = frozenset(
+    [
+        "forget",
+        "drop",
+        "ignor",
+        "lift",
+        "cancel",
+        "scrap",
+        "disregard",
+        "remov",
+        "rule",
+        "instruct",
+        "said",
+        "vergiss",
+        "streich",
+        "ignorier",
+        "regel",
+        "anweisung",
+        "allow",
+        "feel",
+        "free",
+        "need",
+        "may",
+        "can",
+        "now",
+        "jetzt",
+        "darfst",
+        "kannst",
+        "musst",
+    ]
+)
+"""Of requests to take an order back, as terms: they say nothing of which."""
 
 TAIL = re.compile(
     r"(?:,? (?:so please|but (?:i|we|is|how|what|can|could)|and (?:i|we) (?:want|need|would|wish|wonder))|"

@@ -8,13 +8,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..memory import STATEMENT_LIMIT_CHARACTERS, StatementType
-from ..text import ends_another, own_passages, sentences, terms_of
+from ..text import (
+    NEGATIONS,
+    ends_another,
+    indices_of_ended,
+    own_passages,
+    replaces_others,
+    sentences,
+    subject_of,
+    telling_terms,
+    terms_of,
+)
 from . import phrases
 
-__all__ = ["Statement", "explicit_statements", "has_statement", "is_of_user", "is_told_by_others"]
+__all__ = [
+    "Statement",
+    "ended_orders",
+    "explicit_statements",
+    "has_statement",
+    "is_of_user",
+    "is_told_by_others",
+    "orders_in",
+]
 
 _LEAST_WORDS = 2
 _ALONE_CHARACTERS = 100
+_ORDER_CHARACTERS = 600
+_LIFTED_SHARE = 0.5  # of an order's words: more than these a permission has to repeat
 _TASK_CHARACTERS = 1000  # longer own words are a task or instructions, whose "always" is for the task
 _UNFINISHED = re.compile(
     r"\b(?:as|with|by|like|to|of|for|and|or|the|an?|is|are|als|mit|von|und|oder|wie)\W*$|[:,]$", re.I
@@ -87,6 +107,40 @@ def is_of_user(statement: str, sentence: str) -> bool:
         return True
     named = other[1] or other[3]
     return named is not None and bool(set(terms_of(named)) & set(terms_of(statement)))
+
+
+def orders_in(passages: Sequence[str]) -> list[str]:
+    """Return the sentences that state a rule, correction, preference or decision for the session, verbatim."""
+    found: list[str] = []
+    for sentence in (one for passage in passages for one in sentences(passage)):
+        bare = _bare(sentence)
+        is_short = len(sentence) <= _ORDER_CHARACTERS and not sentence.rstrip().endswith("?")
+        is_order = phrases.ORDERS.search(sentence) or phrases.ORDERS.search(bare)
+        if is_short and (is_order or _stated(bare, is_task=False, is_alone=False) is not None):
+            found.append(sentence)
+    return list(dict.fromkeys(found))
+
+
+def ended_orders(passages: Sequence[str], standing: Sequence[str]) -> set[int]:
+    """Return the indices of the orders that the user takes back, or replaces by a newer answer to the same question."""
+    ended: set[int] = set()
+    for sentence in (_bare(one) for passage in passages for one in sentences(passage)):
+        ended.update(indices_of_ended(sentence, standing))
+        subject, terms = (
+            subject_of(sentence),
+            frozenset(telling_terms(terms_of(sentence))) - phrases.RULE_WORDS - NEGATIONS,
+        )
+        is_lifted, is_named = phrases.LIFTED.match(sentence), phrases.FORGET.match(sentence)
+        if is_named and not terms:
+            ended.update(range(len(standing)) if phrases.EVERYTHING.search(sentence) else range(len(standing))[-1:])
+        for index, order in enumerate(standing):
+            own = frozenset(telling_terms(terms_of(order))) - NEGATIONS
+            shared = terms & own
+            is_lifting = is_lifted and len(shared) > _LIFTED_SHARE * len(own)
+            is_newer = subject is not None and subject == subject_of(order) and replaces_others(sentence)
+            if is_lifting or is_newer or (is_named and terms and terms <= own):
+                ended.add(index)
+    return ended
 
 
 def _stated(rest: str, *, is_task: bool, is_alone: bool) -> Statement | None:

@@ -61,13 +61,14 @@ _DATE = re.compile(r"\D{0,2}\d{1,2}\. (?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Ok
 _END = re.compile(r"[.!?…]+[\"')\]]*(?=\s|$)|[。！？؟।]|[;\n]")
 
 
-def own_passages(text: str) -> list[str]:
+def own_passages(text: str, limit_characters: int = _LONG_CHARACTERS) -> list[str]:
     """Return the author's own passages in order, each verbatim.
 
     Excluded: fences, quoted and indented lines, code and logs, tagged blocks, quotations of three words and more, and
-    everything after a forwarded mail's head, a speaker's label, or an attribution such as "the page says:".
+    everything after a forwarded mail's head, a speaker's label, or an attribution such as "the page says:". Of a text
+    over the limit only the first paragraph counts.
     """
-    if len(text) > _LONG_CHARACTERS:
+    if len(text) > limit_characters:
         text, end, _ = text[: 2 * _FIRST_CHARACTERS].lstrip().partition("\n\n")
         if not end or len(text) > _FIRST_CHARACTERS:
             return []

@@ -15,7 +15,9 @@ __all__ = ["ends_another", "indices_of_ended", "may_replace", "replaces_others",
 _MY = r"(?:my|our|mein|meine|unser|unsere|mon|ma|mes|notre|mi|mis|nuestr[oa]|meu|minha|nosso|nossa|(?:il |la )?mi[oa])"
 _IS = r"is|are|ist|sind|lautet|est|sont|es|son|e|sao|sono"
 _CALLED = r"(?:is|are) (?:called|named)|heisst|heissen|s'appelle|se llama|si chiama|se chama"
-_NOW = re.compile(r"\b(?:now|from now on|ab jetzt|ab sofort|jetzt|nun|inzwischen|maintenant|ahora|agora|adesso) ", re.I)
+_NOW = re.compile(
+    r"\b(?:now|from now on|ab jetzt|ab sofort|jetzt|nun|inzwischen|maintenant|ahora|agora|adesso),? ", re.I
+)
 _POLITE = re.compile(r"\b(?:please|bitte) ", re.IGNORECASE)
 _ALSO = re.compile(r"\b(?:also|too|another|second|other|auch|zweite\w*|ander\w+|weitere\w*)\b", re.IGNORECASE)
 _CHANGED = re.compile(

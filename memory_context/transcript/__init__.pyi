@@ -23,6 +23,7 @@ from .observations import (
     joined_ranges,
     reflected_chunks,
 )
+from .order_decisions import OrderStated, StandingOrder
 from .part_decisions import (
     CallRefused,
     CompactedTextChosen,
@@ -79,6 +80,7 @@ __all__ = [
     "ObservationsRestored",
     "Offered",
     "OpenedItem",
+    "OrderStated",
     "Part",
     "PartId",
     "PartOffloaded",
@@ -88,6 +90,7 @@ __all__ = [
     "Reflected",
     "RepeatFound",
     "RunningSums",
+    "StandingOrder",
     "StoredPart",
     "SubjectObserved",
     "ToolsReason",

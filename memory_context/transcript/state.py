@@ -13,6 +13,7 @@ from .connector_decisions import ObservedSubjects
 from .decisions import Decision
 from .entries import Entry, Part, PartId
 from .observations import ObservationLog
+from .order_decisions import StandingOrder
 from .part_decisions import ChosenBy, CredentialsMasked, PartShortened
 from .view_decisions import ExpansionShown, HistoryFolded, LightModelBilled, Offered
 
@@ -38,6 +39,7 @@ class TranscriptState:
         redelivered: Messages that came again; views show the copies.
         expanded: Active expansions by place; `unseen`: not in a view yet.
         spoken: Latest message of each source, except results.
+        orders: What the user ordered and did not take back, in order; `orders_shown`: those that stand in the view.
     """
 
     start: int = 0
@@ -66,6 +68,8 @@ class TranscriptState:
     has_items: bool = False
     observation: ObservationLog = field(default_factory=ObservationLog)
     subjects: ObservedSubjects = field(default_factory=ObservedSubjects)
+    orders: list[StandingOrder] = field(default_factory=list[StandingOrder])
+    orders_shown: tuple[StandingOrder, ...] = ()
     slots: dict[tuple[str, Hashable], Decision] = field(default_factory=dict[tuple[str, Hashable], Decision])
     _logged_at: dict[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
 
@@ -128,6 +132,12 @@ class TranscriptState:
             self.spoken[message.source] = entry.position
             if self.first_spoken is None:
                 self.first_spoken = entry.position
+
+    def show_orders(self) -> None:
+        """Have the view show, from now until messages leave it again, the orders whose messages it does not show."""
+        standing = [one for one in self.orders if self.is_away(one.position)]
+        newest = {one.text: one for one in standing if one.position not in self.redelivered}
+        self.orders_shown = tuple(one for one in standing if newest.get(one.text) is one)
 
     def note_facts(self, position: int, part: Part) -> None:
         part_id, stored = (position, part.address), part.stored

@@ -186,6 +186,7 @@ class Transcript:
                 self[position].drop_stored(self[position].measured)
         self.touched += state.observation.kept  # a fold may have hidden them
         state.forget_away()
+        state.show_orders()
         self.withdraw([place for place in state.expanded if state.is_away(place[0])])
 
     def begin_at(self, position: int) -> None:

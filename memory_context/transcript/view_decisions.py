@@ -107,6 +107,7 @@ class HistoryFolded(Decision):
         transcript.pairing.forget_open_calls(before=self.upto)  # a later result would be folded too
         for position in state.fold_behind(self):
             transcript[position].drop_stored(transcript[position].measured)
+        state.show_orders()
         transcript.touched += self.kept  # the previous fold may have hidden them
         transcript.withdraw([place for place in state.expanded if state.is_away(place[0])])
 

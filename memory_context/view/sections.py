@@ -14,6 +14,7 @@ from autogen_core.models import UserMessage
 
 from ..messages import MEMORY_SOURCE
 from ..policy import ContextPolicy
+from ..references import defused, fenced
 from ..tokens import TokenCounter
 from ..transcript import (
     MESSAGE_OVERHEAD_TOKENS,
@@ -37,6 +38,11 @@ __all__ = [
 ]
 
 _HINTS_LIMIT_TOKENS = 600
+_ORDERS_LEAD = (
+    "[The user said this earlier in this conversation, in these words, and it still holds; where two disagree, "
+    "the later one does. The numbers in brackets are messages.]"
+)
+_ORDERS_LEAD_TOKENS = 60  # with its marks
 _SLOT_OVERHEAD_TOKENS = MESSAGE_OVERHEAD_TOKENS + 4  # a message and its source
 
 Place = Literal["head", "observations", "history", "tail"]
@@ -167,6 +173,29 @@ class _Observations:
 
 
 @dataclass(frozen=True)
+class _Orders:
+    """What the user ordered in messages that left the view; it changes only when messages leave it."""
+
+    name: str = "orders"
+    place: Place = "observations"
+    price: Price = "planned"
+
+    def limit_tokens(self, policy: ContextPolicy) -> int:
+        return policy.user_memory_limit_tokens + _SLOT_OVERHEAD_TOKENS
+
+    def slots(self, transcript: Transcript, policy: ContextPolicy, position: int | None) -> Sequence[Slot]:
+        left = policy.user_memory_limit_tokens - _ORDERS_LEAD_TOKENS
+        lines: list[str] = []
+        for order in reversed(transcript.state.orders_shown):
+            left -= order.tokens
+            if left < 0:
+                break
+            lines.append(f"- {defused(order.text)} ({order.position + 1})")
+        text = "\n".join([_ORDERS_LEAD, fenced("\n".join(reversed(lines)))]) if lines else ""
+        return [Slot("", text, None)] if text else ()
+
+
+@dataclass(frozen=True)
 class _ObservationHints:
     """Hints of the newest chunk that has any, and how long ago the days of the log were when it is read."""
 
@@ -218,6 +247,7 @@ _OWN: tuple[Section, ...] = (
     _Expansions("expansion"),
     _UserMemory("user_memory", "head", "fixed"),
     _Observations(),
+    _Orders(),
     _UserMemory("user_memory_news", "tail", "volatile"),
     _ObservationHints(),
     _ConnectorStates(),

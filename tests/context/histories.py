@@ -69,6 +69,7 @@ from memory_context.transcript import (
 from memory_context.view import View, current_task, render
 from memory_context.view.economics import saving_changes
 from memory_context.view.render import ViewMessage
+from memory_context.view.sections import PLACES
 from memory_context.view.view import TAIL_PLACE
 
 from .lights import Light, choose
@@ -102,11 +103,14 @@ def sized(kind: int, size: int, seed: int) -> str:
     return ""
 
 
+ORDERED, LIFTED = "Do not touch anything under db/table_{}.", "You may touch anything under db/table_{} now."
+
 texts = st.builds(sized, st.integers(0, 5), st.sampled_from([0, 1, 3, 40, 120, 700]), st.integers(0, 3))
 
 operations = st.one_of(
     st.tuples(st.just("user"), texts, st.sampled_from(["user", "user_proxy", "other", "coder"])),
     st.tuples(st.just("user"), st.just("yes"), st.just("user")),
+    st.tuples(st.just("order"), st.integers(0, 5), st.booleans()),
     st.tuples(st.just("images"), st.integers(1, 3)),
     st.tuples(st.just("observe"), st.lists(st.integers(0, 4), max_size=4), texts),
     st.tuples(st.just("observe"), st.lists(st.integers(0, 4), min_size=1, max_size=2), st.just("a page")),
@@ -167,6 +171,8 @@ def long_history(seed: int, length: int = 60) -> list[tuple[Any, ...]]:
                         ("memories", rng.randrange(6)),
                         ("cancelled add", text()),
                         ("system", rng.choice(["remember this", "remember that", text()])),
+                        ("order", rng.randrange(6), rng.random() < 0.3),
+                        ("order", rng.randrange(6), rng.random() < 0.3),
                         ("images", rng.randrange(1, 4)),
                         ("observe", rng.choices(range(5), k=rng.randrange(1, 4)), text()),
                         ("observe", rng.choices(range(5), k=1), "a page"),
@@ -353,6 +359,10 @@ class Life:
 
     async def user(self, text: str, source: str) -> None:
         await self.add(UserMessage(content=text, source=source))
+
+    async def order(self, number: int, is_lifted: bool) -> None:
+        """The user forbids something, or allows it again."""
+        await self.user((LIFTED if is_lifted else ORDERED).format(number), "user")
 
     async def images(self, number: int) -> None:
         await self.add(UserMessage(content=["look", *IMAGES[:number]], source="user"))
@@ -554,6 +564,7 @@ class Life:
         await self.check_references()
         self.check_purity(view)
         self.check_opened()
+        self.check_orders(view)
         for message in view:
             if isinstance(message, UserMessage):
                 message.content = "changed by a model client"
@@ -588,6 +599,7 @@ class Life:
         limit = min(policy.first_view_limit_tokens, (policy.view_limit_tokens or 10**9) - 160)
         leading = takewhile(lambda one: isinstance(one.message, SystemMessage), transcript.entries())
         limit -= sum(one.full_tokens for one in leading)
+        limit -= sum(message.tokens for message in self.rendered.messages if message.place == PLACES["observations"])
         if entry.full_tokens <= limit:
             texts = [text for _, text in texts_of(sendable_message(entry.message))]
             assert any([t for _, t in texts_of(m)] == texts for m in view if isinstance(m, UserMessage)), (
@@ -715,6 +727,19 @@ class Life:
                 assert "stolen_k3f7x2" not in {opened.key for opened in expanded.opened}
         if self.light:
             assert len(self.light.prompts) <= self.questions + 1, "asked twice for one view"
+
+    def check_orders(self, view: list[LLMMessage]) -> None:
+        """What the user forbade stays in every view, in the user's own words, until it is allowed again."""
+        standing: set[int] = set()
+        for entry in self.context.transcript.entries(start=self.context.transcript.state.start):
+            said = entry.message.content if entry.is_told and getattr(entry.message, "source", "") == "user" else ""
+            for number in range(6):
+                if said == ORDERED.format(number):
+                    standing.add(number)
+                elif said == LIFTED.format(number):
+                    standing.discard(number)
+        shown = "\n".join(text for message in view for _, text in texts_of(message))
+        assert [number for number in sorted(standing) if ORDERED.format(number) not in shown] == [], "an order is gone"
 
     def check_transcript(self) -> None:
         """While the store is up, what is large and no repeat is stored at once; what is shown first keeps its limit."""
