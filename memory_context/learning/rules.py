@@ -135,8 +135,7 @@ def ended_orders(passages: Sequence[str], standing: Sequence[str]) -> set[int]:
             ended.update(range(len(standing)) if phrases.EVERYTHING.search(sentence) else range(len(standing))[-1:])
         for index, order in enumerate(standing):
             own = frozenset(telling_terms(terms_of(order))) - NEGATIONS
-            shared = terms & own
-            is_lifting = is_lifted and len(shared) > _LIFTED_SHARE * len(own)
+            is_lifting = is_lifted and terms <= own and len(terms) > _LIFTED_SHARE * len(own)
             is_newer = subject is not None and subject == subject_of(order) and replaces_others(sentence)
             if is_lifting or is_newer or (is_named and terms and terms <= own):
                 ended.add(index)

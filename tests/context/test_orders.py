@@ -150,6 +150,8 @@ def test_orders_are_sentences_of_the_user(message: str, orders: list[str]):
         ("You can go on.", set()),
         ("Rename the file.", set()),
         ("You may use the other table.", set()),
+        ("You may touch anything under db/seeds.", set()),
+        ("You may touch db/migrations of the old branch.", set()),
     ],
 )
 def test_user_takes_orders_back(message: str, ended: set[int]):
