@@ -1,5 +1,5 @@
 from .archiver import Archiver
-from .cursor import ArchiveCursor, BatchJob, conversation_job, is_said
+from .cursor import ArchiveCursor, BatchJob, conversation_job, is_said, known_keys
 from .resume import (
     ResumedSession,
     ResumeOutcome,
@@ -24,6 +24,7 @@ __all__ = [
     "Session",
     "conversation_job",
     "is_said",
+    "known_keys",
     "load_session",
     "messages_meanwhile",
     "new_session",

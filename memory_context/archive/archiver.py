@@ -22,7 +22,7 @@ from ..policy import ArchivePolicy
 from ..runtime import Flusher, PerLoop, Timer
 from ..store import ChatMessage, ConversationArchive, NewBatch, NewJob, within
 from ..transcript import Transcript
-from .cursor import ArchiveCursor, BatchCursor, BatchJob, contains, next_batch
+from .cursor import ArchiveCursor, BatchCursor, BatchJob, contains, known_keys, next_batch
 from .resume import ResumedSession, load_session, new_branch
 from .titles import Titles
 
@@ -89,6 +89,9 @@ class Archiver:
         self._delivered: dict[str, int] = {}
         self._unarchived: dict[str, int] = {}  # in no batch yet
         self._unanswered: _Write | None = None
+        self._known_keys = set[str]()
+        self._keys_read = 0
+        self._forgotten = set[str]()  # those of the known keys that this process dropped
         self._has_begun = False
         self._flusher = Flusher(
             "memory_context archive",
@@ -118,6 +121,7 @@ class Archiver:
         self._is_from_scratch = at is None and session.report.outcome == "new"
         self._has_begun = self.key != _NO_KEY and session.report.outcome != "resumed" and transcript.end > 0
         self.key, self.transcript, self._at, self._unanswered = session.key, transcript, at, None
+        self._known_keys, self._keys_read, self._forgotten = set(), 0, set()
         self._chat.update({message.id: message for message in cursor.chat})
         offset = session.position_offset
         before = {} if offset is None else {id_: position + offset for id_, position in self._delivered.items()}
@@ -315,8 +319,10 @@ class Archiver:
             summary=write.summary,
             branch=write.after.branch,
             jobs=write.jobs,
+            known_keys=self._keys(),
         )
         self.transactions += 1
+        await self._drop_forgotten(appended.forgotten_keys)
         self._unanswered = None
         self._titles.note_kept(write.title)
         for message in write.chat:
@@ -331,6 +337,20 @@ class Archiver:
         for id_ in write.batch.chat_ids if write.batch else ():
             self._unarchived.pop(id_, None)
         return True
+
+    def _keys(self) -> set[str]:
+        self._known_keys |= known_keys(self.transcript, self._keys_read)
+        self._keys_read = len(self.transcript.log)
+        return self._known_keys
+
+    async def look_for_forgotten(self) -> None:
+        """Drop what other processes forgot, as a batch does; raises StoreError."""
+        await self._drop_forgotten(await self._conversations.forgotten_keys(self.key.user_id, self._keys()))
+
+    async def _drop_forgotten(self, keys: Collection[str]) -> None:
+        if new := sorted({*keys} - self._forgotten):
+            self._forgotten |= {*new}
+            await self._conversations.drop_forgotten(self.key, new)
 
     async def _place(self) -> BatchCursor:
         """Return where the transcript goes on, as the archive must be asked."""

@@ -19,7 +19,16 @@ from ..transcript import (
 )
 from ..utf8 import escape, unescape
 
-__all__ = ["ArchiveCursor", "BatchCursor", "BatchJob", "contains", "conversation_job", "is_said", "next_batch"]
+__all__ = [
+    "ArchiveCursor",
+    "BatchCursor",
+    "BatchJob",
+    "contains",
+    "conversation_job",
+    "is_said",
+    "known_keys",
+    "next_batch",
+]
 
 
 @dataclass(frozen=True)
@@ -102,6 +111,11 @@ def next_batch(at: BatchCursor, transcript: Transcript, *, new_messages: int, ch
         started_at=entries[0].added_at if entries else last_at,
         ended_at=last_at,
     )
+
+
+def known_keys(transcript: Transcript, first_decision: int = 0) -> set[str]:
+    """Return the keys of all items that a transcript refers to, or shows something of."""
+    return {key for _, one in transcript.log[first_decision:] for key in one.memory_keys()}
 
 
 def contains(transcript: Transcript, entries: Sequence[Entry]) -> bool:

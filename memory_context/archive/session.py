@@ -21,12 +21,12 @@ from ..light_model import LightModelBill, LightModelGuards
 from ..outages import OutageLog
 from ..policy import ContextPolicy
 from ..runtime import Background, Breaker
-from ..store import MemoryStore, within
+from ..store import MemoryStore, Traces, within
 from ..tokens import TokenCounter
 from ..transcript import ExpansionShown, ExpansionWithdrawn, LightModelBilled, save_transcript
 from .archiver import Archiver
-from .cursor import BatchJob
-from .resume import ResumedSession, ResumeReport, load_session
+from .cursor import BatchJob, known_keys
+from .resume import ResumedSession, ResumeReport, load_session, redacted_session
 from .titles import Titles
 
 __all__ = ["MISSING_HISTORY", "Session"]
@@ -168,14 +168,28 @@ class Session:
             return replace(found, cursor=replace(found.cursor, chat=saved.cursor.chat))
         return replace(saved, cursor=found.cursor_for(saved))
 
-    async def to_state(self) -> dict[str, Any]:
-        """Return the saved form, archived first: whoever loads it takes the session over, often from a dropped context.
+    async def hand_over(self) -> None:
+        """Archive the rest before a state is saved: who loads it takes the session over, often from a dropped context.
 
-        What the store does not take in time is written later, by this context.
+        What the store does not take in time is written later, by this context. Never raises.
         """
-        if not self.archiver.is_store_away:
-            with suppress(StoreError, asyncio.TimeoutError):
-                await asyncio.wait_for(self.archiver.flush(), self._policy.store_timeout_seconds)
+        if self.archiver.is_store_away or self.is_pending:
+            return
+        work = self.archiver.flush() if self.archiver.is_dirty else self.archiver.look_for_forgotten()
+        with suppress(StoreError, asyncio.TimeoutError):
+            await asyncio.wait_for(work, self._policy.store_timeout_seconds)
+
+    async def without_forgotten(self, session: ResumedSession) -> ResumedSession:
+        """Return a saved session without what was forgotten since, as far as the store tells in time."""
+        user_id, keys = session.key.user_id, known_keys(session.transcript)
+        try:
+            asked = self._conversations.forgotten_keys(user_id, keys)
+            forgotten = await asyncio.wait_for(asked, self._policy.archive.resume_timeout_seconds)
+        except (StoreError, asyncio.TimeoutError):
+            return session
+        return redacted_session(session, Traces.of(forgotten, ())) or session
+
+    def to_state(self) -> dict[str, Any]:
         transcript, cursor = self.archiver.transcript, self.archiver.cursor
         with_cleared = self._policy.archive.enabled and not cursor.has_cleared(transcript)
         return {

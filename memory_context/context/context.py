@@ -302,8 +302,9 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         await self._store_pending()
         await self._parts.expander.apply_decision(for_view=False)
         await self._connectors.remember(at_end=True)
-        session = await self._session.to_state()
-        return {"user_id": self.user_id, "session_id": self.session_id, **session}
+        await self._session.hand_over()
+        self._drop_forgotten()
+        return {"user_id": self.user_id, "session_id": self.session_id, **self._session.to_state()}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Continue a saved session, also of AutoGen's own contexts.
@@ -318,6 +319,7 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         ends_at = time.monotonic() + _LOAD_SECONDS
         await self._session.leave(_LEAVE_SECONDS)
         session = await self._session.newest(saved, may_be_archived=not self._is_used)
+        session = await self._session.without_forgotten(session)
         agent_memory = self.agent_memory if session.key == self.key else self._memory_of(session.key)
         await offload.restore_texts(session.transcript, agent_memory, ends_at - time.monotonic())
         self._attach(session, agent_memory)

@@ -123,11 +123,13 @@ class Appended:
     Attributes:
         outcome: `known`: stored before; `conflict`: another batch has its number.
         stored_chat_ids: New chat messages.
+        forgotten_keys: Those of the known keys whose items were forgotten.
     """
 
     outcome: Literal["stored", "known", "conflict"]
     head: int
     stored_chat_ids: tuple[str, ...]
+    forgotten_keys: tuple[str, ...] = ()
 
 
 async def params_for(batch: NewBatch) -> dict[str, Any]:

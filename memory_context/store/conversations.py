@@ -6,7 +6,7 @@
 Retries with the same sequence and hash return `known`; no batch replaces another.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -71,8 +71,12 @@ class ConversationArchive:
         summary: str | None = None,
         branch: str = "",
         jobs: Sequence[NewJob] = (),
+        known_keys: Collection[str] = (),
     ) -> Appended:
         """Archive a batch, chat messages, or both, in one transaction; the session is created if new.
+
+        What the batch holds of forgotten items is removed. With it goes a look for those of `known_keys`, all that the
+        transcript refers to, that were forgotten meanwhile.
 
         Retrying is harmless: handlers of jobs, which it writes again, are idempotent. A title replaces an existing one
         only if `title_is_final`.
@@ -91,7 +95,8 @@ class ConversationArchive:
         statements = [_QUERIES("touch_session", {**place, **named})]
         if batch is not None:
             params = {**place, **await params_for(batch)}
-            statements += _QUERIES.each(("append_batch", "select_forgotten_keys"), params)
+            statements.append(_QUERIES("append_batch", params))
+            statements.append(_forgotten({*known_keys, *batch.memory_keys}))
         if chat:
             statements.append(_QUERIES("append_chat", {**place, **chat_params(chat)}))
         statements.append(_QUERIES("fetch_head", place))
@@ -104,21 +109,31 @@ class ConversationArchive:
             if isinstance(cause, psycopg.Error) and cause.sqlstate == _DELETED:
                 raise SessionGoneError(f"session {key.session_id!r} was {cause.diag.message_primary}") from cause
             raise
-        if batch is not None and done[1]:
-            await self._redact(key, batch, [row["key"] for row in done[1]])
+        forgotten = [row["key"] for row in done[1]] if batch is not None else []
+        if batch is not None and forgotten:
+            traces = Traces.of(forgotten, ())
+            if traces.redacted(batch.body) != batch.body:
+                await self.drop_forgotten(key, forgotten)
         if jobs:
             self._jobs.wake(key.user_id)
         return Appended(
             outcome="stored" if batch is None else done[0][0]["outcome"],
             head=head["head"],
             stored_chat_ids=tuple(done[-1][0]["stored_ids"]) if chat else (),
+            forgotten_keys=tuple(forgotten),
         )
 
-    async def _redact(self, key: SessionKey, batch: NewBatch, forgotten: Sequence[str]) -> None:
-        """Rewrite a batch of a process that did not know that items were forgotten, and tell its context."""
+    async def drop_forgotten(self, key: SessionKey, forgotten: Sequence[str]) -> None:
+        """Rewrite batches of a process that did not know that items were forgotten, and tell its contexts."""
         traces = Traces.of(forgotten, ())
-        if traces.redacted(batch.body) != batch.body:
-            await redact(self._database, key.user_id, traces, within_session=key.session_id, places=[key])
+        await redact(self._database, key.user_id, traces, within_session=key.session_id, places=[key])
+
+    async def forgotten_keys(self, user_id: str, keys: Collection[str]) -> list[str]:
+        """Return those of some keys whose items were forgotten."""
+        if not keys:
+            return []
+        (rows,) = await self._database.read(user_id, _forgotten(keys))
+        return [row["key"] for row in rows]
 
     async def read(self, key: SessionKey, *, branch: str | None = None) -> Archived:
         """Return a line of an agent in a session; without `branch` the one whose last message is the newest."""
@@ -262,3 +277,7 @@ class ConversationArchive:
         rows = await self._database.write(user_id, *statements, kind=kind)
         self.write_transactions += 1
         return rows
+
+
+def _forgotten(keys: Collection[str]) -> Statement:
+    return _QUERIES("select_forgotten_keys", memory_keys=sorted(keys))

@@ -35,6 +35,7 @@ LEAST_QUOTED_CHARACTERS = 8
 
 _TEXTS = ("text", "compacted", "excerpt", "headline")
 _OBSERVATIONS = ("observed", "reflected", "observations_restored")
+_STATEMENTS = ("user_memory", "user_memory_news")
 _MADE_FROM_ONE = ("retained", "shortened", "first_view")  # kinds of decisions
 _PROBE_CHARACTERS = 200
 _BEGINNING_CHARACTERS = 41
@@ -128,10 +129,20 @@ class Traces:
         data = cast(Mapping[str, Any], _mapped(data, self._cut_lines))
         if not self.names_key(data):
             return data
+        if data.get("kind") in _STATEMENTS:
+            return self._without_statements(data)
         text = data.get("text") or data.get("excerpt") or data.get("headline") or ""
         if self._has_ref(data) or (data.get("kind") in _MADE_FROM_ONE and self._is_about(text)):
             return self._without_texts(data)
         return _mapped(data, self._without_descriptions)
+
+    def _without_statements(self, data: Mapping[str, Any]) -> Any:
+        """The lines of statements stand before all others, in the order of their keys."""
+        lines = data["text"].split("\n")
+        places = (number for number, line in enumerate(lines) if line.startswith("- "))
+        gone = {place for key, place in zip(data["keys"], places, strict=False) if key in self.keys}
+        text = "\n".join(line for number, line in enumerate(lines) if number not in gone)
+        return {**data, "text": text, "keys": [key for key in data["keys"] if key not in self.keys]}
 
     def _cut_lines(self, text: str) -> str:
         return self._line.sub(FORGOTTEN, text) if self.beginnings else text

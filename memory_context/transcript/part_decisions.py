@@ -291,6 +291,9 @@ class RepeatFound(EntryDecision):
     def apply(self, transcript: "Transcript") -> None:
         transcript.state.repeated.add((self.position, self.address))
 
+    def memory_keys(self) -> tuple[str, ...]:
+        return self.keys
+
 
 def _keys_of_parts(transcript: "Transcript", parts: Iterable[PartId]) -> list[str]:
     stored = [transcript[position].part(address).stored for position, address in parts]

@@ -279,6 +279,9 @@ class UserMemoryLoaded(Decision):
     def slot(self) -> str:
         return ""
 
+    def memory_keys(self) -> tuple[str, ...]:
+        return self.keys
+
     def audit(self, transcript: "Transcript") -> list[AuditLine]:
         is_first = len(transcript.decisions(UserMemoryLoaded)) == 1
         return audit_line("recalled", self.keys, "user memory") if is_first else []
@@ -300,6 +303,9 @@ class UserMemoryChanged(Decision):
 
     def slot(self) -> str:
         return ""
+
+    def memory_keys(self) -> tuple[str, ...]:
+        return self.keys
 
     def audit(self, transcript: "Transcript") -> list[AuditLine]:
         return audit_line("recalled", self.keys, "changed user memory")

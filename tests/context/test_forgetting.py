@@ -14,9 +14,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryCriteria, MemoryStore
-from memory_context.store import ChatMessage, ThreadStep, Traces
+from memory_context.store import ChatMessage, ThreadElement, ThreadStep, Traces
 from memory_context.store.codec import canonical_json
 from memory_context.store.redact import FORGOTTEN, LEAST_QUOTED_CHARACTERS
+from memory_context.transcript import UserMemoryLoaded
 from memory_context.utf8 import escape
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
@@ -262,3 +263,73 @@ def test_probe_finds_each_batch_that_quotes(content: str, around: str) -> None:
     for text in (content, json.dumps({"x": content}), escape(content)):
         stored = canonical_json({"entries": [around + text]})
         assert any(probe in stored for probe in traces.probes)
+
+
+async def test_item_forgotten_in_another_process_leaves_view_state_and_archive(
+    store: MemoryStore, database_url: str, server: Server
+) -> None:
+    """Facts chosen afterwards name no key in their batch; the next batch, or the next state, drops all of it."""
+    async with MemoryStore(database_url, embedder=FakeEmbedder()) as there:
+        for is_archiving in (True, False):
+            mark, session = f"kestrel{is_archiving}".lower(), f"archives {is_archiving}"
+            context = context_of(there, session)
+            await context.add_message(UserMessage(content="Look at the harbours.", source="user"))
+            await add_step(context, report(mark))
+            await context.get_messages()
+            await context.archive()
+            state_before = json.loads(json.dumps(await context.save_state()))
+            assert await store.user_stats.forget("alice", await key_of(store, mark))
+            if is_archiving:
+                await context.add_message(AssistantMessage(content="It failed.", source="coder"))
+                await context.archive()
+            assert mark not in json.dumps(await context.save_state())
+            assert mark not in str(await context.get_messages())
+            await context.close()
+            assert rows_with(server, database_url, f"{mark} failed") == {}
+            resumed = context_of(store, session)
+            assert f"{mark} failed" not in str(await resumed.get_messages())
+            loaded = context_of(there, session)
+            await loaded.load_state(state_before)
+            assert f"{mark} failed" not in str(await loaded.get_messages())
+            await loaded.add_message(AssistantMessage(content="So it did.", source="coder"))
+            await loaded.close()
+            assert rows_with(server, database_url, f"{mark} failed") == {}
+
+
+async def test_statement_forgotten_in_another_process_leaves_the_head_without_memory_tools(
+    store: MemoryStore, database_url: str, server: Server
+) -> None:
+    """Such an agent hears of no change; its next batch tells it."""
+    kept = await AgentMemory(store, "alice").remember("The user lives in Porto.")
+    ref = await AgentMemory(store, "alice").remember("The door code is kestrel.")
+    async with MemoryStore(database_url, embedder=FakeEmbedder()) as there:
+        context = context_of(there, "s")
+        await context.add_message(UserMessage(content="Hello.", source="user"))
+        assert "kestrel" in str(await context.get_messages())
+        await context.archive()
+        await AgentMemory(store, "alice").forget(ref.key)
+        await context.add_message(AssistantMessage(content="Hello.", source="coder"))
+        await context.archive()
+        view = str(await context.get_messages())
+        assert ("kestrel" in view, "Porto" in view) == (False, True)
+        assert kept.key in context.transcript.state.newest(UserMemoryLoaded).keys
+        await context.close()
+    assert rows_with(server, database_url, "kestrel") == {}
+
+
+async def test_forgotten_content_leaves_what_chainlit_keeps(
+    store: MemoryStore, database_url: str, server: Server
+) -> None:
+    """Elements, tags and metadata of threads, and metadata of users."""
+    text = 'the "kestrel" is\nat pier 4471'
+    ref = await AgentMemory(store, "alice").store(text, description="a bird", type="custom")
+    await store.threads.upsert_user("alice", {"about": text})
+    await store.threads.upsert_step("alice", ThreadStep("step", "thread", {}, output="seen"), is_update=False)
+    element = ThreadElement("element", "thread", "", {"name": "n"})
+    await store.threads.upsert_element("alice", element, f"It says: {text}".encode())
+    await store.threads.update_thread("alice", "thread", tags=["birds", text], metadata={"about": text})
+    await store.user_stats.forget("alice", [ref.key])
+    assert rows_with(server, database_url, "kestrel") == {}
+    found = await store.threads.element_content("alice", "thread", "element")
+    assert found is not None
+    assert found.content == FORGOTTEN.encode()
