@@ -1,5 +1,5 @@
 from .archiver import Archiver
-from .cursor import ArchiveCursor, BatchJob, conversation_job, is_said, known_keys
+from .cursor import ArchiveCursor, BatchJob, conversation_job, is_said, known_items, traces_of
 from .resume import (
     ResumedSession,
     ResumeOutcome,
@@ -24,11 +24,12 @@ __all__ = [
     "Session",
     "conversation_job",
     "is_said",
-    "known_keys",
+    "known_items",
     "load_session",
     "messages_meanwhile",
     "new_session",
     "rebuild_transcript",
     "redacted_session",
     "saved_session",
+    "traces_of",
 ]

@@ -22,7 +22,7 @@ from ..policy import ArchivePolicy
 from ..runtime import Flusher, PerLoop, Timer
 from ..store import ChatMessage, ConversationArchive, NewBatch, NewJob, within
 from ..transcript import Transcript
-from .cursor import ArchiveCursor, BatchCursor, BatchJob, contains, known_keys, next_batch
+from .cursor import ArchiveCursor, BatchCursor, BatchJob, contains, known_items, next_batch, traces_of
 from .resume import ResumedSession, load_session, new_branch
 from .titles import Titles
 
@@ -89,8 +89,8 @@ class Archiver:
         self._delivered: dict[str, int] = {}
         self._unarchived: dict[str, int] = {}  # in no batch yet
         self._unanswered: _Write | None = None
-        self._known_keys = set[str]()
-        self._keys_read = 0
+        self._known = dict[str, int]()
+        self._known_to = (0, 0)  # decision and position
         self._forgotten = set[str]()  # those of the known keys that this process dropped
         self._has_begun = False
         self._flusher = Flusher(
@@ -121,7 +121,7 @@ class Archiver:
         self._is_from_scratch = at is None and session.report.outcome == "new"
         self._has_begun = self.key != _NO_KEY and session.report.outcome != "resumed" and transcript.end > 0
         self.key, self.transcript, self._at, self._unanswered = session.key, transcript, at, None
-        self._known_keys, self._keys_read, self._forgotten = set(), 0, set()
+        self._known, self._known_to, self._forgotten = {}, (0, transcript.first), set()
         self._chat.update({message.id: message for message in cursor.chat})
         offset = session.position_offset
         before = {} if offset is None else {id_: position + offset for id_, position in self._delivered.items()}
@@ -319,7 +319,7 @@ class Archiver:
             summary=write.summary,
             branch=write.after.branch,
             jobs=write.jobs,
-            known_keys=self._keys(),
+            known_keys=self._known_keys(),
         )
         self.transactions += 1
         await self._drop_forgotten(appended.forgotten_keys)
@@ -338,19 +338,20 @@ class Archiver:
             self._unarchived.pop(id_, None)
         return True
 
-    def _keys(self) -> set[str]:
-        self._known_keys |= known_keys(self.transcript, self._keys_read)
-        self._keys_read = len(self.transcript.log)
-        return self._known_keys
+    def _known_keys(self) -> Collection[str]:
+        transcript = self.transcript
+        self._known |= known_items(transcript, self.key, *self._known_to)
+        self._known_to = len(transcript.log), transcript.end
+        return self._known.keys()
 
     async def look_for_forgotten(self) -> None:
         """Drop what other processes forgot, as a batch does; raises StoreError."""
-        await self._drop_forgotten(await self._conversations.forgotten_keys(self.key.user_id, self._keys()))
+        await self._drop_forgotten(await self._conversations.forgotten_keys(self.key.user_id, self._known_keys()))
 
     async def _drop_forgotten(self, keys: Collection[str]) -> None:
         if new := sorted({*keys} - self._forgotten):
             self._forgotten |= {*new}
-            await self._conversations.drop_forgotten(self.key, new)
+            await self._conversations.drop_forgotten(self.key, traces_of(self.transcript, self._known, new))
 
     async def _place(self) -> BatchCursor:
         """Return where the transcript goes on, as the archive must be asked."""

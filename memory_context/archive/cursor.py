@@ -3,13 +3,13 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, Protocol
 
 from autogen_core.models import AssistantMessage, UserMessage
 
 from ..identifiers import SessionKey
 from ..policy import ContextPolicy
-from ..store import CONVERSATION_JOB, ChatMessage, NewBatch, NewJob
+from ..store import CONVERSATION_JOB, ChatMessage, NewBatch, NewJob, Traces, said_key
 from ..transcript import (
     Entry,
     Transcript,
@@ -26,9 +26,20 @@ __all__ = [
     "contains",
     "conversation_job",
     "is_said",
-    "known_keys",
+    "known_items",
     "next_batch",
+    "traces_of",
 ]
+
+
+class SessionPlace(Protocol):
+    """A session of an agent: a `SessionKey`, or its memory."""
+
+    @property
+    def agent_id(self) -> str: ...
+
+    @property
+    def session_id(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -113,9 +124,28 @@ def next_batch(at: BatchCursor, transcript: Transcript, *, new_messages: int, ch
     )
 
 
-def known_keys(transcript: Transcript, first_decision: int = 0) -> set[str]:
-    """Return the keys of all items that a transcript refers to, or shows something of."""
-    return {key for _, one in transcript.log[first_decision:] for key in one.memory_keys()}
+def known_items(
+    transcript: Transcript, place: SessionPlace, first_decision: int = 0, first_position: int | None = None
+) -> dict[str, int]:
+    """Return the keys of all items that a transcript refers to, shows something of, or has as messages.
+
+    With a message's key stands its position, with others -1.
+    """
+    known = {key: -1 for _, one in transcript.log[first_decision:] for key in one.memory_keys()}
+    start = transcript.first if first_position is None else first_position
+    for entry in transcript.entries(start=start):
+        if is_said(entry):
+            at = entry.added_at.isoformat()
+            for ordinal in range(sum(address.kind == "text" for address, _ in entry.texts)):
+                known[said_key(place.agent_id, place.session_id, at, ordinal)] = entry.position
+    return known
+
+
+def traces_of(transcript: Transcript, known: Mapping[str, int], forgotten: Collection[str]) -> Traces:
+    """Return what is to be removed of forgotten items: of messages also their words."""
+    positions = {known.get(key, -1) for key in forgotten}
+    said = [entry for entry in transcript.entries(start=transcript.first) if entry.position in positions]
+    return Traces.of(forgotten, (text for entry in said for address, text in entry.texts if address.kind == "text"))
 
 
 def contains(transcript: Transcript, entries: Sequence[Entry]) -> bool:

@@ -21,11 +21,11 @@ from ..light_model import LightModelBill, LightModelGuards
 from ..outages import OutageLog
 from ..policy import ContextPolicy
 from ..runtime import Background, Breaker
-from ..store import MemoryStore, Traces, within
+from ..store import MemoryStore, within
 from ..tokens import TokenCounter
 from ..transcript import ExpansionShown, ExpansionWithdrawn, LightModelBilled, save_transcript
 from .archiver import Archiver
-from .cursor import BatchJob, known_keys
+from .cursor import BatchJob, known_items, traces_of
 from .resume import ResumedSession, ResumeReport, load_session, redacted_session
 from .titles import Titles
 
@@ -181,13 +181,13 @@ class Session:
 
     async def without_forgotten(self, session: ResumedSession) -> ResumedSession:
         """Return a saved session without what was forgotten since, as far as the store tells in time."""
-        user_id, keys = session.key.user_id, known_keys(session.transcript)
+        known = known_items(session.transcript, session.key)
         try:
-            asked = self._conversations.forgotten_keys(user_id, keys)
+            asked = self._conversations.forgotten_keys(session.key.user_id, known)
             forgotten = await asyncio.wait_for(asked, self._policy.archive.resume_timeout_seconds)
         except (StoreError, asyncio.TimeoutError):
             return session
-        return redacted_session(session, Traces.of(forgotten, ())) or session
+        return redacted_session(session, traces_of(session.transcript, known, forgotten)) or session
 
     def to_state(self) -> dict[str, Any]:
         transcript, cursor = self.archiver.transcript, self.archiver.cursor

@@ -23,7 +23,7 @@ from ..memory import AgentMemory, UserMemoryText
 from ..outages import outages_of
 from ..policy import ContextPolicy
 from ..runtime import Background, Breaker
-from ..store import AgentNotes, MemoryItem, Traces, UserMemory
+from ..store import AgentNotes, MemoryItem, UserMemory
 from ..tokens import TokenCounter
 from ..transcript import Transcript, UserMemoryChanged, UserMemoryLoaded, ViewShown
 
@@ -61,9 +61,8 @@ class UserMemoryLoader:
 
     def begin(self) -> None:
         """Start to read what was never read or has changed; a dictionary look-up otherwise."""
-        if self._is_enabled and self._is_new_turn:
-            user_id, agent_id = self._memory.user_id, self._memory.agent_id
-            self._memory.memory_store.watch_user_memory(user_id, agent_id, polls=self.watches_changes)
+        if self.watches_changes and self._is_enabled and self._is_new_turn:
+            self._memory.memory_store.watch_user_memory(self._memory.user_id, self._memory.agent_id)
         changes = self._memory.memory_store.user_memory_changes(self._memory.user_id)
         is_known = changes == self._changes_read or self._transcript.end == self._transcript.state.start
         if is_known or not self._is_enabled or self._task is not None or self._breaker.is_open:
@@ -110,11 +109,12 @@ class UserMemoryLoader:
         if not (is_again or is_isolated or self.catch_up is None):
             await self.catch_up(_LEARNING_SHARE * self._wait_seconds)
             self._changes_read = store.user_memory_changes(self._memory.user_id)
-        if is_again and (keys := archive.known_keys(self._transcript)):
-            forgotten = await store.conversations.forgotten_keys(self._memory.user_id, keys)
+        if is_again:
+            known = archive.known_items(self._transcript, self._memory)
+            forgotten = await store.conversations.forgotten_keys(self._memory.user_id, known)
             if new := {*forgotten} - self._forgotten:
                 self._forgotten |= new
-                store.forgettings.tell(self._memory.user_id, Traces.of(new, ()))
+                store.forgettings.tell(self._memory.user_id, archive.traces_of(self._transcript, known, new))
         return await store.fetch_user_memory(
             self._memory.user_id, scope=self._memory.scope, with_superseded=is_again, only_notes=is_isolated
         )

@@ -40,6 +40,7 @@ from .search import (
     SearchScore,
     StoredPassage,
     chunks_of,
+    said_key,
     search_items,
 )
 from .secret_rows import KeyProvider, SealedSecret, SecretKey, SecretName, SecretRows
@@ -135,6 +136,7 @@ __all__ = [
     "chunks_of",
     "fetch_notes",
     "refuse_secret",
+    "said_key",
     "search_items",
     "select_statements",
     "statements_from",

@@ -113,7 +113,7 @@ class ConversationArchive:
         if batch is not None and forgotten:
             traces = Traces.of(forgotten, ())
             if traces.redacted(batch.body) != batch.body:
-                await self.drop_forgotten(key, forgotten)
+                await self.drop_forgotten(key, traces)
         if jobs:
             self._jobs.wake(key.user_id)
         return Appended(
@@ -123,9 +123,8 @@ class ConversationArchive:
             forgotten_keys=tuple(forgotten),
         )
 
-    async def drop_forgotten(self, key: SessionKey, forgotten: Sequence[str]) -> None:
+    async def drop_forgotten(self, key: SessionKey, traces: Traces) -> None:
         """Rewrite batches of a process that did not know that items were forgotten, and tell its contexts."""
-        traces = Traces.of(forgotten, ())
         await redact(self._database, key.user_id, traces, within_session=key.session_id, places=[key])
 
     async def forgotten_keys(self, user_id: str, keys: Collection[str]) -> list[str]:

@@ -121,12 +121,9 @@ class MemoryStore(ItemStore, StatementStore):
         """Return the number of changes of a user's memory in this process, so that contexts notice one without I/O."""
         return self._database.user_memory_changes[user_id]
 
-    def watch_user_memory(self, user_id: str, agent_id: str, *, polls: bool = True) -> None:
-        """Count changes by other processes, too, of this agent's notes and the user's statements. No I/O itself.
-
-        Where none can be heard, each call that `polls` counts as a change.
-        """
-        self._feeds.here().watch(user_id, agent_id, polls=polls)
+    def watch_user_memory(self, user_id: str, agent_id: str) -> None:
+        """Count changes by other processes, too, of this agent's notes and the user's statements. No I/O itself."""
+        self._feeds.here().watch(user_id, agent_id)
 
     @property
     def embedder(self) -> Embedder | None:

@@ -32,14 +32,12 @@ class UserMemoryFeed(ListeningConnection):
         self._breaker = Breaker(_RETRY_SECONDS)
         self._work = Background[None]("memory_context user memory feed")
 
-    def watch(self, user_id: str, agent_id: str, *, polls: bool = True) -> None:
-        """Count the changes of others from now on; while none can be heard, each call that `polls` counts as one."""
+    def watch(self, user_id: str, agent_id: str) -> None:
+        """Count the changes that others make from now on; while nothing is heard, each call counts as one."""
         self._users |= {channel_key(user_id): user_id, channel_key(user_id, agent_id): user_id}
         if self._connection is not None:
             return
         if self._breaker.is_open:
-            if not polls:
-                return
             self._database.user_memory_changes[user_id] += 1
         else:
             self._work.start(self._listen)

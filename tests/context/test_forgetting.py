@@ -317,6 +317,30 @@ async def test_statement_forgotten_in_another_process_leaves_the_head_without_me
     assert rows_with(server, database_url, "kestrel") == {}
 
 
+async def test_message_forgotten_in_another_process_leaves_view_state_and_archive(
+    store: MemoryStore, database_url: str, server: Server
+) -> None:
+    """Its key is known by its time, so that a process which has its words finds its tombstone."""
+    async with MemoryStore(database_url, embedder=FakeEmbedder()) as there:
+        context = context_of(there, "s")
+        await context.add_message(UserMessage(content="The gate of the kestrel opens at nine.", source="user"))
+        await context.add_message(AssistantMessage(content="Noted.", source="coder"))
+        await context.archive()
+        await there.flush_index()
+        before = json.loads(json.dumps(await context.save_state()))
+        assert await store.user_stats.forget("alice", await key_of(store, "kestrel"))
+        assert "kestrel" not in json.dumps(await context.save_state())
+        assert "kestrel" not in str(await context.get_messages())
+        loaded = context_of(there, "s")
+        await loaded.load_state(before)
+        assert "kestrel" not in str(await loaded.get_messages())
+        await loaded.add_message(UserMessage(content="Go on.", source="user"))
+        await loaded.close()
+        await context.close()
+        await there.flush_index()
+    assert rows_with(server, database_url, "kestrel") == {}
+
+
 async def test_forgotten_content_leaves_what_chainlit_keeps(
     store: MemoryStore, database_url: str, server: Server
 ) -> None:

@@ -1,4 +1,4 @@
-from .conversation import CONVERSATION_JOB, register_conversation_jobs
+from .conversation import CONVERSATION_JOB, register_conversation_jobs, said_key
 from .hits import FoundPassage, SearchHit, SearchScore, search_items
 from .indexer import Indexer, IndexReport, reindex
 from .passages import PassageSearch, StoredPassage
@@ -21,5 +21,6 @@ __all__ = [
     "chunks_of",
     "register_conversation_jobs",
     "reindex",
+    "said_key",
     "search_items",
 ]

@@ -23,7 +23,7 @@ from ..items import CONVERSATION_JOB, CONVERSATION_TYPE, NewItem, Origin, row_pa
 from ..jobs import Claim, JobKind, Jobs
 from ..sql import load_queries
 
-__all__ = ["CONVERSATION_JOB", "KEY_STEM", "SaidText", "register_conversation_jobs", "said_in"]
+__all__ = ["CONVERSATION_JOB", "KEY_STEM", "SaidText", "register_conversation_jobs", "said_in", "said_key"]
 
 _QUERIES = load_queries("conversations")
 
@@ -86,6 +86,11 @@ def said_in(body: Mapping[str, Any]) -> list[SaidText]:
                 said.append(SaidText(position + 1, texts_at[at], text, key, count, sender, is_answer, at))
                 texts_at[at] += 1
     return said
+
+
+def said_key(agent_id: str, session_id: str, said_at: str, ordinal: int = 0) -> str:
+    """Return the key of a message as an item, from its time in ISO 8601 and its number among the texts of that time."""
+    return memory_key_for(KEY_STEM, (agent_id, session_id, said_at), str(ordinal), _KEY_CHARACTERS)
 
 
 def _texts_of(message: Mapping[str, Any]) -> list[tuple[int, str]]:
@@ -181,9 +186,7 @@ def _item_of(said: SaidText, job: Mapping[str, Any], masks_credentials: bool) ->
         one_line(said.sender, 100),
         metadata={"position": said.number, "branch": job["branch"]},
         origin=job.get("origin", origin),
-        key=memory_key_for(
-            KEY_STEM, (job["agent_id"], job["session_id"], said.said_at), str(said.ordinal), _KEY_CHARACTERS
-        ),
+        key=said_key(job["agent_id"], job["session_id"], said.said_at, said.ordinal),
         agent_id=job["agent_id"],
         session_id=job["session_id"],
         is_private=job["is_private"],
