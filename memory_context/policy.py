@@ -80,13 +80,19 @@ class ExpansionPolicy(BaseModel):
 
 
 class RecallPolicy(BaseModel):
-    """Passages of the user's memory for an ambiguous request."""
+    """Passages of the user's memory for an ambiguous request.
+
+    Attributes:
+        least_relevance: Share of what the request asks, from 0 to 1, that a passage has to tell by words or meaning;
+            beside the search's own judgement, which asks for about a quarter.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     enabled: bool = True
     limit_tokens: int = Field(default=2000, ge=100)
     passages: int = Field(default=10, ge=1, le=20)
+    least_relevance: float = Field(default=0.0, ge=0, le=1)
 
 
 class UserMemoryPolicy(BaseModel):
@@ -319,8 +325,8 @@ class ContextPolicy(BaseModel):
         reserved_tokens: Part of the budget for system prompt and tool schemas.
         fold_to_ratio: View after a fold; low, so that folds rarely break the cached prefix.
         user_sources: Sources whose `UserMessage` is the current task.
-        joins_user_messages: User messages in a row, such as a memory text beside the user's words, become one, for strict
-            chat templates (Mistral, Gemma, Llama 2, DeepSeek R1); None: if `note_agent` told of such a model.
+        joins_user_messages: User messages in a row, such as a memory text beside the user's words, become one, for
+            strict chat templates (Mistral, Gemma, Llama 2, DeepSeek R1); None: if `note_agent` told of such a model.
         mask_credentials: Masks derived texts, never content and first view.
         store_timeout_seconds: The longest a step waits for the store; content stays inline meanwhile.
     """

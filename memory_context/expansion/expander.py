@@ -24,6 +24,7 @@ from ..memory import AgentMemory
 from ..messages import source_of
 from ..policy import ContextPolicy
 from ..runtime import Background
+from ..text import adds_nothing
 from ..tokens import TokenCounter
 from ..transcript import Decision, Entry, ExpansionShown, ExpansionWithdrawn, OpenedItem, Transcript
 from .ambiguity import asks_something
@@ -275,8 +276,10 @@ class Expander:
         if answer.is_ambiguous and self._policy.recall.enabled and self._fetcher.is_open:
             query = answer.search_query or head_and_tail(request)
             known = {one.opened.key for one in found}
-            recalled = await self._fetcher.conclusions(query, known) if answer.asks_for_said else []
-            recalled += await self._fetcher.recall(query, known, entries)
+            concluded = await self._fetcher.conclusions(query, known) if answer.asks_for_said else []
+            recalled = await self._fetcher.recall(query, known, entries)
+            told = [one.retrieved.content for one in recalled]
+            recalled = [one for one in concluded if not adds_nothing(one.retrieved.content, told)] + recalled
             limit = self._limit(self._policy.recall.limit_tokens)
             await self._compose(current, entries[-1].position, recalled, request, limit)
 

@@ -13,7 +13,8 @@ from ..outages import outages_of
 from ..policy import ContextPolicy
 from ..runtime import Breaker, attempt, begin, in_thread_if_large
 from ..store import SECRET_TYPE, MemoryCriteria, at_most, titled_once
-from ..transcript import Entry, OpenedItem, Transcript
+from ..text import adds_nothing, is_question, says_nothing
+from ..transcript import Entry, OpenedItem, Transcript, UserMemoryChanged, UserMemoryLoaded
 from .candidates import Expansion, candidate_references, visible_texts
 from .render import RetrievedText
 
@@ -101,14 +102,39 @@ class Fetcher:
         in_view = transcript.end - transcript.state.start  # its messages are found too
         more = min(len(left_out) + in_view, _MORE_HITS)
         hits = await self._answered(self._memory.search(query, most + more, reader=None)) or []
-        hits = [hit for hit in hits if hit.is_relevant and left_out.isdisjoint((hit.item.key, *hit.item.other_keys))]
+        known = self._known_of_user()
+        left_out |= {key for one in known for key in one.keys}
+        hits = [
+            hit for hit in hits if self._is_telling(hit) and left_out.isdisjoint((hit.item.key, *hit.item.other_keys))
+        ]
         texts = [*visible_texts(transcript, transcript.entries(), self._policy)] if hits else []
-        new = [hit for hit in hits if not any(hit.passage.strip() in text for text in texts)]
+        new = [
+            hit
+            for hit in hits
+            if not any(hit.passage.strip() in text for text in texts)
+            and not (hit.is_conversation and adds_nothing(hit.passage, self._lines_of_head()))
+        ]
         why = f"recalled for {self._named(query)[:60]!r}"
         return [
             FetchedItem(_recalled(item, hit, self._shown(item.key)), OpenedItem(item.key, "recalled", why))
             for hit, item in zip(new[:most], titled_once(hit.item for hit in new[:most]), strict=True)
         ]
+
+    def _is_telling(self, hit: SearchHit) -> bool:
+        """Return whether a hit tells enough: no question asked before."""
+        is_asked = hit.is_conversation and hit.item.origin != "agent" and is_question(hit.passage)
+        return self._is_relevant(hit) and not is_asked
+
+    def _is_relevant(self, hit: SearchHit) -> bool:
+        return hit.is_relevant and hit.relevance >= self._policy.recall.least_relevance
+
+    def _lines_of_head(self) -> list[str]:
+        return [line for one in self._known_of_user() for line in one.text.split("\n")]
+
+    def _known_of_user(self) -> list[UserMemoryLoaded | UserMemoryChanged]:
+        state = self._transcript.state
+        known = (state.newest(UserMemoryLoaded), state.newest(UserMemoryChanged))
+        return [one for one in known if one is not None]
 
     async def conclusions(self, query: str, shown: set[str]) -> list[FetchedItem]:
         """Return what agents answered in the most relevant conversations of other sessions.
@@ -120,12 +146,16 @@ class Fetcher:
         hits = await self._answered(self._memory.search(query, _CONVERSATIONS_READ, criteria, reader=None)) or []
         found: dict[str, FetchedItem] = {}
         for hit in hits:
-            if len(found) >= _CONCLUSIONS or not hit.is_relevant or hit.item.session_id == self._memory.session_id:
+            if (
+                len(found) >= _CONCLUSIONS
+                or not self._is_relevant(hit)
+                or hit.item.session_id == self._memory.session_id
+            ):
                 continue
             answer = hit.item if hit.item.origin == "agent" else await self._answer_after(hit.item)
             shown.add(hit.item.key)  # the question itself tells nothing
             item = await self._retrieve(answer.key) if answer is not None else None
-            if item is not None and item.key not in found:
+            if item is not None and item.key not in found and not adds_nothing(item.content, self._lines_of_head()):
                 opened = OpenedItem(item.key, "recalled", f"concluded; recalled for {self._named(query)[:60]!r}")
                 asked = "" if hit.item.origin == "agent" else f" to {hit.item.ref.description!r}"
                 label = f"{item.ref.render()} (recalled; answer of {item.source}{asked}, {_when(item)})"
@@ -145,7 +175,8 @@ class Fetcher:
             limit=_CONVERSATIONS_READ,
         )
         later = await self._answered(self._memory.query(criteria, reader=None)) or []
-        return next((item for item in later if item.origin == "agent" and item.key != question.key), None)
+        answers = (item for item in later if item.origin == "agent" and item.key != question.key)
+        return next((item for item in answers if not says_nothing(item.ref.description)), None)
 
     def _named(self, query: str) -> str:
         return masked(query) if self._policy.mask_credentials else query

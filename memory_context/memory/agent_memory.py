@@ -22,6 +22,7 @@ from ..store import (
     search_items,
     within,
 )
+from ..text import adds_nothing, is_question, says_nothing
 from ..tokens import count_off_loop
 from ..transforms import FULL, MemoryTransform, cut
 from ..utf8 import to_utf8
@@ -42,6 +43,7 @@ from .statements import UserStatements
 
 __all__ = ["AgentMemory"]
 
+_SPARE_HITS = 10  # of which some add nothing
 _SECRETS_SECONDS = 1.0
 """A search waits so long for the values that its query must not name."""
 
@@ -233,7 +235,8 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
     ) -> list[SearchHit]:
         """Return the best matches for a query, each with its best passages, best first; near-duplicates once.
 
-        Passages have masks in place of credentials; `retrieve` gives the stored text.
+        Left out are said greetings and acknowledgements, questions that repeat the query, and messages that repeat a
+        found item. Passages have masks in place of credentials; `retrieve` gives the stored text.
         The limit and order of `criteria` are ignored. `ValueError` if `limit` is less than 1.
         """
         if limit < 1:
@@ -241,9 +244,10 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
         await self._secrets.ready(_SECRETS_SECONDS)
         query = self._secrets.filter.hide(query)
         found = search_items(
-            self.memory_store.search, self.user_id, query, limit, criteria or MemoryCriteria(), self.scope
+            self.memory_store.search, self.user_id, query, limit + _SPARE_HITS, criteria or MemoryCriteria(), self.scope
         )
         hits = await within(self.memory_store.limits.call_seconds, found)
+        hits = _telling(hits, query)[:limit]
         hits = await in_thread_if_large(sum(len(hit.passage) for hit in hits), lambda: [*map(self._visible_hit, hits)])
         self.trail.note_read("searched", [hit.item.key for hit in hits], reader, repr(query))
         return hits
@@ -345,3 +349,18 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
         if snapshot.user_id != self.user_id:
             raise ValueError(f"this snapshot belongs to user {snapshot.user_id!r}, not to {self.user_id!r}")
         self._restored = dict.fromkeys(snapshot.keys)
+
+
+def _telling(hits: Sequence[SearchHit], query: str) -> list[SearchHit]:
+    """Leave out messages that add nothing to the query and to the items found."""
+    items = [hit.passage for hit in hits if not hit.is_conversation]
+    return [
+        hit
+        for hit in hits
+        if not hit.is_conversation
+        or not (
+            says_nothing(hit.passage)
+            or (hit.item.origin == "user_words" and is_question(hit.passage) and adds_nothing(hit.passage, [query]))
+            or adds_nothing(hit.passage, items)
+        )
+    ]

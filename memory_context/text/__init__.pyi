@@ -23,6 +23,7 @@ from .landmarks import (
     line_number,
 )
 from .lexicon import CODE_STOP_WORDS, ENGLISH_STOP_WORDS, FOREIGN_DETERMINERS, FOREIGN_STOP_WORDS, NEGATIONS
+from .novelty import adds_nothing, is_question, says_nothing
 from .own_words import own_passages, sentences
 from .relevance import relevance
 from .statements import canonical_words, has_relative_time, is_supported, unchangeable_words
@@ -60,6 +61,7 @@ __all__ = [
     "Document",
     "Literal",
     "Passage",
+    "adds_nothing",
     "canonical_words",
     "defined_in",
     "definition_starts",
@@ -72,6 +74,7 @@ __all__ = [
     "has_relative_time",
     "indices_of_ended",
     "is_document",
+    "is_question",
     "is_supported",
     "json_objects",
     "language_of",
@@ -84,6 +87,7 @@ __all__ = [
     "query_words",
     "read_literal",
     "relevance",
+    "says_nothing",
     "replaces_others",
     "sentences",
     "shared_parts",

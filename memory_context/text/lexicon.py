@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 __all__ = [
     "CODE_STOP_WORDS",
+    "COURTESIES",
     "ENGLISH_STOP_WORDS",
     "FILLERS",
     "FOREIGN_DETERMINERS",
@@ -25,6 +26,18 @@ ENGLISH_STOP_WORDS = _words("""
     this those through to too under until up very was we were what when where which while who whom whose why will with
     would you your yours yourself yourselves
 """)
+
+COURTESIES = _words("""
+    absolutely again ahead all alright am and bye certainly course day do done else evening fine for glad going good
+    goodbye got great greetings happy have hello help here hey hi how i in is it know later let ll m me mind moment
+    morning my need no noted noting now of off oh ok okay on perfect please pleasure remember remembered right see so
+    soon stored sure thank thanks that the there this to today understood up ve very welcome well will with yes you your
+    alles auch bitte danke dann dir erledigt gern gerne gespeichert gut guten gute habe hallo ich ist ja klar merke mir
+    morgen notiert ordnung tag tschüss verstanden vielen wieder das es
+    adiós anotado buenas buenos bien claro de días entendido gracias hola listo muchas sí tardes vale
+    à au bien bonjour bonsoir d'accord accord entendu merci noté oui revoir salut
+""")
+"""Words of greetings, thanks and acknowledgements."""
 
 CODE_STOP_WORDS = _words("""
     class code def false file files get import let line lines need new none now null one return see self set true use

@@ -223,3 +223,58 @@ async def test_memory_about_one_subject_is_recalled(store: MemoryStore):
     hits = await earlier.search("What did we agree on project Zephyr in our meetings last time?")
     assert hits[0].is_relevant
     assert not (await earlier.search("the recipe for pancakes"))[0].is_relevant
+
+
+async def said_before(store: MemoryStore) -> None:
+    """Two sessions in which the berth is told once, asked for, and greeted around."""
+    for session, exchange in enumerate(
+        (
+            ("Hello there!", "Hello! How can I help you today?"),
+            ("Remember that our boat lies at berth 14 of the north harbour.", "Noted."),
+            ("Where did we say our boat lies?", "Your boat lies at berth 14 of the north harbour."),
+        )
+    ):
+        async with MemoryContext("alice", "coder", f"day {session}", store) as earlier:
+            for said, source in zip(exchange, ("user", "coder"), strict=True):
+                kind = UserMessage if source == "user" else AssistantMessage
+                await earlier.add_message(kind(content=said, source=source))
+    await store.jobs.flush()
+    await store.flush_index()
+
+
+def told_in(text: str) -> list[str]:
+    """Return the lines of a recalled text without leads, labels and marks."""
+    return [line for line in text.split("\n")[1:] if not line.startswith(("<", "[MemoryRef"))]
+
+
+async def test_recall_leaves_out_questions_courtesies_and_quotations(store: MemoryStore):
+    """What was told once stands there once."""
+    await said_before(store)
+    context = context_of(store)
+    (text,) = brought(await ask(context, "Where did we say our boat lies?"))
+    assert told_in(text) == ["our boat lies at berth 14 of the north harbour."]
+
+
+async def test_recall_leaves_out_what_stands_in_the_head(store: MemoryStore):
+    await said_before(store)
+    context = context_of(store, user_memory=UserMemoryPolicy())
+    view = await ask(context, "Where did we say our boat lies?")
+    assert "- our boat lies at berth 14 of the north harbour." in str(view)
+    assert len(brought(view)) == 1, "the head alone"
+
+
+async def test_search_leaves_out_repeated_questions_and_courtesies(store: MemoryStore):
+    await said_before(store)
+    context = context_of(store)
+    said = [hit.passage for hit in await context.search("Where did we say our boat lies?", 10)]
+    assert any("berth 14" in one for one in said)
+    assert not {"Where did we say our boat lies?", "Noted.", "Hello there!"} & set(said)
+
+
+async def test_least_relevance_is_a_threshold_of_recall(store: MemoryStore):
+    await remember(store)
+    asked = "Where did we say the team lunch is, and what is the dress code of the owls?"
+    policies = (RecallPolicy(least_relevance=least) for least in (0.0, 0.95))
+    recalled = [brought(await ask(context_of(store, recall=policy), asked)) for policy in policies]
+    assert LUNCH in "\n".join(recalled[0])
+    assert recalled[1] == []

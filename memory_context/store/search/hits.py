@@ -74,6 +74,7 @@ class SearchHit:
     Attributes:
         item: Its content is the best passage, its label names the lines.
         passages: At most three, the best first.
+        relevance: Share of what the query asks that it tells, by words or by meaning, from 0 to 1.
         is_relevant: True if it relates to the query at all; the best hit of an unrelated memory does not.
     """
 
@@ -81,6 +82,7 @@ class SearchHit:
     passages: tuple[FoundPassage, ...]
     score: SearchScore
     is_relevant: bool
+    relevance: float = 0.0
 
     @property
     def ref(self) -> MemoryRef:
@@ -211,7 +213,7 @@ def _hits(
             seen.append(words)
             day = _day_of(found[0].item, profile)
             told = words | day if len(day) > 1 else words
-            hits.append(_hit(choice.best, found, _is_relevant(choice.best, told, profile, middle)))
+            hits.append(_hit(choice.best, found, *_relevance(choice.best, told, profile, middle)))
     return hits
 
 
@@ -295,8 +297,8 @@ def _middle(candidates: Sequence[Candidate]) -> float:
     return median(known) if len(known) >= _TELLING_CANDIDATES else 0.0
 
 
-def _is_relevant(ranked: Ranked, words: set[str], profile: QueryProfile, middle: float) -> bool:
-    """Return whether a passage shares enough of the query, by words or meaning.
+def _relevance(ranked: Ranked, words: set[str], profile: QueryProfile, middle: float) -> tuple[bool, float]:
+    """Return whether a passage shares enough of the query, by words or meaning, and the share.
 
     Terms weigh as in a memory of at least a thousand passages: in a small one its topic is in every passage. Of a long
     question, which a passage answers with a small share of its words, evidence beyond chance of 2 ln N is enough: less
@@ -304,19 +306,19 @@ def _is_relevant(ranked: Ranked, words: set[str], profile: QueryProfile, middle:
     """
     telling = telling_terms(profile.frequencies)
     if not telling:
-        return False
+        return False, 0.0
     semantic = ranked.candidate.semantic
-    if semantic is not None and middle < 1 and (semantic - middle) / (1 - middle) >= _RELEVANT_SHARE:
-        return True
+    meant = 0.0 if semantic is None or math.isnan(semantic) or middle >= 1 else (semantic - middle) / (1 - middle)
     passages = max(profile.passages, _TELLING_PASSAGES)
     weights = {term: inverse_frequency(profile.frequencies[term], passages) for term in telling}
     covered = sum(weight for term, weight in weights.items() if term in words)
     by_chance = sum(weight * profile.frequencies[term] / passages for term, weight in weights.items())
     enough = min(_RELEVANT_SHARE * sum(weights.values()), by_chance + 2 * math.log(passages))
-    return covered >= enough > 0
+    share = covered / sum(weights.values()) if covered else 0.0
+    return meant >= _RELEVANT_SHARE or covered >= enough > 0, min(max(meant, share, 0.0), 1.0)
 
 
-def _hit(ranked: Ranked, found: Sequence[StoredPassage], is_relevant: bool) -> SearchHit:
+def _hit(ranked: Ranked, found: Sequence[StoredPassage], is_relevant: bool, relevance: float) -> SearchHit:
     best = found[0]
     is_whole = best.start_char == 0 and len(to_utf8(best.text)) == best.item.content_bytes
     first, last = best.start_line, best.end_line
@@ -328,4 +330,5 @@ def _hit(ranked: Ranked, found: Sequence[StoredPassage], is_relevant: bool) -> S
         ),
         score=SearchScore(ranked.total, ranked.lexical, ranked.semantic, ranked.neighbours),
         is_relevant=is_relevant,
+        relevance=relevance,
     )
