@@ -361,10 +361,14 @@ class Archiver:
         return (await load_session(self._conversations, self.key, with_cleared=True)).place_beside(self.transcript)
 
     async def _handle_conflict(self, write: _Write) -> bool:
-        """Return True if the other writer has these entries; else go on behind its line, or switch branches."""
+        """Return True if the other writer went on from here; else go on behind its line, or switch branches.
+
+        With the same messages this one has decisions of its own, so its line is written again.
+        """
         transcript = write.transcript
         living = await load_session(self._conversations, self.key, with_cleared=True)
-        if transcript is self.transcript and contains(living.transcript, transcript.entries()):
+        is_behind = living.transcript.end > transcript.end
+        if is_behind and transcript is self.transcript and contains(living.transcript, transcript.entries()):
             end, decisions = write.after.position, write.after.decision
             self._at = BatchCursor(-1, new_branch(), end, decisions, begins_anew=True)
             return True

@@ -136,6 +136,8 @@ class ResumedSession:
             return False
         if self.transcript.state.start < saved.transcript.state.start:  # the archive lacks the clear
             return False
+        if self.transcript.end == saved.transcript.end and len(self.transcript.log) <= len(saved.transcript.log):
+            return False
         if self.transcript.first >= saved.transcript.end:  # cleared since, or nothing is saved
             return is_same_line and _last_at(self.transcript) >= _last_at(saved.transcript)
         return any(entry.added_at == _last_at(saved.transcript) for entry in _all_entries(self.transcript))
