@@ -28,7 +28,7 @@ __all__ = ["Reading", "analyze_anything", "composed", "shown_arguments"]
 FACTS_SHARE = 0.2
 """Share of a result's own tokens: short results keep fewer facts."""
 LEAST_FACTS_TOKENS = 60
-LINES_SHARE, LEAST_LINES_TOKENS = 0.25, 48
+LINES_SHARE, LEAST_LINES_TOKENS = 0.25, 20
 """Share and minimum of the budget for the analyzer's lines; of a small budget they take half."""
 
 _LINE_LIMIT = 200

@@ -18,14 +18,11 @@ from ...references import shorten
 from ...text import LANGUAGES, defined_in, error_lines, find_document, is_document, language_of
 from ..compactor import Analysis, Result
 from ..names import reads_as_order
-from .output import FACT_LIMIT, NAMES, call_of, count_lines, fact, frame_of
+from .output import FACT_LIMIT, LONGEST_LINE, NAMES, SAMPLED, Content, count_lines, fact
 
 __all__ = ["describe_content"]
 
-_READ_CHARACTERS = 400_000
 _ITEMS, _ITEM_CHARACTERS = 40, 80
-_SAMPLED = 40  # lines or records
-_LONGEST_LINE = 1000
 _LEAST_SOURCE = 600  # characters; a shorter text that defines nothing may be a message about the file
 
 
@@ -43,47 +40,19 @@ class _Seen:
     has_names: bool = False
 
 
-class _Content:
-    """What readers look at: the whole text, its beginning without printed line numbers, and the name of its file."""
-
-    def __init__(self, whole: str, path: str) -> None:
-        self.whole = whole
-        self.name = re.split(r"[?#]", path[:2000])[0].replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
-        self.suffix = self.name.rpartition(".")[2]
-        lines = [line.rstrip("\r") for line in whole[:_READ_CHARACTERS].lstrip("\ufeff").split("\n")]
-        numbers = [int(match[1]) if (match := _NUMBER.match(line)) else -9 for line in lines[:_SAMPLED]]
-        rising = sum(other == one + 1 for one, other in pairwise(numbers))
-        if rising >= 2 and rising * 2 >= len(numbers) - 2:  # as `cat -n` and editors print
-            lines = [_NUMBER.sub("", line, count=1) for line in lines]
-        self.lines = lines
-        self.text = "\n".join(lines)
-        self.characters = f"{len(whole):,} characters"
-        self.filled = list(islice((line for line in lines if line.strip()), _SAMPLED))
-
-    def share(self, pattern: "re.Pattern[str]") -> float:
-        """Return the share of the first lines that begin with a match."""
-        return sum(pattern.match(line, 0, _LONGEST_LINE) is not None for line in self.filled) / max(len(self.filled), 1)
-
-    def rows(self, headings: int) -> str:
-        return f"{max(count_lines(self.whole.rstrip()) - headings, 0):,} rows"
-
-
-_Reader = Callable[[_Content], _Seen | None]
-_NUMBER = re.compile(r"[ \t]*(\d{1,7})(?:\t|→| ?[:|] ?)")
+_Reader = Callable[[Content], _Seen | None]
 
 
 def describe_content(result: Result) -> Analysis | None:
     """Return kind, size and parts of a file, page, table, log or JSON; None for a content of no known form."""
-    call = call_of(result)
-    body = frame_of(result.content, call.command).body
-    content = _Content(result.content[body.start : body.end], call.path)
+    content = Content(result)
     for read in (*_BY_SUFFIX.get(content.suffix, ()), *_SNIFFERS):
         if (seen := read(content)) is not None:
             return _analysis(seen, content)
     return None
 
 
-def _analysis(seen: _Seen, content: _Content) -> Analysis:
+def _analysis(seen: _Seen, content: Content) -> Analysis:
     told = (shorten(item, _ITEM_CHARACTERS) for item in seen.items if not reads_as_order(item))
     items = list(dict.fromkeys(filter(None, told)))
     title = f" '{shorten(seen.title, _ITEM_CHARACTERS)}'" if seen.title else ""
@@ -103,7 +72,7 @@ _TITLES = ("title", "name", "displayName")
 _BAD, _GOOD = ("failed", "failure", "error"), ("success", "ok")
 
 
-def _json(content: _Content) -> _Seen | None:
+def _json(content: Content) -> _Seen | None:
     document = find_document(content.whole)
     if document is None:
         return None
@@ -112,11 +81,11 @@ def _json(content: _Content) -> _Seen | None:
     title = next((text for key in _TITLES if isinstance(text := named.get(key), str)), "")
     where, rows = _records(value)
     if len(rows) > 1:
-        fields = list(dict.fromkeys(chain.from_iterable(rows[:_SAMPLED])))
+        fields = list(dict.fromkeys(chain.from_iterable(rows[:SAMPLED])))
         size = f"{len(rows):,}{'' if document.is_whole else '+'} records{f' in {where}' if where else ''}"
         seen = _Seen(document.kind, "fields", fields, size, title)
     else:
-        kind = f"{document.kind} object" if named else f"{document.kind} list of {len(value):,}"
+        kind = f"{document.kind} object" if named else f"{document.kind} list of {len(cast('list[Any]', value)):,}"
         seen = _Seen(kind, "keys", list(named), content.characters, title)
     has_failed, error = _outcome(named)
     plain = (f"{key}: {text}" for key, text in named.items() if isinstance(text, (str, int, float)) and text != title)
@@ -132,7 +101,7 @@ def _records(value: Any, where: str = "", depth: int = 3) -> tuple[str, list[dic
         return where, rows if len(rows) * 2 > len(cast("list[Any]", value)) else []
     inner = cast("dict[str, Any]", value).items() if isinstance(value, dict) and depth else ()
     found = (_records(item, f"{where}.{key}" if where else key, depth - 1) for key, item in islice(inner, 200))
-    return max(found, key=lambda one: len(one[1]), default=(where, []))
+    return max(found, key=lambda one: len(one[1]), default=(where, list[dict[str, Any]]()))
 
 
 def _outcome(named: dict[str, Any]) -> tuple[bool | None, str]:
@@ -159,7 +128,7 @@ _PAGES = frozenset(("html", "head", "body", "div", "main", "article", "section",
 _MOST_TAGS = 20_000
 
 
-def _markup(content: _Content) -> _Seen | None:
+def _markup(content: Content) -> _Seen | None:
     text = _UNREAD.sub(" ", content.text) if content.text[:200].lstrip().startswith("<") else ""
     if (first := _TAG.search(text)) is None or first.start() > 10_000:
         return None
@@ -180,13 +149,10 @@ def _markup(content: _Content) -> _Seen | None:
 def _children(text: str) -> "Counter[str]":
     """Count the elements below the root, or below its only child."""
     levels, depth = [Counter[str]() for _ in range(4)], 0
-    for is_end, name, rest in islice(map(re.Match.groups, _TAG.finditer(text)), _MOST_TAGS):
-        if is_end:
-            depth -= 1
-        else:
-            if 0 <= depth < len(levels):
-                levels[depth][name] += 1
-            depth += not rest.endswith("/")
+    for tag in islice(_TAG.finditer(text), _MOST_TAGS):
+        if not tag[1] and 0 <= depth < len(levels):
+            levels[depth][tag[2]] += 1
+        depth += -1 if tag[1] else not tag[3].endswith("/")
     return next((level for level in levels[1:] if sum(level.values()) > 1), levels[1])
 
 
@@ -201,9 +167,9 @@ _WORD = re.compile(r"\S+")
 _ALIGNED = 9  # lines, with the header: another table may follow
 
 
-def _ruled(content: _Content) -> _Seen | None:
+def _ruled(content: Content) -> _Seen | None:
     """Read a table whose header stands above a ruler: Markdown, SQL shells, `pip list`."""
-    for number, (line, ruler) in enumerate(pairwise([line[:_LONGEST_LINE] for line in content.filled[:8]]), 2):
+    for number, (line, ruler) in enumerate(pairwise([line[:LONGEST_LINE] for line in content.filled[:8]]), 2):
         if _RULER.fullmatch(ruler) and not _RULER.fullmatch(line):
             cells = [cell for cell in _CELLS.split(line.strip().strip("|│┃")) if cell.strip()]
             if len(cells) < 2 <= len(ruler.split()):
@@ -214,7 +180,7 @@ def _ruled(content: _Content) -> _Seen | None:
     return None
 
 
-def _separated(content: _Content) -> _Seen | None:
+def _separated(content: Content) -> _Seen | None:
     """Read CSV and TSV; without an extension, of at least three columns under a header."""
     is_named = content.suffix in ("csv", "tsv", "tab")
     lines = [line for line in content.filled if not line.startswith("#")]
@@ -238,9 +204,9 @@ def _separated(content: _Content) -> _Seen | None:
     return _Seen(kind, "first row", header, f"{content.rows(0)} of {columns} columns")
 
 
-def _aligned(content: _Content) -> _Seen | None:
+def _aligned(content: Content) -> _Seen | None:
     """Read columns aligned under a header without a ruler: printed data frames, `ps`, `docker ps`."""
-    header, *rows = (line[:_LONGEST_LINE] for line in content.filled[:_ALIGNED] or [""])
+    header, *rows = (line[:LONGEST_LINE] for line in content.filled[:_ALIGNED] or [""])
     names = list(_WORD.finditer(header))
     if len(names) < 2 or len(rows) < 3 or any(name[0][0].isdigit() for name in names):
         return None
@@ -271,17 +237,17 @@ _COMMIT_DATE = re.compile(r"^(?:Author|Commit)?Date: +(.{10,40})$", re.MULTILINE
 _SUBJECT = re.compile(r"^\n    (\S.{0,300})$", re.MULTILINE)
 
 
-def _rows(content: _Content) -> _Seen | None:
+def _rows(content: Content) -> _Seen | None:
     for kind, unit, pattern in _ROWS if len(content.filled) > 2 else ():
         if content.share(pattern) >= 0.8:
-            found = [match[1] for line in content.lines if (match := pattern.match(line, 0, _LONGEST_LINE))]
+            found = [match[1] for line in content.lines if (match := pattern.match(line, 0, LONGEST_LINE))]
             items = list(dict.fromkeys(found))
             size = f"{len(found):,} {unit}" + (f" in {len(items):,} files" if unit == "matches" else "")
             return _Seen(kind, "items", items, size, has_names=unit in ("matches", "paths"))
     return None
 
 
-def _log(content: _Content) -> _Seen | None:
+def _log(content: Content) -> _Seen | None:
     """Read a log with its first and last time, its first errors and its last line."""
     if _COMMIT.match(content.text):
         dates = [date[:24].strip() for date in _COMMIT_DATE.findall(content.text)] or [""]
@@ -314,7 +280,7 @@ _ASSIGNED = re.compile(r"^(?:export )?([A-Za-z_][\w.-]{0,80})[ \t]*=", re.MULTIL
 _SETTING = re.compile(rf"{_SECTION.pattern}|{_ASSIGNED.pattern}|[#;]")
 
 
-def _document(content: _Content) -> _Seen | None:
+def _document(content: Content) -> _Seen | None:
     """Read the headings of Markdown and reStructuredText."""
     if content.suffix not in ("md", "markdown", "mdx", "rst", "txt") and not is_document(content.text):
         return None
@@ -327,7 +293,7 @@ def _document(content: _Content) -> _Seen | None:
     return _Seen("changelog" if _HISTORY.match(content.name) else "document", "headings", items, title=title)
 
 
-def _yaml(content: _Content) -> _Seen | None:
+def _yaml(content: Content) -> _Seen | None:
     is_named = content.suffix in ("yaml", "yml")
     if not is_named and (content.share(_YAML_LINE) < 0.95 or content.share(_KEY) < 0.05 or len(content.filled) < 6):
         return None
@@ -337,7 +303,7 @@ def _yaml(content: _Content) -> _Seen | None:
     return _Seen("YAML", "keys", keys) if keys else None
 
 
-def _settings(content: _Content) -> _Seen | None:
+def _settings(content: Content) -> _Seen | None:
     """Read TOML, INI and files of variables."""
     sections, keys = _SECTION.findall(content.text), _ASSIGNED.findall(content.text)
     is_named = content.suffix in ("toml", "ini", "cfg", "conf", "properties", "env", "lock")
@@ -347,7 +313,7 @@ def _settings(content: _Content) -> _Seen | None:
     return _Seen(kind, "sections" if sections else "keys", [item.strip() for item in sections or keys])
 
 
-def _source(content: _Content) -> _Seen | None:
+def _source(content: Content) -> _Seen | None:
     language = language_of(content.suffix, content.text)
     names, outline = defined_in(content.text, language) if language else ([], [])
     if not language or (not names and len(content.text) < _LEAST_SOURCE):

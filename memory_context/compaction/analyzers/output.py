@@ -1,8 +1,9 @@
-"""What analyzers share: the call of a result, and the frame of an output (echo, prompt, exit status)."""
+"""What analyzers share: the call of a result, the frame of its output (echo, prompt, exit status), text and lines."""
 
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice, pairwise
 from typing import Any, cast
 
 from ...references import shorten
@@ -10,12 +11,30 @@ from ...text import Passage
 from ...utf8 import json_object
 from ..compactor import Result
 
-__all__ = ["FACTS", "FACT_LIMIT", "NAMES", "Call", "Frame", "call_of", "count_lines", "fact", "frame_of"]
+__all__ = [
+    "FACTS",
+    "FACT_LIMIT",
+    "LONGEST_LINE",
+    "NAMES",
+    "SAMPLED",
+    "Call",
+    "Content",
+    "Frame",
+    "call_of",
+    "count_lines",
+    "fact",
+    "frame_of",
+]
 
 FACT_LIMIT = 200
 FACTS = 12
 NAMES = 60
 """Limits of an analysis."""
+SAMPLED = 40  # lines or records
+LONGEST_LINE = 1000  # characters that are looked at
+
+_READ_CHARACTERS = 400_000
+_NUMBER = re.compile(r"[ \t]*(\d{1,7})(?:\t|→| ?[:|] ?)")
 
 _STATUS = re.compile(
     r"\b(?:exit(?:ed)?|finished|terminated|return(?=[ _]?code))[ _]?(?:with )?(?:exit )?(?:status|code)"
@@ -128,3 +147,38 @@ def _as_command(value: Any) -> str:
         return ""
     words = [word for word in cast(list[Any], value) if isinstance(word, str)]
     return (words[2] if len(words) > 2 and words[1] in ("-c", "-lc") else " ".join(words)).strip()
+
+
+class Content:
+    """The body of a result, its beginning without printed line numbers, and the name of its file.
+
+    Attributes:
+        name: In lower case; empty if unknown.
+        suffix: Of the name; the name itself without one.
+        whole: All of it.
+        lines: Of the beginning, also joined as `text`.
+        filled: The first lines that are not blank.
+    """
+
+    def __init__(self, result: Result) -> None:
+        call = call_of(result)
+        body, path = frame_of(result.content, call.command).body, call.path
+        self.whole = whole = result.content[body.start : body.end]
+        self.name = re.split(r"[?#]", path[:2000])[0].replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
+        self.suffix = self.name.rpartition(".")[2]
+        lines = [line.rstrip("\r") for line in whole[:_READ_CHARACTERS].lstrip("\ufeff").split("\n")]
+        numbers = [int(match[1]) if (match := _NUMBER.match(line)) else -9 for line in lines[:SAMPLED]]
+        rising = sum(other == one + 1 for one, other in pairwise(numbers))
+        if rising >= 2 and rising * 2 >= len(numbers) - 2:  # as `cat -n` and editors print
+            lines = [_NUMBER.sub("", line, count=1) for line in lines]
+        self.lines = lines
+        self.text = "\n".join(lines)
+        self.characters = f"{len(whole):,} characters"
+        self.filled = list(islice((line for line in lines if line.strip()), SAMPLED))
+
+    def share(self, pattern: "re.Pattern[str]") -> float:
+        """Return the share of the first lines that begin with a match."""
+        return sum(pattern.match(line, 0, LONGEST_LINE) is not None for line in self.filled) / max(len(self.filled), 1)
+
+    def rows(self, headings: int) -> str:
+        return f"{max(count_lines(self.whole.rstrip()) - headings, 0):,} rows"
