@@ -160,7 +160,7 @@ _DIFF = re.compile(r"^(?:diff --git |--- .{1,300}\n\+\+\+ )", re.MULTILINE)
 _HEAD_CHARACTERS = 4000
 _C = (
     r"^#define[ \t]+(\w+)|^(?:typedef[ \t]+)?(?:struct|enum|union|class)[ \t]+(\w+)"
-    r"|^[A-Za-z_][\w \t*]{0,100}?\b(?!(?:if|for|while|switch|return)\b)(\w{2,80})[ \t]*\("
+    r"|^[A-Za-z_][\w \t*]{0,100}?\b(?!(?:if|for|while|switch|return|void|sizeof)\b)(\w{2,80})[ \t]*\("
 )
 _SCRIPT = (
     r"^(?:export[ \t]+)?(?:default[ \t]+|declare[ \t]+|abstract[ \t]+|async[ \t]+){0,3}"

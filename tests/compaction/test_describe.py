@@ -140,6 +140,7 @@ FORMS = {
     "xml": KINDS["books.xml"],
     "svg": KINDS["logo.svg"],
     "yaml": (YAML, "YAML, 7 lines: rules, limits, owner"),
+    "variables": ("HOME=/root\nLANG=C.UTF-8\nPATH=/bin:/usr/bin\n", "settings, 3 lines: HOME, LANG, PATH"),
     "ini": (TOML, "settings, 8 lines: project, tool.ruff, servers"),
     "log": KINDS["sync.log"],
     "git log": (GIT, "git log, 3 commits, Mon Jan 3 10:00:00 2026 to Mon Jan 5 10:00:00 2026: Step 0, Step 1, Step 2"),
@@ -199,6 +200,8 @@ def test_form_is_recognised_without_a_file_name(form: str) -> None:
         "x = 1\ny = 2\nprint(x)\nprint(y)\n",
         "processing 1 of 3\nprocessing 2 of 3\nprocessing 3 of 3\n",
         "No such file: a.py",
+        "# This file sets the ways in which users are added to this machine.\n# See the manual of it, please.\n#A=1\n"
+        * 9,
     ],
 )
 @pytest.mark.parametrize("path", ["", "a.py", "README"])

@@ -277,12 +277,15 @@ _FIELD = re.compile(r"^(?:- |  )[\"']?([A-Za-z_][\w.-]{0,60})[\"']?:(?:[ \t]|$)"
 _YAML_LINE = re.compile(r"\s*(?:- )?[\"']?[\w.@/-]{1,60}[\"']?:(?:\s|$)|\s*- \S|\s*#")
 _SECTION = re.compile(r"^\[{1,2}([^\[\]\n]{1,100})\]{1,2}[ \t]*(?:[#;].*)?$", re.MULTILINE)
 _ASSIGNED = re.compile(r"^(?:export )?([A-Za-z_][\w.-]{0,80})[ \t]*=", re.MULTILINE)
+_VARIABLE = re.compile(r"(?:export )?[A-Z_][A-Z0-9_]*=")
+_COMMENT = re.compile(r"#+(?: |$)")
 _SETTING = re.compile(rf"{_SECTION.pattern}|{_ASSIGNED.pattern}|[#;]")
 
 
 def _document(content: Content) -> _Seen | None:
     """Read the headings of Markdown and reStructuredText."""
-    if content.suffix not in ("md", "markdown", "mdx", "rst", "txt") and not is_document(content.text):
+    is_named = content.suffix in ("md", "markdown", "mdx", "rst", "txt")
+    if not is_named and (content.share(_COMMENT) > 0.4 or not is_document(content.text)):
         return None
     found = [(one[1] or "#", one[2] or one[3]) for one in _HEADING.finditer(_FENCED.sub("", content.text))]
     if not found:
@@ -307,7 +310,8 @@ def _settings(content: Content) -> _Seen | None:
     """Read TOML, INI and files of variables."""
     sections, keys = _SECTION.findall(content.text), _ASSIGNED.findall(content.text)
     is_named = content.suffix in ("toml", "ini", "cfg", "conf", "properties", "env", "lock")
-    if not (is_named and (sections or keys)) and not (sections and keys and content.share(_SETTING) >= 0.9):
+    is_known = bool(sections and keys) and content.share(_SETTING) >= 0.9
+    if not is_known and not (is_named and (sections or keys)) and content.share(_VARIABLE) < 0.9:
         return None
     kind = "TOML" if content.suffix in ("toml", "lock") else "settings"
     return _Seen(kind, "sections" if sections else "keys", [item.strip() for item in sections or keys])
