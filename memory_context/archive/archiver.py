@@ -121,7 +121,7 @@ class Archiver:
         self._is_from_scratch = at is None and session.report.outcome == "new"
         self._has_begun = self.key != _NO_KEY and session.report.outcome != "resumed" and transcript.end > 0
         self.key, self.transcript, self._at, self._unanswered = session.key, transcript, at, None
-        self._known, self._known_to, self._forgotten = {}, (0, transcript.first), set()
+        self._known, self._known_to, self._forgotten = {}, (0, transcript.first), set[str]()
         self._chat.update({message.id: message for message in cursor.chat})
         offset = session.position_offset
         before = {} if offset is None else {id_: position + offset for id_, position in self._delivered.items()}

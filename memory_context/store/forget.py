@@ -132,8 +132,8 @@ async def redact(
         database, user_id, {**named, "texts": list(traces.forms), "memory_ids": list(kept_ids)}, rewritten
     )
     cuts = [_cut(table, form) for form in traces.forms for table in tables.TABLES if table.quoting]
-    forgotten = _REDACT("update_events_forgotten", named)
-    await database.write(user_id, *cuts, forgotten, kind="batch", agent_id=EVERY_AGENT)
+    forgotten = _REDACT.each(("update_events_forgotten", "update_reports_forgotten"), named)
+    await database.write(user_id, *cuts, *forgotten, kind="batch", agent_id=EVERY_AGENT)
     for copies in list(database.forgettings.copies):
         await copies.erase_traces(traces, sessions.union(places))
 

@@ -80,3 +80,10 @@ RETURNING sequence;
 -- Details of the audit trail say why an item was opened, at times in its words.
 UPDATE memory_context.agent_memory_events SET detail = ''
 WHERE user_id = %(user_id)s AND memory_keys && %(memory_keys)s::text[] AND detail <> '';
+
+-- name: update_reports_forgotten :exec
+-- Reports of consolidations that name an item, or quote it: earlier versions kept their lines.
+UPDATE memory_context.consolidations AS run SET report = run.report - 'lines'
+WHERE user_id = %(user_id)s
+    AND run.report ? 'lines'
+    AND EXISTS (SELECT FROM unnest(%(probes)s::text[]) AS probe WHERE strpos(concat(run.report, run.changes), probe) > 0);

@@ -21,6 +21,7 @@ from memory_context.transcript import UserMemoryLoaded
 from memory_context.utf8 import escape
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
+from tests.support.rows import alter
 
 from .steps import ALWAYS_PAYS, add_step
 
@@ -339,6 +340,25 @@ async def test_message_forgotten_in_another_process_leaves_view_state_and_archiv
         await context.close()
         await there.flush_index()
     assert rows_with(server, database_url, "kestrel") == {}
+
+
+async def test_forgotten_item_leaves_the_reports_of_consolidations(
+    store: MemoryStore, database_url: str, server: Server
+) -> None:
+    """Lines that earlier versions kept, of runs that name it."""
+    ref = await AgentMemory(store, "alice").store("The kestrel nests at pier 4471.", description="nest", type="custom")
+    other = await AgentMemory(store, "alice").store("The owl nests at pier 9.", description="nest", type="custom")
+    for key, line in ((ref.key, "an article about kestrels"), (other.key, "an article about owls")):
+        report = json.dumps({"lines": [f"{key}: {line}"], "is_cut": False})
+        alter(
+            server,
+            database_url,
+            "INSERT INTO memory_context.consolidations (user_id, changes, report) "
+            f"VALUES ('alice', '{{}}', '{report}')",
+        )
+    await store.user_stats.forget("alice", [ref.key])
+    assert rows_with(server, database_url, "kestrel") == {}
+    assert "consolidations" in rows_with(server, database_url, "owls")
 
 
 async def test_forgotten_content_leaves_what_chainlit_keeps(

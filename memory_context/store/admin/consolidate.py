@@ -169,7 +169,7 @@ class Consolidation:
         )
 
     async def _record(self) -> int:
-        report = {"lines": self._lines, "is_cut": self._is_cut}
+        report = {"is_cut": self._is_cut}  # its lines quote what may be forgotten later
         (row,) = await self._write("insert_consolidation", changes={"changes": self._changes}, report=report)
         return row["id"]
 
