@@ -349,12 +349,12 @@ async def test_forgotten_item_leaves_the_reports_of_consolidations(
     ref = await AgentMemory(store, "alice").store("The kestrel nests at pier 4471.", description="nest", type="custom")
     other = await AgentMemory(store, "alice").store("The owl nests at pier 9.", description="nest", type="custom")
     for key, line in ((ref.key, "an article about kestrels"), (other.key, "an article about owls")):
-        report = json.dumps({"lines": [f"{key}: {line}"], "is_cut": False})
         alter(
             server,
             database_url,
             "INSERT INTO memory_context.consolidations (user_id, changes, report) "
-            f"VALUES ('alice', '{{}}', '{report}')",
+            "VALUES ('alice', jsonb_build_object(), "
+            f"jsonb_build_object('lines', jsonb_build_array('{key}: {line}')))",
         )
     await store.user_stats.forget("alice", [ref.key])
     assert rows_with(server, database_url, "kestrel") == {}
