@@ -25,6 +25,7 @@ __all__ = [
     "NotesOperation",
     "Section",
     "clean",
+    "doubled_sections",
     "find_section",
     "sections_of",
 ]
@@ -52,6 +53,8 @@ _PARSED_FACTOR = 50  # parsing Markdown takes some 50 times as long as reading i
 _MARKDOWN = MarkdownIt("commonmark").disable("reference")
 _MARKDOWN.core.ruler.enableOnly(["normalize", "block"])
 _HEADER = re.compile(r"(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?", re.DOTALL)
+_NUMBERED = re.compile(r"(.*\S) \((\d{1,3})\)", re.DOTALL)
+_TAGS = re.compile(r"(?:[ \t]+#[\w/-]+)+$")
 _PROBE = "# end"
 _LISTED = 30  # headers in an error
 _SHOWN_CHARACTERS = 80  # of a header there
@@ -112,6 +115,8 @@ class NotesEdit:
         _check_length(content)
         if self.replaces_all:
             text = _spliced("", 0, 0, content)
+        elif self.operation in ("append", "prepend") and f"\n\n{content}\n\n" in f"\n\n{text}\n\n":
+            return text  # it is there
         elif self.operation == "append":
             text = _spliced(text, len(text), len(text), content)
         elif self.operation == "prepend":
@@ -165,7 +170,9 @@ def sections_of(text: str) -> list[Section]:
 
 
 def find_section(text: str, header: str) -> Section:
-    """Return the one section called `Title`, `## Title`, or `Parent > Title`; case decides between several.
+    """Return the one section called `Title`, `## Title`, `Parent > Title` or `Parent > Title (2)`, the second of these.
+
+    Tags at the end of a header (`#urgent`) may be left out; case decides between several.
 
     Raises:
         NotesError: There is none, or several; the text lists the headers.
@@ -174,21 +181,44 @@ def find_section(text: str, header: str) -> Section:
     written = _HEADER.fullmatch(header.strip())
     level, title = (len(written[1]), written[2]) if written else (0, header)
     title = " ".join(title.split())
-    parts = tuple(part.strip().casefold() for part in title.split(" > "))
-    found = [one for one in sections if one.title.casefold() == title.casefold()] or [
-        one for one in sections if tuple(name.casefold() for name in one.path[-len(parts) :]) == parts
-    ]
-    found = [one for one in found if one.level == level] or found
-    found = [one for one in found if one.title == title] or found
+    found = _called(sections, title, level)
+    numbered = _NUMBERED.fullmatch(title)
+    if not found and numbered is not None:  # the second of one name
+        found = _called(sections, numbered[1], level)[int(numbered[2]) - 1 :][:1]
     if len(found) == 1:
         return found[0]
     shown = one_line(repr(title), _SHOWN_CHARACTERS)
     if found:
-        paths = ", ".join(one_line(repr(" > ".join(one.path)), _SHOWN_CHARACTERS) for one in found[:_LISTED])
+        paths = ", ".join(one_line(repr(one), _SHOWN_CHARACTERS) for one in _told_apart(found)[:_LISTED])
         raise NotesError(f"{len(found)} sections are called {shown}: {paths}; name one by its path, such as 'A > B'")
     headers = ", ".join(one_line(repr(one.header), _SHOWN_CHARACTERS) for one in sections[:_LISTED])
     more = f" and {len(sections) - _LISTED} more" if len(sections) > _LISTED else ""
     raise NotesError(f"there is no section {shown}; " + (f"there are {headers}{more}" if headers else "there are none"))
+
+
+def _called(sections: Sequence[Section], title: str, level: int) -> list[Section]:
+    """Return the sections of a title or path; tags at the end of a header may be left out."""
+    parts = tuple(part.strip().casefold() for part in title.split(" > "))
+    found = (
+        [one for one in sections if one.title.casefold() == title.casefold()]
+        or [one for one in sections if tuple(name.casefold() for name in one.path[-len(parts) :]) == parts]
+        or [one for one in sections if _TAGS.sub("", one.title).casefold() == _TAGS.sub("", title).casefold()]
+    )
+    found = [one for one in found if one.level == level] or found
+    return [one for one in found if one.title == title] or found
+
+
+def _told_apart(sections: Sequence[Section]) -> list[str]:
+    """Return the paths of sections, with a number where several have one."""
+    paths = [" > ".join(one.path) for one in sections]
+    numbers = (paths[: at + 1].count(path) for at, path in enumerate(paths))
+    return [f"{path} ({n})" if paths.count(path) > 1 else path for path, n in zip(paths, numbers, strict=True)]
+
+
+def doubled_sections(text: str) -> list[str]:
+    """Return the paths, with numbers, of sections that have one with others."""
+    found = sections_of(text)
+    return [name for name, one in zip(_told_apart(found), found, strict=True) if name != " > ".join(one.path)]
 
 
 def _check_length(text: str) -> None:
@@ -249,6 +279,10 @@ class LongTermNotes:
         notes = await self._store.fetch(self._user_id, self.agent_id)
         self.note_shown(notes.text)
         return notes
+
+    async def version(self) -> int:
+        """Return the version in force, without reading the notes."""
+        return (await self._store.fetch(self._user_id, self.agent_id)).version
 
     def note_shown(self, text: str) -> None:
         """Note that this session has read the notes and may replace them."""

@@ -106,9 +106,17 @@ class ContextStats:
         }
         return min(costs.items(), key=lambda pair: pair[1])
 
+    @property
+    def cost_in_words(self) -> str:
+        """The cost relative to keeping everything; while memory alone makes it more, what memory brought."""
+        brought = -self.saved_tokens
+        if brought > 0 and self.cost > self.raw_cost:
+            return f"brought {brought:,} tokens of memory and tools"
+        return f"cost {self.relative_cost:.2f} of keeping everything"
+
     def __repr__(self) -> str:
         sent = f"{self.view_tokens_total:,} of {self.raw_tokens_total:,} tokens sent"
-        return f"<ContextStats {self.views} views, {sent}, cost {self.relative_cost:.2f} of keeping everything>"
+        return f"<ContextStats {self.views} views, {sent}, {self.cost_in_words}>"
 
     def _repr_html_(self) -> str:
         return html_table(repr(self).strip("<>"), (), [(one.name, getattr(self, one.name)) for one in fields(self)])

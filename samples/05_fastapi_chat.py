@@ -17,18 +17,21 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timezone
 
-import httpx
-import uvicorn
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import LLMMessage, UserMessage
 from code_agent import model_client_from_env
-from fastapi import FastAPI, Header
-from runner import run
+from runner import needs, run
 
 from memory_context import MemoryContext, MemoryStore, choose_light_model
-from memory_context.http_server import serve_until_stopped
 from memory_context.testing import ScriptedModel
-from memory_context.web import create_chat_router
+
+with needs("web"):
+    import httpx
+    import uvicorn
+    from fastapi import FastAPI, Header
+
+    from memory_context.http_server import serve_until_stopped
+    from memory_context.web import create_chat_router
 
 
 def what_was_said(view: Sequence[LLMMessage]) -> str:

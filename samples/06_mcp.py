@@ -16,10 +16,12 @@ import sys
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.messages import ToolCallExecutionEvent, ToolCallRequestEvent
-from autogen_ext.tools.mcp import McpWorkbench, StdioServerParams
-from runner import run
+from runner import needs, run
 
 from memory_context.testing import Decision, ScriptedModel, call
+
+with needs("mcp"):
+    from autogen_ext.tools.mcp import McpWorkbench, StdioServerParams
 
 USER = "sample-mcp"
 NOTES = """\

@@ -2,12 +2,23 @@
 
 import asyncio
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager
 from typing import Any
 
 from memory_context import MemoryStore, StoreError
 
-__all__ = ["run"]
+__all__ = ["needs", "run"]
+
+
+@contextmanager
+def needs(extra: str) -> Generator[None, None, None]:
+    """Exit with 1 and what to install if a library that the sample imports is missing."""
+    try:
+        yield
+    except ImportError as error:
+        missing = (error.name or "a library").partition(".")[0]
+        sys.exit(f"This sample needs {missing}: pip install 'memory-context[{extra},samples]'")
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:

@@ -201,6 +201,8 @@ async def load_session(
 def saved_session(state: Mapping[str, Any], key: SessionKey) -> ResumedSession:
     """Return the session of a saved state, also of AutoGen's own contexts, or raise ValueError."""
     cursor = ArchiveCursor(None)
+    if not state:
+        raise ValueError(f"this is no state of a chat context but {state!r}: give what `save_state` returned")
     if "transcript" in state:
         if state.get("user_id") != key.user_id:
             raise ValueError(f"this state belongs to user {state.get('user_id')!r}, not to {key.user_id!r}")

@@ -79,7 +79,7 @@ EXAMPLES = {
     "import": ("import alice.jsonl.gz --check", "import alice.jsonl.gz --user bob"),
     "secrets": ("secrets set API_TOKEN", "pass show api | memory-context secrets set API_TOKEN", "secrets list"),
     "prune": ("prune --older-than 90d --dry-run",),
-    "consolidate": ("consolidate --user alice", "consolidate --user alice --undo"),
+    "consolidate": ("consolidate --user alice", "consolidate --all --model gpt-4o-mini"),
     "migrate": ("migrate --check && deploy",),
     "serve": (
         "serve --agent shop:build_agent",

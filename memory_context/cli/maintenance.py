@@ -323,7 +323,9 @@ async def consolidate(
     everybody: Annotated[bool, typer.Option("--all", help="All users.")] = False,
     model: Annotated[
         str | None,
-        typer.Option(help="A model at OPENAI_BASE_URL judges near-duplicates and summarises. [default: rules]"),
+        typer.Option(
+            help="A model at OPENAI_BASE_URL judges near-duplicates, writes articles and summaries. [default: rules]"
+        ),
     ] = None,
     budget_tokens: Annotated[
         int, typer.Option(min=0, help="The most that the model reads and writes, a user.")
@@ -335,24 +337,19 @@ async def consolidate(
             help="How long unused items of a type stay: web_content=90d; repeatable.",
         ),
     ] = None,
-    undo: Annotated[bool, typer.Option("--undo", help="Undo the last run that was not undone.")] = False,
-    run_id: Annotated[int | None, typer.Option("--run", min=1, help="Undo this run instead.")] = None,
 ) -> Output:
-    """Merge equal statements and write articles of what recurs.
+    """Merge equal statements; with a model, write articles of what recurs.
 
-    Statements are merged only if no number, name, date, path or negation differs. Articles quote three or more
-    conversations, each line with its source. A run can be undone until it is pruned. `serve` does this once a day.
+    Statements are merged only if no number, name, date, path or negation differs. Articles rest on different sentences
+    of three or more conversations, each with its source. `serve` does this once a day, without a model.
     """
-    is_undo = undo or run_id is not None
-    if everybody and (target.named_user is not None or is_undo):
-        raise Failure("--all goes with neither --user nor --undo", USAGE_ERROR)
+    if everybody and target.named_user is not None:
+        raise Failure("--all goes without --user", USAGE_ERROR)
     options: dict[str, Any] = {"budget_tokens": budget_tokens, "retention": _retention(keep or ())}
     if model is not None:
         from ..context import openai_client
 
         options["model_client"] = openai_client(model)
-    if is_undo:
-        return await _undo(target, run_id)
     reports = await _reports(target, everybody, options)
 
     def show() -> None:
@@ -384,12 +381,3 @@ def _retention(keep: Sequence[str]) -> dict[str, timedelta]:
             raise Failure(f"--keep {one!r}: give TYPE=AGE, such as web_content=90d", USAGE_ERROR)
         retention[memory_type] = parse_duration(age)
     return retention
-
-
-async def _undo(target: Target, run_id: int | None) -> Output:
-    user = await target.user()
-    undone = await target.store.undo_consolidation(user, run_id)
-    if undone is None:
-        which = "no run" if run_id is None else f"no run {run_id}"
-        raise Failure(f"{which} of {user!r} can be undone: it was undone or pruned already, or there was none")
-    return Output(lambda: {"undone": undone}, lambda: typer.echo(f"run {undone} is undone"))

@@ -108,7 +108,7 @@ def _print_bill(bill: _Bill, *, with_calls: bool) -> None:
             ("keeping all", f"{stats.raw_tokens_total:,} tokens"),
             ("with each", _head_of(bill)),
             ("saved", f"{stats.saved_tokens:,} tokens{share}"),
-            ("cost", f"{stats.relative_cost:.2f} of keeping everything, by the prices of a prompt cache"),
+            ("cost", f"{stats.cost_in_words.removeprefix('cost ')}, by the prices of a prompt cache"),
             ("AutoGen", _cheapest_of_autogen(stats)),
             ("of messages", f"{stats.relative_view_cost:.2f} without tools, instructions and system prompt"),
             ("light model", f"{stats.light_model}{_APART if stats.light_model.total.calls else ''}"),

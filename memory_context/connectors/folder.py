@@ -101,7 +101,7 @@ class Folder:
             expected: The state in which the file was read; one in another state is not overwritten. None: any state.
         """
         with self._parent(path, make=True) as (parent, name):
-            mode = self._mode(parent, name)
+            mode = self._mode(parent, name, path)
             temporary = f"{_TEMPORARY}{os.urandom(6).hex()}"
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=parent)
             try:
@@ -196,11 +196,15 @@ class Folder:
             os.close(fd)
 
     @staticmethod
-    def _mode(parent: int, name: str) -> int:
+    def _mode(parent: int, name: str, path: str) -> int:
         try:
-            return stat.S_IMODE(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
+            found = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
         except FileNotFoundError:
             return 0o644
+        if not stat.S_ISREG(found):  # replacing it would make a file of a link
+            what = "a symbolic link" if stat.S_ISLNK(found) else "a folder" if stat.S_ISDIR(found) else "no file"
+            raise ConnectorError(f"{shown(path)} is {what}; only files are written, and links are not followed")
+        return stat.S_IMODE(found)
 
 
 class _RootAndId(BaseModel):

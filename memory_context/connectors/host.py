@@ -13,6 +13,7 @@ from autogen_core.tools import BaseTool
 from pydantic import BaseModel
 
 from ..policy import ConnectorsPolicy
+from ..references import one_line
 from ..runtime import attempt, begin, in_own_thread
 from ..tokens import TokenCounter, cut_to_tokens
 from .protocols import Connector, ConnectorObservation, ConnectorState, Element, Noticed
@@ -23,6 +24,7 @@ __all__ = ["ActionTool", "ConnectorHost", "Look", "direct_observations"]
 _logger = logging.getLogger("memory_context")
 
 _STOP_SECONDS = 5.0
+_REASON_CHARACTERS = 200
 
 _T = TypeVar("_T")
 _MOST_OBSERVATIONS = 1000
@@ -41,6 +43,7 @@ class _Answer:
 
     def __init__(self, connector_id: str) -> None:
         self.connector_id = connector_id
+        self.is_shown = False  # also though it is not started
         self.noticed: list[Noticed] = []
         self.state: Sequence[Element] = (f"[Error: Could not render state for {connector_id}]",)
 
@@ -80,6 +83,7 @@ class ConnectorHost:
         self._hanging: dict[str, asyncio.Future[Any]] = {}
         self._threads: dict[str, Future[Any]] = {}
         self._failing: set[tuple[str, str]] = set()
+        self._reasons: dict[tuple[str, str], str] = {}
 
     def tools(self) -> list[BaseTool[Any, Any]]:
         """Return the tools of all connectors."""
@@ -123,7 +127,9 @@ class ConnectorHost:
             ),
         )
         noticed = [noticed for answer in (own, *answers) for noticed in answer.noticed]
-        return Look(noticed, self._states([one for one in answers if one.connector_id in self._started]))
+        return Look(
+            noticed, self._states([one for one in answers if one.is_shown or one.connector_id in self._started])
+        )
 
     async def _take_direct(self, own: _Answer, direct: Sequence[ConnectorObservation]) -> None:
         rendering = self._call(rendered_by_source, direct)
@@ -134,6 +140,8 @@ class ConnectorHost:
         id_ = connector.id
         if id_ not in self._started:
             if await self._tried(id_, "start", connector.on_start) is None:
+                answer.state = (f"[Error: {id_} could not start: {self._reason(id_, 'start')}]",)
+                answer.is_shown = True
                 return
             self._started.add(id_)
             for_changes = True
@@ -233,6 +241,9 @@ class ConnectorHost:
         self._failing.discard((connector_id, what))
         return (answer,)
 
+    def _reason(self, connector_id: str, what: str) -> str:
+        return self._reasons.get((connector_id, what), "no reason was given")
+
     def _call(self, function: Callable[..., _T], *args: Any) -> Callable[[], Awaitable[_T]]:
         """Call code of a connector in a thread, one at a time for each; one that never returns costs one thread."""
 
@@ -248,6 +259,7 @@ class ConnectorHost:
 
     def _warn(self, connector_id: str, what: str, error: BaseException) -> None:
         """Log each kind of trouble once, until it is over."""
+        self._reasons[connector_id, what] = one_line(str(error) or type(error).__name__, _REASON_CHARACTERS)
         if (connector_id, what) not in self._failing:
             self._failing.add((connector_id, what))
             name = f"connector {connector_id}" if connector_id else "connectors"

@@ -69,14 +69,15 @@ class UserMemoryLoader:
             return
         self._changes_read = changes
         self._task = self._work.start(self._read)
-        self._began_at = self._began_at or time.monotonic()
+        if self._has_view or not self._began_at:
+            self._began_at = time.monotonic()
 
     async def arrive(self) -> None:
-        """Record what was read; wait for it only before the first view, within a step's time for the store."""
+        """Record what was read; wait for it when a turn begins, within a step's time for the store."""
         task = self._task
         if task is not None and task.get_loop() is not asyncio.get_running_loop():
             self.cancel()  # its event loop ended
-        elif task is not None and not task.done() and not self._has_view:
+        elif task is not None and not task.done() and (self._is_new_turn or not self._has_view):
             await asyncio.wait([task], timeout=max(self._began_at + self._wait_seconds - time.monotonic(), 0.0))
         self.record()
 

@@ -72,12 +72,12 @@ async def insert_statement(
         raise ValueError(f"type={type!r}: use one of {', '.join(get_args(StatementType))}")
     statement, metadata = await secrets_of(memory_store, user_id).hidden([statement, metadata])
     (tokens,) = await count_off_loop(counter, [statement])
-    source = f"{origin} {valid_from.astimezone(timezone.utc).isoformat()}"  # the same may be said again later
+    said_at = f"{origin} {valid_from.astimezone(timezone.utc).isoformat()}"  # the same may be said again later
     is_repeatable = has_relative_time(statement)
     subject = subject_of(statement) or (_said_again(statement) if is_repeatable else None)
     given = {**(metadata or {}), **({"subject": subject} if subject else {})}
-    key = memory_key_for(type, (source,), statement, _KEY_SUFFIX)
-    item = NewItem(statement, statement[:160], tokens, type, source, metadata=given, origin=origin, key=key)
+    key = memory_key_for(type, (said_at,), statement, _KEY_SUFFIX)
+    item = NewItem(statement, statement[:160], tokens, type, origin, metadata=given, origin=origin, key=key)
     ended = [*supersedes, *await ended_by(memory_store, user_id, statement)]
     is_replacing = replaces_others(statement)
     key, is_new = await memory_store.insert_statement(

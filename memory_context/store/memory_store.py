@@ -13,7 +13,7 @@ from memory_context.references import ToolAnswerRegistry
 from memory_context.runtime import WRITE_SECONDS, PerLoop, Unwritten
 
 from .admin import ConsolidationReport, PruneReport, StoreAdmin, UserStats
-from .admin.consolidate import Consolidation, is_consolidation_due, undo_consolidation
+from .admin.consolidate import Consolidation, is_consolidation_due
 from .admin.daily import DailyConsolidation
 from .admin.prune import prune
 from .conversations import ConversationArchive
@@ -255,10 +255,6 @@ class MemoryStore(ItemStore, StatementStore):
 
     def _store_of(self, user_id: str) -> Callable[[Sequence[NewItem]], Awaitable[list[str]]]:
         return lambda items: self.insert_memories(user_id, items)
-
-    async def undo_consolidation(self, user_id: str, run_id: int | None = None) -> int | None:
-        """Undo a run (None: the last one); return its number, if any. Statements superseded since stay so."""
-        return await undo_consolidation(self._database, user_id, run_id)
 
     def consolidate_daily(self) -> None:
         """Consolidate due users in the background of this event loop, by rules, until the store is closed."""

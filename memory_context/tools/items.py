@@ -15,7 +15,7 @@ from ..errors import (
     TransformError,
 )
 from ..memory import MemoryItem, MemoryType
-from ..notes import LIMIT_CHARACTERS
+from ..notes import LIMIT_CHARACTERS, doubled_sections
 from ..references import MemoryRef
 from ..store import SECRET_TYPE, AgentNotes
 from ..transforms import MemoryTransform, cut
@@ -244,13 +244,19 @@ class ManageLongTermMemoryTool(MemoryTool):
         if args.operation == "read":
             return _shown(await notes.fetch())
         try:
+            before = await notes.version()
             now = await notes.edit(args.operation, args.content, args.section_header)
         except ConflictError as error:
             return Answer(f'Not done: {error}. Next: {self.name}(operation="read").', failed=True)
         except NotesError as error:
             return Answer(f"Not done: {error}.", failed=True)
+        if now.version == before:
+            return Answer("Nothing was changed: the notes say this already.", data=_data(now))
         size = f"{len(now.text):,} of {LIMIT_CHARACTERS:,} characters"
-        return Answer(f"Done: {args.operation}. The notes have {size} now (version {now.version}).", data=_data(now))
+        done = f"Done: {args.operation}. The notes have {size} now (version {now.version})."
+        if doubled := doubled_sections(now.text):
+            done += f" Sections of one name: {', '.join(map(repr, doubled))}; delete or replace one by that name."
+        return Answer(done, data=_data(now))
 
 
 def _shown(notes: AgentNotes) -> Answer:

@@ -163,6 +163,13 @@ class SecretRules:
 
 def _without_fragments(text: str, values: Mapping[str, str]) -> str:
     """Return an error's words without pieces of values, which messages cut."""
+    return "".join(
+        one if number % 2 else _without_pieces(one, values)  # a reference may have letters of a value
+        for number, one in enumerate(_REFERENCE.split(text))
+    )
+
+
+def _without_pieces(text: str, values: Mapping[str, str]) -> str:
     for name, value in values.items():
         pieces = {value[at : at + _FRAGMENT] for at in range(max(len(value) - _FRAGMENT, 0) + 1)}
         kept: list[str] = []
@@ -175,6 +182,9 @@ def _without_fragments(text: str, values: Mapping[str, str]) -> str:
                 kept.append(char)
         text = "".join(kept)
     return text
+
+
+_REFERENCE = re.compile(r"(\{\{secret:[^{}]+\}\})")
 
 
 # --- arguments

@@ -17,6 +17,7 @@ __all__ = ["DETECTED", "SecretFilter", "is_name", "names_in", "reference", "reso
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 REFERENCE = re.compile(rf"\{{\{{secret:({NAME.pattern})\}}\}}")
+_REFERENCE_BYTES = re.compile(rb"(\{\{secret:[A-Za-z][A-Za-z0-9_.-]{0,63}\}\})")
 DETECTED = "detected-"
 """Names of masked credentials begin so."""
 
@@ -82,8 +83,9 @@ class SecretFilter:
         """Return the text with references in place of values; the same object without any."""
         if self._any is None or not self._any.is_in(data := to_utf8(text)):
             return text
-        for said, pattern in self._patterns:
-            data = pattern.replaced(data, said)
+        for said, pattern in self._patterns:  # a reference may have the letters of another value
+            pieces = _REFERENCE_BYTES.split(data)
+            data = b"".join(one if at % 2 else pattern.replaced(one, said) for at, one in enumerate(pieces))
         return from_utf8(data)
 
     def hide_arguments(self, arguments: str) -> str:

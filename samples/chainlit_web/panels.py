@@ -28,7 +28,7 @@ Scope = Literal["chat", "all"]
 
 _PAGE_LINES = 300
 _PAGE_CHARACTERS = 30_000
-_LISTED = 60
+_LISTED, _ARTICLES = 60, 20
 _PASSAGE_CHARACTERS = 400
 _STATEMENTS = 1000
 _BASES = {
@@ -41,9 +41,9 @@ _BASES = {
 async def stored_panel(
     memory_store: MemoryStore, user_id: str, thread_id: str, scope: Scope = "chat", query: str = ""
 ) -> dict[str, Any]:
-    """Return what is stored of a chat, or of the user, newest first; with a query, what answers it, best first."""
+    """Return what is stored of a chat, or of the user, newest first and articles last; with a query, its answers."""
     memory = AgentMemory(memory_store, user_id)
-    criteria = MemoryCriteria(session_id=thread_id if scope == "chat" else None, limit=_LISTED)
+    criteria = MemoryCriteria(session_id=thread_id if scope == "chat" else None, limit=_LISTED + _ARTICLES)
     shown: dict[str, Any] = {"tab": "stored", "scope": scope, "query": query, "items": [], "error": ""}
     try:
         if query.strip():
@@ -54,7 +54,8 @@ async def stored_panel(
                 if hit.is_relevant
             ]
         else:
-            shown["items"] = [_listed(item, thread_id) for item in await memory.query(criteria, reader=None)]
+            items = sorted(await memory.query(criteria, reader=None), key=lambda item: item.type == "article")
+            shown["items"] = [_listed(item, thread_id) for item in items[:_LISTED]]
     except MemoryContextError as error:
         shown["error"] = f"The memory cannot be read now: {error}"
     return shown

@@ -43,14 +43,6 @@ UPDATE memory_context.agent_memories
 SET valid_from = %(valid_from)s, related_to = %(related_to)s
 WHERE user_id = %(user_id)s AND memory_key = %(kept_key)s AND is_active;
 
--- name: update_statements_restored :exec
--- Undo a merge, unless something else ended a statement since.
-UPDATE memory_context.agent_memories SET valid_until = NULL, superseded_by = NULL, updated_at = now()
-WHERE user_id = %(user_id)s
-    AND memory_key = ANY(%(memory_keys)s::text[])
-    AND superseded_by = %(kept_key)s
-    AND is_active;
-
 -- name: select_recently_said :many
 -- The newest messages that all agents may read, with the title of their session.
 SELECT
@@ -101,23 +93,8 @@ INSERT INTO memory_context.consolidations (user_id, changes, report)
 VALUES (%(user_id)s, %(changes)s, %(report)s)
 RETURNING id;
 
--- name: fetch_consolidation :one
--- The last run that was not undone, or a given one.
-SELECT id, changes FROM memory_context.consolidations
-WHERE user_id = %(user_id)s AND undone_at IS NULL AND (%(run_id)s::bigint IS NULL OR id = %(run_id)s)
-ORDER BY id DESC
-LIMIT 1;
-
--- name: update_consolidation_undone :exec
--- A run is undone once.
-UPDATE memory_context.consolidations SET undone_at = now() WHERE user_id = %(user_id)s AND id = %(run_id)s;
-
 -- name: select_known_keys :many
 -- Which of some items there are, or were.
 SELECT memory_key FROM memory_context.agent_memories
 WHERE user_id = %(user_id)s AND memory_key = ANY(%(memory_keys)s::text[]);
 
--- name: select_ids_of_keys :many
--- Items by their keys.
-SELECT id, content_id FROM memory_context.agent_memories
-WHERE user_id = %(user_id)s AND memory_key = ANY(%(memory_keys)s::text[]) AND is_active;

@@ -49,7 +49,9 @@ def test_links_are_not_followed(folder: Folder) -> None:
             folder.read(path, 10)
     with pytest.raises(ConnectorError, match="link"):
         folder.write("folder/new.txt", b"x")
-    folder.write("file", b"mine")  # replaces the link, not what it leads to
+    with pytest.raises(ConnectorError, match="is a symbolic link"):
+        folder.write("file", b"mine")  # a file in place of the link would have the link's mode
+    assert (root / "file").is_symlink()
     assert (root.parent / "secret.txt").read_text() == "secret"
     assert not (root.parent / "new.txt").exists()
 

@@ -19,6 +19,7 @@ from memory_context.connectors import (
     Noticed,
     TextObservation,
 )
+from memory_context.errors import ConnectorError
 from memory_context.policy import ConnectorsPolicy
 from memory_context.tokens import default_token_counter
 
@@ -174,6 +175,22 @@ async def test_one_limit_covers_start_observations_and_state() -> None:
         ("c", ("[Error: Could not render state for c]",)),
         ("d", ("[Error: Could not render state for d]",)),
     ]
+
+
+async def test_connector_that_cannot_start_shows_the_reason_until_it_can() -> None:
+    reasons = ["there is no browser: install one"]
+
+    async def start() -> None:
+        if reasons:
+            raise ConnectorError(reasons.pop())
+
+    host = host_of(Scripted("a"), Scripted("web", start=start))
+    first, second = await host.look(), await host.look()
+    assert [one.elements[0] for one in first.states] == [
+        "a is well",
+        "[Error: web could not start: there is no browser: install one]",
+    ]
+    assert [one.elements[0] for one in second.states] == ["a is well", "web is well"]
 
 
 async def test_connector_that_still_hangs_is_not_asked_again() -> None:

@@ -394,3 +394,15 @@ def test_entered_and_confirmed_statements_come_first_then_the_newest():
     assert "wish 119" in wishes
     assert "\n- confirmed (1970-01-01)\n- fact 19" in facts
     assert "wish 100" not in text
+
+
+async def test_notes_changed_by_another_session_show_at_the_next_turn(store: MemoryStore) -> None:
+    context = MemoryContext("alice", "coder", "monday", store)
+    context.tools()
+    await context.add_message(UserMessage(content="Hello.", source="user"))
+    await context.get_messages()
+    await context.add_message(AssistantMessage(content="Hello!", source="coder"))
+    await AgentMemory(store, "alice", "coder", "tuesday").notes.append("The crane is at pier 7.")
+    await context.add_message(UserMessage(content="Go on.", source="user"))
+    assert "The crane is at pier 7." in str(await context.get_messages())
+    await context.close()

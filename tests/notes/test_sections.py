@@ -5,7 +5,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memory_context import NotesError
-from memory_context.notes import LIMIT_CHARACTERS, NotesEdit, clean, sections_of
+from memory_context.notes import (
+    LIMIT_CHARACTERS,
+    NotesEdit,
+    clean,
+    doubled_sections,
+    find_section,
+    sections_of,
+)
 
 NOTES = """Loose text.
 
@@ -115,7 +122,7 @@ def test_a_missing_or_meaningless_argument_is_named(operation: str, given: dict[
 def test_notes_hold_32_000_characters() -> None:
     whole = apply("a" * (LIMIT_CHARACTERS - 3), "append", "b")
     assert len(whole) == LIMIT_CHARACTERS
-    for operation, content in (("append", "b"), ("overwrite", "x" * 10_000_000)):
+    for operation, content in (("append", "c"), ("overwrite", "x" * 10_000_000)):
         with pytest.raises(NotesError, match=r"the notes would have [\d,]+ characters and 32,000 is the most; nothing"):
             apply(whole, operation, content)
 
@@ -200,3 +207,26 @@ def test_sections_are_exact_ranges_of_the_text(text: str) -> None:
         if following is not None:
             assert (following.level <= one.level) == (one.end <= following.start)
             assert text[following.start - 1] == "\n"
+
+
+TWICE = "# Log\nfirst\n\n# Ideas #later\nnone\n\n# Log\nsecond"
+
+
+def test_sections_of_one_name_are_told_apart_by_number() -> None:
+    assert doubled_sections(TWICE) == ["Log (1)", "Log (2)"]
+    assert apply(TWICE, "delete_section_by_header", header="Log (2)") == "# Log\nfirst\n\n# Ideas #later\nnone"
+    with pytest.raises(NotesError, match=r"'Log \(1\)', 'Log \(2\)'"):
+        apply(TWICE, "delete_section_by_header", header="Log")
+    with pytest.raises(NotesError, match="there is no section"):
+        apply(TWICE, "delete_section_by_header", header="Log (3)")
+
+
+def test_header_is_found_without_its_tags() -> None:
+    assert "some" in apply(TWICE, "replace_section_by_header", "some", "Ideas")
+    assert find_section(TWICE, "## Ideas").title == "Ideas #later"
+
+
+def test_text_that_is_there_is_not_added_again() -> None:
+    assert apply(TWICE, "append", "# Log\nfirst") == TWICE
+    assert apply(TWICE, "prepend", "# Log\nsecond") == TWICE
+    assert apply(TWICE, "append", "second") != TWICE

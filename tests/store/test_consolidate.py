@@ -1,16 +1,18 @@
-"""Consolidation: equal statements become one, what recurs becomes an article, and a run can be undone."""
+"""Consolidation: equal statements become one, and the light model writes articles of what recurs."""
 
 import asyncio
+import json
 from datetime import datetime, timedelta, timezone
 
 import pytest
 from autogen_core.models import AssistantMessage, UserMessage
+from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import AgentMemory, MemoryContext, MemoryCriteria, MemoryStore
 from memory_context.errors import StoreUnavailableError
 from memory_context.references import memory_key_for
 from memory_context.store import NewItem
-from memory_context.store.admin.articles import Said, recurring_articles
+from memory_context.store.admin.articles import Said, recurring_topics
 from memory_context.store.admin.daily import DailyConsolidation
 from tests.agents.scripted import model
 from tests.conftest import Server
@@ -103,16 +105,6 @@ async def test_second_run_changes_nothing(store: MemoryStore) -> None:
     assert (await store.consolidate("alice")).run_id is None  # type: ignore[union-attr]
 
 
-async def test_undo_restores_what_was_merged(store: MemoryStore) -> None:
-    await remember(store, "I prefer tabs", "prefer tabs.")
-    before = await holding(store), await holding(store, as_of=START + timedelta(hours=1))
-    report = await store.consolidate("alice")
-    assert report is not None
-    assert await store.undo_consolidation("alice") == report.run_id
-    assert (await holding(store), await holding(store, as_of=START + timedelta(hours=1))) == before
-    assert await store.undo_consolidation("alice") is None
-
-
 async def test_users_and_isolated_agents_are_not_mixed(store: MemoryStore) -> None:
     await remember(store, "I prefer tabs")
     await remember(store, "prefer tabs", user="bob")
@@ -160,30 +152,36 @@ def said(session: int, text: str, *, is_answer: bool = False) -> Said:
     return Said(f"said_{session}{'a' * is_answer}", f"s{session}", f"Day {session}", text, day, is_answer)
 
 
-def test_article_quotes_one_sentence_of_each_conversation_with_its_source() -> None:
+def test_topic_has_one_sentence_of_each_conversation_with_its_source() -> None:
     spoken = [
         said(0, "Look at the table Orders."),
         said(0, "It is late. The table Orders has 5 rows.", is_answer=True),
         said(1, "Check Orders again, please."),
         said(2, "Drop it. Is Orders gone?"),
     ]
-    (article,) = recurring_articles(spoken)
-    assert article.topic == "Orders"
-    assert article.sources == ("said_2", "said_1", "said_0a")
-    assert article.text.split("\n") == [
-        "Orders: in 3 conversations, 2026-01-01 to 2026-01-03",
+    (topic,) = recurring_topics(spoken)
+    assert topic.name == "Orders"
+    assert topic.sources == ("said_2", "said_1", "said_0a")
+    assert topic.quotes.split("\n") == [
         "- 2026-01-03, Day 2: Is Orders gone? (said_2)",
         "- 2026-01-02, Day 1: Check Orders again, please. (said_1)",
         "- 2026-01-01, Day 0: The table Orders has 5 rows. (said_0a)",
     ]
 
 
+def test_equal_sentences_are_one_source() -> None:
+    """A starter question that is clicked three times, and its equal answers, are no topic."""
+    spoken = [said(day, "How is the vault Guarded against Mallory?") for day in range(3)]
+    spoken += [said(day, "It is Guarded by Exact Counts.", is_answer=True) for day in range(3)]
+    assert recurring_topics(spoken) == []
+
+
 def test_names_of_two_conversations_and_beginnings_of_sentences_are_no_topic() -> None:
-    assert recurring_articles([said(0, "Please fix Orders"), said(1, "Please. Orders"), said(2, "Please go")]) == []
+    assert recurring_topics([said(0, "Please fix Orders"), said(1, "Please. Orders"), said(2, "Please go")]) == []
 
 
 def test_name_in_most_of_many_conversations_is_no_topic() -> None:
-    assert recurring_articles([said(day, "ask the model about Orders") for day in range(9)]) == []
+    assert recurring_topics([said(day, f"ask model {day} about Orders") for day in range(9)]) == []
 
 
 async def test_consolidation_is_forgotten_with_its_sources(store: MemoryStore) -> None:
@@ -217,30 +215,51 @@ async def fail() -> int:
     raise StoreUnavailableError("away")
 
 
+def writer(text: str, *, is_topic: bool = True) -> ReplayChatCompletionClient:
+    answer = json.dumps({"is_topic": is_topic, "text": text})
+    return model(*[answer] * 12)
+
+
 async def test_article_rests_on_archived_conversations_and_is_found(store: MemoryStore) -> None:
-    """A session more renews it; the older one says which replaced it. Undoing brings it back."""
+    """A session more renews it; the older one says which replaced it."""
     for number, text in enumerate(("Look at the table Orders.", "Is Orders slow?", "Index Orders.")):
         await talk(store, f"s{number}", text, f"I looked at Orders, step {number}.")
-    report = await store.consolidate("alice")
+    report = await store.consolidate("alice", model_client=writer("Orders was looked at in step 2."))
     assert report is not None
     assert report.articles == 1
     (hit,) = await AgentMemory(store, "alice").search("Orders", criteria=MemoryCriteria(types=("article",)))
-    assert "I looked at Orders, step 2." in hit.passage
+    assert "Orders: Orders was looked at in step 2." in hit.passage
+    assert "I looked at Orders, step 1." in hit.passage
     assert len(hit.item.related_to) == 3
     assert hit.item.origin == "consolidation"
+    again = await store.consolidate("alice", model_client=writer("Orders was looked at in step 2."))
+    assert again is not None
+    assert (again.articles, again.model_calls) == (0, 0)
     await talk(store, "s3", "Drop Orders.", "I dropped Orders.")
-    renewed = await store.consolidate("alice")
+    renewed = await store.consolidate("alice", model_client=writer("I dropped Orders."))
     assert renewed is not None
     assert renewed.articles == 1
-    await store.undo_consolidation("alice")
-    (item,) = await AgentMemory(store, "alice").query(MemoryCriteria(types=("article",)))
-    assert item.key == hit.item.key
+
+
+@pytest.mark.parametrize(
+    "client",
+    [None, writer("Orders", is_topic=False), writer("Orders has 4711 rows in Frankfurt."), model(*["no JSON"] * 12)],
+    ids=["no model", "not a topic", "unsupported", "no answer"],
+)
+async def test_without_a_supported_answer_of_the_model_there_is_no_article(
+    store: MemoryStore, client: ReplayChatCompletionClient | None
+) -> None:
+    for number, text in enumerate(("Look at the table Orders.", "Is Orders slow?", "Index Orders.")):
+        await talk(store, f"s{number}", text, f"I looked at Orders, step {number}.")
+    report = await store.consolidate("alice", model_client=client)
+    assert report is not None
+    assert report.articles == 0
 
 
 async def test_article_goes_when_one_of_its_messages_is_forgotten(store: MemoryStore) -> None:
     for number in range(3):
         await talk(store, f"s{number}", f"The locker of Orders is {number}4471.", "Noted.")
-    await store.consolidate("alice")
+    await store.consolidate("alice", model_client=writer("The locker of Orders is 24471."))
     (item,) = await AgentMemory(store, "alice").query(MemoryCriteria(types=("article",)))
     await store.user_stats.forget("alice", item.related_to[:1])
     assert await AgentMemory(store, "alice").query(MemoryCriteria(types=("article",))) == []

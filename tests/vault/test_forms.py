@@ -93,3 +93,9 @@ def test_filter_of_many_values_is_linear():
     text = "".join(chance.choices(string.ascii_letters + "\n\\ %", k=20_000))
     assert one.hide(text) is text
     assert_linear(one.hide, text)
+
+
+def test_reference_that_has_letters_of_another_value_stays_whole() -> None:
+    hidden = SecretFilter({"PRODUCTION": "a value of its own", "OTHER": "PRODUCTION"})
+    assert hidden.hide("{{secret:PRODUCTION}} PRODUCTION") == "{{secret:PRODUCTION}} {{secret:OTHER}}"
+    assert hidden.hide(hidden.hide("a value of its own")) == "{{secret:PRODUCTION}}"

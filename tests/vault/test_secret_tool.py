@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field
 
 from memory_context import MemoryContext, MemoryStore, SecretError, SecretToolError
 from memory_context.tools import SecretTool
+from memory_context.tools.secret_rules import _without_fragments
 
 VALUE = "tk-5f9a!Zq81/with+signs"
 TOKEN = "{{secret:API_TOKEN}}"
@@ -313,3 +314,10 @@ async def test_model_that_knows_the_value_learns_its_name(context: MemoryContext
     await context.add_message(AssistantMessage(content=[call], source="coder"))
     message = next(one for one in await context.get_messages() if isinstance(one, AssistantMessage))
     assert json.loads(message.content[0].arguments) == {"headers": {"Authorization": TOKEN}}  # type: ignore[union-attr]
+
+
+def test_error_that_names_a_reference_keeps_it_whole() -> None:
+    """A piece of a value may be a part of the reference's own letters."""
+    assert _without_fragments("use {{secret:P}}, not secretly", {"P": "secretly-kept"}) == (
+        "use {{secret:P}}, not {{secret:P}}"
+    )

@@ -127,7 +127,10 @@ class Tabs:
         if len(self.open) >= _MOST_TABS:
             raise ConnectorError(f"{_MOST_TABS} tabs are open; close some first")
         page = await self._context.new_page()
-        return next(tab for tab in self.open.values() if tab.page == page)
+        tab = next((tab for tab in self.open.values() if tab.page == page), None)
+        if tab is None:  # windows that the page opens meanwhile took the room
+            raise ConnectorError(f"{_MOST_TABS} tabs are open, and the page opens more; close some first")
+        return tab
 
     def _on_page(self, page: "Page") -> None:
         if len(self.open) >= _MOST_TABS:

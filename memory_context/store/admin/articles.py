@@ -1,19 +1,19 @@
-"""Articles: what several conversations said of a topic, each line with its source."""
+"""Topics of articles: names of which several conversations said different things, each sentence with its source."""
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from memory_context.credentials import masked
 from memory_context.references import one_line
-from memory_context.text import unchangeable_words
+from memory_context.text import canonical_words, unchangeable_words
 
-__all__ = ["Article", "Said", "recurring_articles"]
+__all__ = ["Said", "Topic", "recurring_topics"]
 
 LEAST_SESSIONS = 3
-MOST_ARTICLES = 20
+MOST_TOPICS = 5
 _MOST_LINES = 12
 _LINE_CHARACTERS = 240
 _LONGEST_TOPIC = 64
@@ -38,20 +38,27 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Article:
-    """A text about one topic and the keys of the messages it rests on."""
+class Topic:
+    """A name, and the sentences that have it, the newest first, each with its message."""
 
-    topic: str
-    text: str
-    sources: tuple[str, ...]
-    sessions: int
+    name: str
+    sentences: tuple[tuple[str, Said], ...]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return tuple(said.key for _, said in self.sentences)
+
+    @property
+    def quotes(self) -> str:
+        """The sentences as lines, each with its date, conversation and source."""
+        return "\n".join(f"- {said.said_at:%Y-%m-%d}{_title(said)}: {one} ({said.key})" for one, said in self.sentences)
 
 
-def recurring_articles(said: Sequence[Said]) -> list[Article]:
-    """Return articles about names that recur in at least three sessions, those of most sessions first.
+def recurring_topics(said: Sequence[Said]) -> list[Topic]:
+    """Return names of which at least three sessions said something different, those of most sessions first.
 
     Each session gives one sentence, verbatim: of the agent's last answer that has the name, else of the user's last
-    message. No model is asked, so nothing is added.
+    message. Equal sentences, such as a question that was asked again, are one source.
     """
     sessions = {one.session_id for one in said}
     most = len(sessions) * _COMMON_SHARE if len(sessions) >= _MANY_SESSIONS else len(sessions)
@@ -61,15 +68,16 @@ def recurring_articles(said: Sequence[Said]) -> list[Article]:
             found.setdefault(name, {})[one.session_id] = one
     recurring = [(name, by_session) for name, by_session in found.items() if LEAST_SESSIONS <= len(by_session) <= most]
     recurring.sort(key=lambda one: (-len(one[1]), one[0]))
-    return [_article(name, by_session.values()) for name, by_session in recurring[:MOST_ARTICLES]]
+    topics = (_topic(name, [*by_session.values()]) for name, by_session in recurring)
+    return [topic for topic in topics if len(topic.sentences) >= LEAST_SESSIONS][:MOST_TOPICS]
 
 
-def _article(topic: str, said: Iterable[Said]) -> Article:
-    newest = sorted(said, key=lambda one: one.said_at, reverse=True)
-    shown = newest[:_MOST_LINES]
-    lines = [f"{topic}: in {len(newest)} conversations, {newest[-1].said_at:%Y-%m-%d} to {newest[0].said_at:%Y-%m-%d}"]
-    lines += [f"- {one.said_at:%Y-%m-%d}{_title(one)}: {_sentence(one.text, topic)} ({one.key})" for one in shown]
-    return Article(topic, "\n".join(lines), tuple(one.key for one in shown), len(newest))
+def _topic(name: str, said: Sequence[Said]) -> Topic:
+    different: dict[tuple[str, ...], tuple[str, Said]] = {}
+    for one in sorted(said, key=lambda one: one.said_at, reverse=True):
+        sentence = _sentence(one.text, name)
+        different.setdefault(tuple(canonical_words(sentence)), (sentence, one))
+    return Topic(name, tuple(different.values())[:_MOST_LINES])
 
 
 def _title(said: Said) -> str:
