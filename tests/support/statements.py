@@ -237,6 +237,7 @@ PARAMS: dict[str, Any] = {
     "title": "t",
     "title_is_final": False,
     "branch": "",
+    "is_repeatable": False,
     "sequence": 0,
     "message_batch": "{}",
     "batch_sha256": hashlib.sha256(b"{}").digest(),
