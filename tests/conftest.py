@@ -312,6 +312,17 @@ def caplog(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
+@pytest.fixture(autouse=True)
+def batch_when_asked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turns are archived when that is asked for, not a moment after them: tests count what is stored by then.
+
+    Tests of that moment have the marker `batches_turns`.
+    """
+    if request.node.get_closest_marker("batches_turns") is None:
+        monkeypatch.setattr("memory_context.archive.archiver._ANSWERED_SECONDS", 3600)
+        monkeypatch.setattr("memory_context.archive.archiver._RESULTS_SECONDS", 3600)
+
+
 @pytest.fixture
 def index_when_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Items are indexed when that is asked for, not in the background."""

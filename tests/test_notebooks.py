@@ -26,7 +26,7 @@ async def test_a_report_a_hit_and_a_bill_show_as_a_line_and_as_a_table(store: Me
         await say(context, "Survey the owls.")
         await context.store(f"{MARKUP} owls\n{report('owls')}", "a survey")
         await context.memory_store.flush_index()
-        (hit,) = await context.search("owls")
+        (hit, *_) = await context.search("owls")
         item = await context.agent_memory.retrieve(hit.ref.key)
         seen = await context.explain()
         for value in (hit, item, seen, context.stats, context.resume_report):

@@ -42,6 +42,7 @@ async def test_one_transaction_for_many_messages(
     ]
 
 
+@pytest.mark.batches_turns
 async def test_turn_is_archived_when_it_has_ended(store: MemoryStore):
     """By the default policy: in one transaction, with its steps, and not before the answer."""
     context = context_of(store)
@@ -57,6 +58,7 @@ async def test_turn_is_archived_when_it_has_ended(store: MemoryStore):
         assert store.conversations.write_transactions == number
 
 
+@pytest.mark.batches_turns
 async def test_turn_that_ends_with_results_is_archived(store: MemoryStore):
     """AutoGen's agents end so by default: their summary of the results is no message of the context."""
     context = context_of(store)
@@ -66,6 +68,7 @@ async def test_turn_that_ends_with_results_is_archived(store: MemoryStore):
     assert store.conversations.write_transactions == 1
 
 
+@pytest.mark.batches_turns
 async def test_message_is_archived_without_waiting_for_a_light_model(store: MemoryStore):
     """It names the session, which takes its time; the title follows."""
     light = Light()

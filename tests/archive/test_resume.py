@@ -518,7 +518,7 @@ async def test_prefix_that_is_archived_late_is_known(
         assert caplog.text == ""
         resumed = context_of(store, f"order {order}")
         assert (await resumed.resume()).is_complete
-        assert await said_in(resumed) == turns("0.", "1.", "2.")
+        assert (await said_in(resumed))[-6:] == turns("0.", "1.", "2.")  # earlier orders are earlier conversations
 
 
 async def test_line_begun_from_an_earlier_state_is_not_replaced_by_what_it_left(store: MemoryStore):

@@ -69,13 +69,13 @@ async def test_results_calls_code_output_and_own_notices_are_not_said(store: Mem
 async def test_equal_messages_have_one_content_and_a_date_each(store: MemoryStore, server: Server, database_url: str):
     context = context_of(store, None)
     for _ in range(20):
-        await context.add_message(UserMessage(content="yes", source="user"))
+        await context.add_message(UserMessage(content="The ferry leaves at nine.", source="user"))
         await context.get_messages()
         await context.add_message(AssistantMessage(content="Done.", source="coder"))
     await archived(context)
     count = "SELECT count(*), count(DISTINCT created_at), count(DISTINCT content_id) FROM memory_context.agent_memories"
     assert server.execute(count, database_of(database_url)) == [(40, 40, 2)]
-    (hit, *_) = await found(store, "yes")
+    (hit, *_) = await found(store, "when does the ferry leave")
     entries = context.transcript.entries(0)
     assert (hit.item.created_at, len(hit.item.other_keys)) == (entries[-2].added_at, 19)
 

@@ -200,7 +200,8 @@ def test_form_is_recognised_without_a_file_name(form: str) -> None:
         "x = 1\ny = 2\nprint(x)\nprint(y)\n",
         "processing 1 of 3\nprocessing 2 of 3\nprocessing 3 of 3\n",
         "No such file: a.py",
-        "# This file sets the ways in which users are added to this machine.\n# See the manual of it, please.\n#A=1\n" * 3,
+        "# This file sets the ways in which users are added to this machine.\n# See the manual of it, please.\n#A=1\n"
+        * 3,
     ],
 )
 @pytest.mark.parametrize("path", ["", "a.py", "README"])

@@ -5,7 +5,7 @@ import json
 import pytest
 from autogen_core.models import AssistantMessage, UserMessage
 
-from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context import ContextPolicy, LearningPolicy, MemoryContext, MemoryStore
 from memory_context.cli.replay import replay
 from memory_context.identifiers import SessionKey
 from memory_context.light_model import LightModelBill, LightModelUsage
@@ -26,7 +26,8 @@ def used(calls: int) -> LightModelUsage:
 
 
 def context_of(store: MemoryStore, light: Light) -> MemoryContext:
-    return MemoryContext("alice", "coder", SESSION, store, model_client=light)
+    policy = ContextPolicy(learning=LearningPolicy(enabled=False))  # it asks when its job runs
+    return MemoryContext("alice", "coder", SESSION, store, model_client=light, policy=policy)
 
 
 async def asked_for_each_kind(store: MemoryStore, light: Light) -> MemoryContext:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.store import Candidate, QueryProfile
-from memory_context.store.search.hits import _is_relevant
+from memory_context.store.search.hits import _relevance
 from memory_context.store.search.rank import inverse_frequency, rank
 
 QUERY = QueryProfile(passages=1000, frequencies={"rare": 2, "common": 500}, mean=0.1, deviation=0.1)
@@ -204,7 +204,7 @@ def test_a_few_rare_words_of_a_long_question_make_a_passage_relevant_and_common_
 
     def is_relevant(words: list[str], profile: QueryProfile = query) -> bool:
         (ranked,) = rank([Candidate(1, 0, dict.fromkeys(words, 1), None, 500)], profile)
-        return _is_relevant(ranked, set(words), profile, 0.0)
+        return _relevance(ranked, set(words), profile, 0.0)[0]
 
     assert is_relevant(rare[:4] + common[:4])
     assert not is_relevant(rare[:1] + common[:4])
