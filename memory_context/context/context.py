@@ -259,6 +259,7 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         if before is not None:
             before.cancel()
         self._learning.first_position = session.transcript.end
+        self._learning.key = session.key
         settings = (self.policy, self.token_counter, self._compactors, self._light_models)
         observing = (self._observers, self._session.archiver.schedule_flush)
         self._parts = parts = Parts(session.transcript, agent_memory, *settings, *observing)

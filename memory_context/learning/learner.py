@@ -51,6 +51,7 @@ class Learning:
         is_enabled: False for sub-agents, whose "user" is another agent, and for isolated ones.
 
     Attributes:
+        key: Another context of the same session, which may be abandoned, is never made to write.
         flush: Archives the session, so that the jobs of its newest messages exist.
         first_position: Earlier messages were loaded: learned from before, perhaps forgotten since, or a mere claim.
     """
@@ -69,14 +70,14 @@ class Learning:
         self._has_model = model is not None
         self.first_position = 0
         self.flush: WeakMethod[Callable[[], Awaitable[None]]] | None = None
-        self._store, self._user_id, self._token = memory_store, user_id, object()
+        self._store, self._user_id, self.key = memory_store, user_id, SessionKey("", "", "")
         if self.is_enabled:
             _learner_of(memory_store).serve(user_id, policy, model)
 
     def note(self, entry: Entry) -> None:
         """Note a message that may state something, for `catch_up`."""
         if self._may_state(entry):
-            _learner_of(self._store).note(self._user_id, self._token, self.flush)
+            _learner_of(self._store).note(self._user_id, self.key, self.flush)
 
     async def catch_up(self, seconds: float, *, of_others: bool = False) -> None:
         """Learn what the user said in this process, and wait for it at most so long; never raises.
@@ -87,7 +88,7 @@ class Learning:
             of_others: Only what other sessions heard.
         """
         if (learner := _learners.get(self._store)) is not None:
-            await learner.catch_up(self._user_id, seconds, besides=self._token if of_others else None)
+            await learner.catch_up(self._user_id, seconds, besides=self.key if of_others else None)
 
     def payload(self, entries: Sequence[Entry]) -> Mapping[str, Any] | None:
         """Return the payload of a batch's job: positions of messages that may state something; None for no job."""
@@ -130,7 +131,7 @@ class _Learner:
     def __init__(self, memory_store: MemoryStore) -> None:
         self._store = ref(memory_store)
         self._models: dict[str, tuple[ReferenceType[LightModel], ContextPolicy]] = {}
-        self._unlearned: dict[str, dict[object, _Unlearned]] = {}  # by user and session
+        self._unlearned: dict[str, dict[SessionKey, _Unlearned]] = {}  # by user and session
         memory_store.jobs.register(JobKind(LEARN_JOB, self._handle))
 
     def serve(self, user_id: str, policy: ContextPolicy, model: LightModel | None) -> None:
@@ -138,13 +139,14 @@ class _Learner:
         if model is not None:
             self._models[user_id] = (ref(model), policy)
 
-    def note(self, user_id: str, session: object, flush: "WeakMethod[Callable[[], Awaitable[None]]] | None") -> None:
-        heard = self._unlearned.setdefault(user_id, {}).setdefault(session, _Unlearned(flush))
+    def note(self, user_id: str, key: SessionKey, flush: "WeakMethod[Callable[[], Awaitable[None]]] | None") -> None:
+        heard = self._unlearned.setdefault(user_id, {}).setdefault(key, _Unlearned(flush))
+        heard.flush = flush
         heard.count += 1
 
-    async def catch_up(self, user_id: str, seconds: float, *, besides: object = None) -> None:
+    async def catch_up(self, user_id: str, seconds: float, *, besides: SessionKey | None = None) -> None:
         store, ends_at = self._store(), time.monotonic() + seconds
-        heard = {key: one for key, one in self._unlearned.get(user_id, {}).items() if key is not besides}
+        heard = {key: one for key, one in self._unlearned.get(user_id, {}).items() if key != besides}
         if store is None or not heard:
             return
         counts = {key: one.count for key, one in heard.items()}

@@ -114,8 +114,9 @@ def replaces_others(statement: str) -> bool:
     "My dog is called Rex" may speak of a second dog, while "is now called Rex" and "my server is called heron" replace.
     """
     has = _HAS.match(f"{folded(_NOW.sub('', statement))} ")
-    is_one = has is None or _is_single(has[1].strip())
-    return is_one or has["changed"] is not None or _CHANGED.search(statement) is not None
+    if has is None or _is_single(has[1].strip()):
+        return True
+    return has["changed"] is not None or _CHANGED.search(statement) is not None
 
 
 def may_replace(newer: str, older: str) -> bool:
