@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -169,9 +170,11 @@ def selector_team(
 
 
 def thread(client: ReplayChatCompletionClient, call: int = -1) -> list[str]:
-    """Return the thread the selector's model was shown, line by line."""
+    """Return the thread the selector's model was shown, line by line, without what is known of the user before it."""
     prompt = seen(client, call)[0]  # AutoGen adds the answer to the same list
-    return [line for line in str(prompt.content).split("THREAD ")[1].split(" END")[0].splitlines() if line]
+    shown = str(prompt.content).split("THREAD ")[1].split(" END")[0]
+    shown = re.sub(r"memory: Known of this user.*?</memory-\w+>", "", shown, flags=re.DOTALL)
+    return [line for line in shown.splitlines() if line]
 
 
 WORDS = {
