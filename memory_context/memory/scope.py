@@ -6,7 +6,7 @@ never become private; all others are. Each scope forgets its own items; with the
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, get_args
 from weakref import WeakKeyDictionary
@@ -21,6 +21,7 @@ from ..references import KEY_PATTERN, MemoryRef, ToolAnswer, one_line, shorten
 from ..store import AuditEvent, EventKind, MemoryStore, Reach, ReadScope, Whereabouts
 from ..store.events import NewEvent
 from ..tokens import TokenCounter, default_token_counter
+from ..transcript import PartOffloaded
 from ..vault import secrets_of
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ __all__ = ["AuditEvent", "AuditTrail", "EventKind", "MemoryScope", "MemorySnapsh
 _logger = logging.getLogger("memory_context")
 
 _DETAIL_CHARACTERS = 200  # of an audit event
+_LOGGED_KEYS = 5
 _READ_CHARACTERS = 4_000  # limit of masking, before a detail is cut
 
 
@@ -177,10 +179,18 @@ class AuditTrail:
         if reader and (keys or kind == "searched"):
             self.note(kind, keys, f"{reader}: {asked}")
 
+    def _log_event(self, kind: str, keys: Sequence[str]) -> None:
+        """Log which items were stored, compacted or recalled; never what they hold."""
+        _logger.info("session %s: %s %s", self._session_id, kind, ", ".join(keys[:_LOGGED_KEYS]))
+
     def note_decision(self, transcript: "Transcript", decision: "Decision") -> None:
         """Record the events of a decision; never raises."""
         try:
-            for event in decision.audit(transcript):
-                self.note(*event)
+            _logger.debug("session %s: %s, at message %d", self._session_id, decision.kind, transcript.end)
+            if isinstance(decision, PartOffloaded) and decision.stored.refs:
+                self._log_event("stored", [ref.key for ref in decision.stored.refs])
+            for kind, keys, detail in decision.audit(transcript):
+                self._log_event(kind, keys)
+                self.note(kind, keys, detail)
         except Exception:  # auditing must not fail the agent
             _logger.exception("a decision is missing in the audit trail: %s", type(decision).__name__)

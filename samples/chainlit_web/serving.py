@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import socket
+import tempfile
 from importlib import import_module
 from pathlib import Path
 
@@ -44,6 +45,10 @@ async def serve(host: str, port: int, users: Users) -> None:
     Raises:
         StoreError: The store cannot be opened.
     """
+    import chainlit.config
+
+    # of this process: Chainlit deletes the folder when it ends, and with it the files of a second chat
+    chainlit.config.FILES_DIRECTORY = Path(tempfile.mkdtemp(prefix="chainlit_web-"))
     from chainlit.config import config
     from chainlit.server import app
 

@@ -1,5 +1,6 @@
 """The audit trail: what happened to the items of a session, complete, in order, and at no cost for the agent."""
 
+import logging
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
@@ -34,6 +35,7 @@ from memory_context.transcript import (
     load_transcript,
     save_transcript,
 )
+from tests.context.steps import ALWAYS_PAYS, add_step
 
 from ..agents.scripted import calls, model, report
 
@@ -340,3 +342,21 @@ async def test_a_context_that_was_loaded_goes_on_with_its_trail(context: MemoryC
     await loaded.load_state(state)
     await loaded.tools()[1].run_json({"memory_key": key}, CancellationToken())
     assert kinds(await loaded.agent_memory.audit()) == ["stored", "compacted", "retrieved"]
+
+
+async def test_log_says_what_was_stored_and_compacted_without_content(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "memory_context")
+    context = MemoryContext("alice", "coder", "s", store, policy=ContextPolicy(cache=ALWAYS_PAYS))
+    await context.add_message(UserMessage(content="Read it.", source="user"))
+    await add_step(context, "read", "the lantern hangs in the harbour\n" * 400)
+    await context.get_messages()
+    await context.add_message(AssistantMessage(content="I read it.", source="coder"))
+    await context.get_messages()
+    said = [one.getMessage() for one in caplog.records if one.levelno == logging.INFO]
+    (item,) = await context.agent_memory.query()
+    assert f"session s: stored {item.key}" in said
+    assert f"session s: compacted {item.key}" in said
+    assert "lantern" not in caplog.text
+    await context.close()
