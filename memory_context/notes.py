@@ -189,8 +189,10 @@ def find_section(text: str, header: str) -> Section:
         return found[0]
     shown = one_line(repr(title), _SHOWN_CHARACTERS)
     if found:
-        paths = ", ".join(one_line(repr(one), _SHOWN_CHARACTERS) for one in _told_apart(found)[:_LISTED])
-        raise NotesError(f"{len(found)} sections are called {shown}: {paths}; name one by its path, such as 'A > B'")
+        paths = [one_line(repr(one), _SHOWN_CHARACTERS) for one in _told_apart(found)[:_LISTED]]
+        raise NotesError(
+            f"{len(found)} sections are called {shown}: {', '.join(paths)}; name one by its path, such as {paths[-1]}"
+        )
     headers = ", ".join(one_line(repr(one.header), _SHOWN_CHARACTERS) for one in sections[:_LISTED])
     more = f" and {len(sections) - _LISTED} more" if len(sections) > _LISTED else ""
     raise NotesError(f"there is no section {shown}; " + (f"there are {headers}{more}" if headers else "there are none"))
