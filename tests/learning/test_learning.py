@@ -441,24 +441,6 @@ async def test_session_that_heard_nothing_waits_for_nothing(
     assert asked == []
 
 
-async def test_continued_session_makes_its_abandoned_context_write_nothing(store: MemoryStore) -> None:
-    """Else both would write the same place of the archive."""
-    before = MemoryContext("alice", "coder", "monday", store, policy=PATIENT)
-    await before.add_message(user("My database is Orders."))
-    await before.archive()
-    await before.get_messages()
-    after = MemoryContext("alice", "coder", "monday", store, policy=PATIENT)
-    await after.add_message(user("List the tables."))
-    await after.archive()
-    assert after.transcript.end == 2
-    assert before._session.archiver.transactions == 1
-    archived = await store.conversations.read(after.key)
-    assert archived.head == 1
-
-
-# --- shown
-
-
 async def test_learned_statement_stands_in_the_head_of_the_next_session(store: MemoryStore) -> None:
     """And leaves it once it was forgotten."""
     (item,) = await learned(store, user("my database is Orders at db1; remember it, I always use it"))
