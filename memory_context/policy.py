@@ -209,7 +209,7 @@ class ConnectorsPolicy(BaseModel):
 
     Attributes:
         timeout_seconds: The longest wait for all of them after an action.
-        images_in_view: The most images of observations in the view; None: `images` alone limits them.
+        images_in_view: The newest images of observations that stay in the view, at most `images`; others are references.
         shows_images: Show images of observations; `auto` does unless the agent's model is known to have no vision.
         state_limit_tokens: The most for the texts of the present states of all together.
     """
@@ -218,7 +218,7 @@ class ConnectorsPolicy(BaseModel):
 
     timeout_seconds: float = Field(default=10.0, gt=0)
     shows_images: bool | Literal["auto"] = "auto"
-    images_in_view: int | None = Field(default=None, ge=0)
+    images_in_view: int = Field(default=2, ge=0)
     state_limit_tokens: int = Field(default=2000, ge=100)
 
 

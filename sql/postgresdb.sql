@@ -998,9 +998,9 @@ ALTER TABLE ONLY memory_context.user_secrets
 
 CREATE INDEX agent_memories_age ON memory_context.agent_memories USING btree (user_id, created_at, id) WHERE is_active;
 
-CREATE UNIQUE INDEX agent_memories_item_unique ON memory_context.agent_memories USING btree (user_id, agent_id, session_id, memory_type, source, origin, content_id) WHERE (memory_type <> 'conversation'::text);
-
 CREATE INDEX agent_memories_of_content ON memory_context.agent_memories USING btree (user_id, content_id);
+
+CREATE UNIQUE INDEX agent_memories_once_in_place ON memory_context.agent_memories USING btree (user_id, agent_id, session_id, memory_type, source, origin, content_id) WHERE ((memory_type <> 'conversation'::text) AND (valid_from IS NULL));
 
 CREATE INDEX agent_memories_private ON memory_context.agent_memories USING btree (user_id, session_id, agent_id, id) WHERE (is_private AND is_active);
 
@@ -1210,4 +1210,5 @@ INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES
     (8, '0008_pre_store_memories', '86ec89810bc54c749749c241fba715a413f5bd8b86b4af55b46d8a0813169a43'),
     (9, '0009_pre_images', '38a6f9cb5753f608ec2768025cbe23b1ea2d8b616fe4546fab713cc854b21578'),
     (10, '0010_pre_waiting_users', '0bdca46fdf204c12ba7ae1e8c992688b2db58eaf6fa4f265cf1f309f91e70601'),
-    (11, '0011_pre_hosted_databases', 'faa7afc2de1afb55d00b1cfd0b71e9e94a9f5689451c6828a20116a6eceb357a');
+    (11, '0011_pre_hosted_databases', 'faa7afc2de1afb55d00b1cfd0b71e9e94a9f5689451c6828a20116a6eceb357a'),
+    (12, '0012_pre_statements_again', '003897fbf606da66c4f7b9fb3970f4eb164b032713836eddddbe51df428a0ad8');

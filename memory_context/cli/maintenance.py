@@ -338,7 +338,7 @@ async def consolidate(
         ),
     ] = None,
 ) -> Output:
-    """Merge equal statements; with a model, write articles of what recurs.
+    """Merge equal statements; with a model, write articles.
 
     Statements are merged only if no number, name, date, path or negation differs. Articles rest on different sentences
     of three or more conversations, each with its source. `serve` does this once a day, without a model.

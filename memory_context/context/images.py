@@ -95,7 +95,7 @@ class ImageView:
         """Return images of observations beyond their own limit; all if the model is shown none."""
         observed = [one for one in visible if one[0].carries_result]
         most = self._policy.connectors.images_in_view if self.are_shown else 0
-        return [] if most is None else observed[: max(len(observed) - most, 0)]
+        return observed[: max(len(observed) - most, 0)]
 
     def _over_limit(self, visible: Sequence[_Shown]) -> list[_Shown]:
         """Return images that leave: those of the current task stay first of all, in its order, then the newest."""

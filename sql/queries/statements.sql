@@ -39,8 +39,8 @@ LIMIT %(limit)s;
 SELECT pg_advisory_xact_lock(hashtextextended('statements of ' || %(user_id)s, 0));
 
 -- name: insert_statement :one
--- Store a statement, unless the same holds already ("next week" said again is another week), and the job to index it. One that arrives late is superseded at once by
--- the next about its subject.
+-- Store a statement, unless the same holds already ("next week" said again is another week), and the job to index it. One
+-- that arrives late is superseded at once by the next about its subject.
 WITH content AS (
     SELECT id FROM memory_context.agent_memory_contents
     WHERE user_id = %(user_id)s AND content_sha256 = %(content_sha256)b

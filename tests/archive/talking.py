@@ -7,7 +7,7 @@ from memory_context.messages import texts_of
 from memory_context.policy import ArchivePolicy
 
 SESSION = "one-session"
-KNOWN_OF_USER = "Known of this user before this conversation."
+KNOWN_OF_USER = "Known of this user before this conversation"
 
 
 def context_of(

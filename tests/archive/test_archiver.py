@@ -55,6 +55,7 @@ async def test_turn_is_archived_when_it_has_ended(store: MemoryStore):
         assert store.conversations.write_transactions == number - 1
         await context.add_message(AssistantMessage(content="Done.", source="coder"))
         await archived(store, SESSION, 8 * number)
+        await context.archiver.wait()
         assert store.conversations.write_transactions == number
 
 

@@ -295,12 +295,12 @@ async def test_search_shows_whole_messages_once_and_the_title_of_their_session_o
 
 async def test_recall_reaches_what_was_said_in_another_session(store: MemoryStore):
     context = context_of(store, None)
-    await say(context, "Good morning.", "My database is Orders at db1.", "Thanks, that is all.")
+    await say(context, "Good morning.", "The database of the orders runs at db1.", "Thanks, that is all.")
     await archived(context)
     other = context_of(store, None)
-    await other.add_message(UserMessage(content="Connect to the database like last time.", source="user"))
+    await other.add_message(UserMessage(content="Connect to the database of the orders like last time.", source="user"))
     view = "\n".join(str(message.content) for message in await other.get_messages())
-    assert "My database is Orders at db1." in view
+    assert "The database of the orders runs at db1." in view
     assert re.search(rf"\(recalled; from \w+, [\d: -]+ UTC, said in session {context.session_id} \(Good morning", view)
 
 

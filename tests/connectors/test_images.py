@@ -214,7 +214,7 @@ class Camera(Counter):
 async def test_forty_screenshots_are_stored_once_and_the_archive_only_refers_to_them(
     store: MemoryStore, server: Server, database_url: str
 ) -> None:
-    async with context_of(store, Camera(), session="s", images_in_view=2) as context:
+    async with context_of(store, Camera(), session="s") as context:
         await step_through(context, 40)
         held = sum(len(images_in([entry.message])) for entry in context.transcript.entries())
         (rows,) = server.execute(

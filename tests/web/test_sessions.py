@@ -143,6 +143,7 @@ async def test_deleting_a_session_stops_its_run(client: Client, model: Model):
     assert client.router.chat.sessions.stats.live == 0
 
 
+@pytest.mark.batches_turns
 async def test_session_deleted_by_another_process_becomes_410(client: Client, store: MemoryStore):
     """Another process deleted it: the next batch notices, and nobody is told that something is stored."""
     session = (await client.say("hello")).json()["session_id"]
