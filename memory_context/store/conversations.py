@@ -279,4 +279,4 @@ class ConversationArchive:
 
 
 def _forgotten(keys: Collection[str]) -> Statement:
-    return _QUERIES("select_forgotten_keys", memory_keys=sorted(keys))
+    return _QUERIES("select_forgotten_keys", memory_keys="\n".join(sorted(keys)))

@@ -29,9 +29,9 @@ WHERE user_id = %(user_id)s
     AND branch = %(branch)s;
 
 -- name: select_forgotten_keys :many
--- Which of some items were forgotten.
+-- Which of some items were forgotten; the keys stand in lines, since a session has thousands of them.
 SELECT memory_key AS key FROM memory_context.agent_memories
-WHERE user_id = %(user_id)s AND memory_key = ANY(%(memory_keys)s::text[]) AND NOT is_active;
+WHERE user_id = %(user_id)s AND memory_key = ANY(string_to_array(%(memory_keys)s, E'\n')) AND NOT is_active;
 
 -- name: select_batches :many
 -- A line of an agent in a session, from the last batch that begins anew; without a branch, the line written last.

@@ -497,8 +497,8 @@ class Life:
 
     async def next_request(self) -> None:
         """Go on in a context that loads the state; the one before is dropped and written when it likes."""
-        state = json.loads(json.dumps(await self.context.save_state()))
         before = await self.context.get_messages()
+        state = json.loads(json.dumps(await self.context.save_state()))
         store = self.context.memory_store
         settings: dict[str, Any] = {"policy": self.context.policy, "compactors": self.compactors}
         context = MemoryContext("alice", "coder", None, store, model_client=self.light, **settings)
