@@ -102,9 +102,9 @@ def _copies_timed() -> Generator[_Copying]:
     """Measure what making the copies takes, within the step that hands them out."""
     copying, make = _Copying(), View.copies
 
-    def timed(view: View) -> list[LLMMessage]:
+    def timed(view: View, *, joins_user_messages: bool = False) -> list[LLMMessage]:
         began = time.process_time()
-        copies = make(view)
+        copies = make(view, joins_user_messages=joins_user_messages)
         copying.seconds += time.process_time() - began
         return copies
 

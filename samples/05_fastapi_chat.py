@@ -1,8 +1,8 @@
 """A chat server of your own: one router in your FastAPI application, and conversations that outlive the process.
 
-Learn: `create_chat_router(memory_store, build_agent, current_user, agents=[...])` is all there is to mount. Your
-dependency says who asks; `build_agent` makes the agent of a conversation around its context. An answer comes whole or
-as server-sent events. Whatever was said is still there when the server starts anew, for the person and for the agent.
+Learn: `create_chat_router(memory_store, build_agent, current_user, agents=[...])` is all there is to mount. `build_agent`
+makes the agent of a conversation around its context. An answer comes whole or as server-sent events, and is still there
+when the server starts anew.
 
 Try: `python samples/05_fastapi_chat.py --serve`, then http://127.0.0.1:8000/docs in a browser; and the same message
 twice, with the same id: the second answer says `"replayed": true`, and no model was asked.
@@ -90,8 +90,7 @@ async def served() -> AsyncIterator[httpx.AsyncClient]:
 
 def request(text: str, session_id: str | None = None) -> dict[str, object]:
     """Return what a page posts. The page makes the ids, so that sending again changes nothing."""
-    said_at = datetime.now(timezone.utc).isoformat()
-    message = {"id": uuid.uuid4().hex, "text": text, "sender": "user", "timestamp": said_at}
+    message = {"id": uuid.uuid4().hex, "text": text, "sender": "user", "timestamp": f"{datetime.now(timezone.utc)}"}
     return {"new_messages": [message], "session_id": session_id}
 
 
@@ -99,14 +98,12 @@ async def main() -> None:
     async with served() as client:
         answer = (await client.post("/api/chat", json=request("My boat is called Wanderer."))).json()
         print(f"Whole:     {answer['message']['text']}")
-        asked, event = request("It needs a new mast.", answer["session_id"]) | {"stream": True}, ""
+        asked = request("It needs a new mast.", answer["session_id"]) | {"stream": True}
         async with client.stream("POST", "/api/chat", json=asked) as stream:
             print("Streamed: ", end=" ")
             async for line in stream.aiter_lines():
-                field, _, value = line.partition(": ")
-                event = value if field == "event" else event
-                if field == "data" and event == "delta":  # the words, as they come
-                    print(json.loads(value)["text"], end="|", flush=True)
+                if line.startswith("data: ") and (words := json.loads(line[6:]).get("text")):  # as they come
+                    print(words, end="|", flush=True)
     print("\n\nThe server was stopped; another one goes on:\n")
     async with served() as client:
         answer = (await client.post("/api/chat", json=request("When can we sail?", answer["session_id"]))).json()

@@ -473,7 +473,9 @@ class Life:
         """Go on in another context: from the saved state and from the archive by turns."""
         self.saves += 1
         from_archive = self.saves % 2 == 0
-        before = await self.context.get_messages()  # of its decisions the agent's tools are a reason, which no state has
+        before = (
+            await self.context.get_messages()
+        )  # of its decisions the agent's tools are a reason, which no state has
         state = json.loads(json.dumps(await self.context.save_state()))
         if from_archive:
             await self.context.archive()
