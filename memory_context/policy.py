@@ -209,7 +209,7 @@ class ConnectorsPolicy(BaseModel):
 
     Attributes:
         timeout_seconds: The longest wait for all of them after an action.
-        images_in_view: The newest images of observations that stay in the view, at most `images`; others are references.
+        images_in_view: The newest images of observations in the view, at most `images`; others are references.
         shows_images: Show images of observations; `auto` does unless the agent's model is known to have no vision.
         state_limit_tokens: The most for the texts of the present states of all together.
     """

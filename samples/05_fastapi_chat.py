@@ -1,6 +1,6 @@
 """A chat server of your own: one router in your FastAPI application, and conversations that outlive the process.
 
-Learn: `create_chat_router(memory_store, build_agent, current_user, agents=[...])` is all there is to mount. `build_agent`
+Learn: `create_chat_router(memory_store, build_agent, current_user, agents=[...])` is all you mount. `build_agent`
 makes the agent of a conversation around its context. An answer comes whole or as server-sent events, and is still there
 when the server starts anew.
 
