@@ -113,6 +113,7 @@ kept = asyncio.run(main(MemoryStore(os.environ["TEST_URL"])))
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("how", "status"), [("SIGTERM", -15), ("the loop ends", 0)])
 async def test_connector_is_stopped_by_the_end_of_the_program(
     start_python: StartPython, database_url: str, how: str, status: int

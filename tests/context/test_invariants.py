@@ -33,7 +33,7 @@ async def test_fold_leaves_the_known_user_in_the_head(store: MemoryStore):
     assert life.rendered.tokens_beside > 16
 
 
-@pytest.mark.parametrize("seed", [*range(settings().max_examples // 8), 26])
+@pytest.mark.parametrize("seed", [*range(settings().max_examples // 16), 26])
 async def test_every_view_of_a_long_life_keeps_the_rules(store: MemoryStore, seed: int):
     """The same, over sixty events of real work, in which steps fold and results shrink."""
     light = moody(seed) if seed % 2 else None

@@ -315,6 +315,7 @@ async def test_what_a_row_would_not_give_back_is_refused(store: MemoryStore, arg
         await context.store("text", "a note", **arguments)
 
 
+@pytest.mark.thorough
 async def test_view_of_many_parallel_results_takes_linear_work(store: MemoryStore):
     """Nothing in the way of one message is quadratic in its results, which are one transaction."""
 

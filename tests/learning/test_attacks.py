@@ -144,6 +144,7 @@ async def test_marked_pastes_in_the_users_own_message_are_not_learned(store: Mem
     await check_nothing_is_the_users(store)
 
 
+@pytest.mark.thorough
 async def test_unmarked_pastes_of_what_a_tool_showed_are_not_learned(store: MemoryStore) -> None:
     for number, (page, pasted) in enumerate(SHOWN):
         call = FunctionCall(id="1", name="fetch", arguments="{}")

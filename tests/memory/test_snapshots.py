@@ -141,6 +141,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.thorough
 async def test_another_process_restores_it(store: MemoryStore, database_url: str, start_python: StartPython) -> None:
     """Given as text on its standard input."""
     memory = AgentMemory(store, "alice", "coder", "s")
