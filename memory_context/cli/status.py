@@ -210,8 +210,5 @@ def _disk() -> _Finding:
 
     folder = Location.in_force().folder or Path()
     place = next(one for one in (folder, *folder.parents) if one.exists())
-    if not os.access(place, os.W_OK | os.X_OK):
-        how = "let this user write there, or set MEMORY_CONTEXT_HOME to a folder that it may write to"
-        return _Finding("disk", "failed", f"{place} cannot be written, so the embedded server cannot start: {how}")
     free = shutil.disk_usage(place).free
     return _Finding("disk", "ok" if free >= _MIN_FREE_BYTES else "warning", f"{free / 1e9:,.1f} GB free at {place}")

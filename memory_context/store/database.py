@@ -261,11 +261,14 @@ def is_set_up(location: Location) -> bool:
     """Return whether a server exists to inspect; first use sets up the embedded one."""
     if location.folder is None:
         return True
-    nearest = next(place for place in (location.folder, *location.folder.parents) if place.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        return True
     data = location.folder / "postgres"
-    return (data / "PG_VERSION").exists() or (data.exists() and (not data.is_dir() or any(data.iterdir())))
+    try:
+        nearest = next(place for place in (location.folder, *location.folder.parents) if place.exists())
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+            return True
+        return (data / "PG_VERSION").exists() or (data.exists() and (not data.is_dir() or any(data.iterdir())))
+    except OSError:  # not ours to look into: starting says why, and what helps
+        return True
 
 
 def _start_embedded(folder: Path) -> dict[str, str]:

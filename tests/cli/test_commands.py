@@ -203,6 +203,36 @@ def test_doctor_names_a_mistyped_variable_and_a_database_that_is_away(run: Run, 
     assert "s3cret" not in out
 
 
+@pytest.mark.usefixtures("no_variables")
+@pytest.mark.parametrize("kind", ["no folder", "name too long", "unreadable parent", "unwritable", "another's data"])
+def test_doctor_names_a_home_that_cannot_be_used_and_the_remedy(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+):
+    home, guarded = tmp_path / "home", tmp_path / "guarded"
+    guarded.mkdir()
+    if kind == "no folder":
+        home.write_text("a file")
+    elif kind == "name too long":
+        home = tmp_path / ("home" * 100)
+    elif os.geteuid() == 0:
+        pytest.skip("root may read and write everything")
+    elif kind == "unreadable parent":
+        home = guarded / "home"
+    elif kind == "unwritable":
+        home = guarded
+    else:
+        home.mkdir()
+        (home / "postgres").symlink_to(guarded)
+    guarded.chmod(0o555 if kind == "unwritable" else 0)
+    monkeypatch.setenv("MEMORY_CONTEXT_HOME", str(home))
+    ended, out, err = run("doctor", "--json")
+    guarded.chmod(0o700)
+    (found,) = [one["text"] for one in json.loads(out) if one["verdict"] == "failed"]
+    assert (ended, err) == (1, "")
+    assert str(home) in found
+    assert "Choose another folder with MEMORY_CONTEXT_HOME" in found
+
+
 def test_doctor_reports_an_index_that_damages_itself_and_a_schema_that_is_behind(run: Run, empty_database_url: str):
     """An empty database has no schema yet: that is a warning, since its first use makes it."""
     with psycopg.connect(empty_database_url, autocommit=True) as connection:
