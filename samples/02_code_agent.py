@@ -14,12 +14,14 @@ from pathlib import Path
 
 from autogen_agentchat.messages import ToolCallExecutionEvent, ToolCallRequestEvent
 from autogen_core.models import FunctionExecutionResultMessage
-from code_agent import CodeAgent, model_client_from_env
-from runner import run
+from runner import needs, run
 
 import memory_context
 from memory_context import MemoryContext, choose_light_model
 from memory_context.testing import ScriptedModel, call
+
+with needs():
+    from code_agent import CodeAgent, model_client_from_env
 
 FOLDER = Path(memory_context.__file__).parent
 QUESTIONS = (

@@ -16,7 +16,10 @@ from pathlib import Path
 from autogen_agentchat.base import Team
 from autogen_agentchat.messages import BaseChatMessage
 from autogen_agentchat.teams import BaseGroupChat
-from runner import run
+from runner import needs, run
+
+with needs():
+    import code_agent  # noqa: F401 - the JSON file names it
 
 HERE = Path(__file__).parent
 # code_agent.py lies beside this file: Python finds it, since it is started as a script

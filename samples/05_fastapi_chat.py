@@ -19,7 +19,6 @@ from datetime import datetime, timezone
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import LLMMessage, UserMessage
-from code_agent import model_client_from_env
 from runner import needs, run
 
 from memory_context import MemoryContext, MemoryStore, choose_light_model
@@ -28,6 +27,7 @@ from memory_context.testing import ScriptedModel
 with needs("web"):
     import httpx
     import uvicorn
+    from code_agent import model_client_from_env
     from fastapi import FastAPI, Header
 
     from memory_context.http_server import serve_until_stopped

@@ -17,13 +17,15 @@ from collections.abc import Sequence
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.messages import ToolCallRequestEvent
 from autogen_core.models import FunctionExecutionResultMessage, LLMMessage, UserMessage
-from code_agent import model_client_from_env
-from runner import run
+from runner import needs, run
 
 from memory_context import ContextPolicy, MemoryContext, ObservationEvent, choose_light_model
 from memory_context.light_model import Completion
 from memory_context.policy import ObservationPolicy
 from memory_context.testing import Decision, ScriptedModel, call, observe_by_script
+
+with needs():
+    from code_agent import model_client_from_env
 
 HARBOURS = 60
 POLICY = ContextPolicy(token_budget=6000, observation=ObservationPolicy(buffer_min_tokens=800))

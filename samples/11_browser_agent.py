@@ -22,11 +22,13 @@ from urllib.parse import parse_qs
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core import FunctionCall
 from autogen_core.models import FunctionExecutionResult, LLMMessage
-from code_agent import model_client_from_env
-from runner import run
+from runner import needs, run
 
 from memory_context import ConnectorError, MemoryContext, WebConnector
 from memory_context.testing import Decision, ScriptedModel, call
+
+with needs():
+    from code_agent import model_client_from_env
 
 TASK = "Book berth 7 for the Wanderer, two nights, with electricity."
 HARBOUR = """<!doctype html><title>Harbour office</title><h1>Berths</h1>
@@ -105,7 +107,7 @@ async def main() -> None:
         web = WebConnector(url, allow_private=True)
         try:
             await web.on_start()
-        except ConnectorError as error:
+        except (ConnectorError, ImportError) as error:
             sys.exit(f"The sample needs a browser: {error}")
         async with MemoryContext("sample-browser-agent", "clerk", resume=False, connectors=[web]) as context:
             model = model_client_from_env() or ScriptedModel(*SCRIPT)

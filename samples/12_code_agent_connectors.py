@@ -14,11 +14,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from autogen_core.models import FunctionExecutionResultMessage, LLMMessage, UserMessage
-from code_agent import CodeAgent
-from runner import run
+from runner import needs, run
 
 from memory_context import EditorConnector, FileSystemConnector, MemoryContext, ShellConnector
 from memory_context.testing import Call, ScriptedModel, call
+
+with needs():
+    from code_agent import CodeAgent
 
 TESTS = f"{sys.executable} -B test_circle.py"
 FILES = {

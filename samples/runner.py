@@ -12,13 +12,13 @@ __all__ = ["needs", "run"]
 
 
 @contextmanager
-def needs(extra: str) -> Generator[None, None, None]:
+def needs(*extras: str) -> Generator[None, None, None]:
     """Exit with 1 and what to install if a library that the sample imports is missing."""
     try:
         yield
     except ImportError as error:
         missing = (error.name or "a library").partition(".")[0]
-        sys.exit(f"This sample needs {missing}: pip install 'memory-context[{extra},samples]'")
+        sys.exit(f"This sample needs {missing}: pip install 'memory-context[{','.join([*extras, 'samples'])}]'")
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:
