@@ -111,8 +111,9 @@ async def main() -> None:
             sys.exit(f"The sample needs a browser: {error}")
         async with MemoryContext("sample-browser-agent", "clerk", resume=False, connectors=[web]) as context:
             model = model_client_from_env() or ScriptedModel(*SCRIPT)
-            tools = context.workbench()
-            agent = AssistantAgent("clerk", model, model_context=context, workbench=tools, max_tool_iterations=12)
+            agent = AssistantAgent(
+                "clerk", model, model_context=context, workbench=context.workbench(), max_tool_iterations=12
+            )
             await agent.run(task=TASK)
             view = await context.get_messages()
             print("The whole of its last view; the page as it is stands at the end:\n", *lines_of(view), sep="\n")
