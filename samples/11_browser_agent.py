@@ -17,18 +17,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core import FunctionCall
 from autogen_core.models import FunctionExecutionResult, LLMMessage
 from runner import needs, run
 
-from memory_context import ConnectorError, MemoryContext, WebConnector
+from memory_context import ConnectorError, MemoryContext
 from memory_context.testing import Decision, ScriptedModel, call
 
-with needs():
+with needs("browser"):
     from code_agent import model_client_from_env
+
+    from memory_context import WebConnector
 
 TASK = "Book berth 7 for the Wanderer, two nights, with electricity."
 HARBOUR = """<!doctype html><title>Harbour office</title><h1>Berths</h1>
@@ -47,8 +49,7 @@ class Harbour(BaseHTTPRequestHandler):
         self._answer(HARBOUR.format(berths="".join(BERTH.format(number, 6 + number % 5) for number in range(1, 13))))
 
     def do_POST(self) -> None:
-        sent = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-        form = {key: values[0] for key, values in sent.items()}
+        form = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
         power = "with" if "electricity" in form else "without"
         said = f"Berth {form['berth']} is booked for the {form['ship']}, {form['nights']} nights, {power} electricity."
         self._answer(f"<!doctype html><title>Booked</title><h1>{said}</h1><a href='/'>Berths</a>")
@@ -107,16 +108,17 @@ async def main() -> None:
         web = WebConnector(url, allow_private=True)
         try:
             await web.on_start()
-        except (ConnectorError, ImportError) as error:
+        except ConnectorError as error:
             sys.exit(f"The sample needs a browser: {error}")
         async with MemoryContext("sample-browser-agent", "clerk", resume=False, connectors=[web]) as context:
-            model = model_client_from_env() or ScriptedModel(*SCRIPT)
-            agent = AssistantAgent(
-                "clerk", model, model_context=context, workbench=context.workbench(), max_tool_iterations=12
-            )
+            model, tools = model_client_from_env() or ScriptedModel(*SCRIPT), context.workbench()
+            agent = AssistantAgent("clerk", model, model_context=context, workbench=tools, max_tool_iterations=12)
             await agent.run(task=TASK)
-            view = await context.get_messages()
-            print("The whole of its last view; the page as it is stands at the end:\n", *lines_of(view), sep="\n")
+            print(
+                "Its whole last view; the page as it is stands last:\n",
+                *lines_of(await context.get_messages()),
+                sep="\n",
+            )
 
 
 run(main())

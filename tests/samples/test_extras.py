@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
         ("05_fastapi_chat", "fastapi", "web,samples"),
         ("05_fastapi_chat", "autogen_ext", "web,samples"),
         ("06_mcp", "mcp", "mcp,samples"),
-        ("11_browser_agent", "playwright", "browser"),
+        ("11_browser_agent", "playwright", "browser,samples"),
     ],
 )
 def test_sample_names_the_extra_that_is_missing(
