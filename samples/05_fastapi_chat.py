@@ -1,8 +1,8 @@
 """A chat server of your own: one router in your FastAPI application, and conversations that outlive the process.
 
-Learn: `create_chat_router(memory_store, build_agent, current_user, agents=[...])` is all you mount. `build_agent`
-makes the agent of a conversation around its context. An answer comes whole or as server-sent events, and is still there
-when the server starts anew.
+Learn: `create_chat_router(memory_store, build_agent, current_user, agents=[...])` is all there is to mount. Your
+dependency says who asks; `build_agent` makes the agent of a conversation. An answer comes whole or as server-sent
+events. A server that starts anew knows what was said, for the person and for the agent.
 
 Try: `python samples/05_fastapi_chat.py --serve`, then http://127.0.0.1:8000/docs in a browser; and the same message
 twice, with the same id: the second answer says `"replayed": true`, and no model was asked.
@@ -59,8 +59,7 @@ async def current_user(x_user: str = Header()) -> str:
 
 def create_application() -> FastAPI:
     """Return your application, here with nothing else in it than the chat."""
-    memory_store = MemoryStore()
-    light_model = choose_light_model(model_client_from_env()).client  # decides beside the agent; None without a key
+    memory_store, light_model = MemoryStore(), choose_light_model(model_client_from_env()).client  # None without a key
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -109,8 +108,7 @@ async def main() -> None:
         answer = (await client.post("/api/chat", json=request("When can we sail?", answer["session_id"]))).json()
         print(f"Whole:     {answer['message']['text']}")
         page = (await client.get(f"/api/chat/sessions/{answer['session_id']}/messages")).json()
-        told = [f"  {message['sender']:<5} {message['text']}" for message in page["messages"]]
-        print("The conversation, as a page shows it:\n", *told, sep="\n")
+        print("As a page shows it:\n", *(f"  {one['sender']:<5} {one['text']}" for one in page["messages"]), sep="\n")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,7 @@ state of the page, with its references, stands at the end of each view, and afte
 changed. The pages are served by this script, on this machine: hence `allow_private=True`. Otherwise the browser
 reaches public addresses only, or the hosts that `allowed_hosts` names.
 
-Needs the extra `browser` and a Chromium: `playwright install chromium`, or an installed one. With OPENAI_API_KEY the
-model is live, else its decisions are scripted.
+Needs a Chromium: `playwright install chromium`, or an installed one. With OPENAI_API_KEY the model is live.
 
 Try: `allowed_hosts=["example.org"]`, and see what the agent is told; and let `decide` click a reference that is gone.
 """
@@ -114,11 +113,8 @@ async def main() -> None:
             model, tools = model_client_from_env() or ScriptedModel(*SCRIPT), context.workbench()
             agent = AssistantAgent("clerk", model, model_context=context, workbench=tools, max_tool_iterations=12)
             await agent.run(task=TASK)
-            print(
-                "Its whole last view; the page as it is stands last:\n",
-                *lines_of(await context.get_messages()),
-                sep="\n",
-            )
+            view = await context.get_messages()
+            print("The whole of its last view; the page as it is stands at the end:\n", *lines_of(view), sep="\n")
 
 
 run(main())

@@ -1,13 +1,17 @@
 """Chainlit's interface for users, threads, steps, elements and feedback; without a login nothing is kept.
 
-In a chat, a failed write is logged; over HTTP it is an error that the page shows.
+In a chat, writes wait while the database is away, and a refused one is logged; over HTTP both are errors that the page
+shows.
 """
 
 import asyncio
 import logging
+import time
 from asyncio import Lock
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
@@ -25,7 +29,9 @@ from chainlit.user import PersistedUser, User
 
 from memory_context.context import load_parts
 from memory_context.credentials import masked
-from memory_context.errors import ConflictError, ItemNotFoundError, StoreError
+from memory_context.errors import ConflictError, ItemNotFoundError, StoreError, StoreUnavailableError
+from memory_context.outages import outages_of
+from memory_context.runtime import Flusher, attempt
 from memory_context.store import ElementContent, MemoryItem, MemoryStore, UIUser, within
 from memory_context.utf8 import to_utf8
 from memory_context.vault import secrets_of
@@ -48,6 +54,11 @@ _log = logging.getLogger(__name__)
 _READ_CHARACTERS = 10_000  # of the message that becomes the name
 _NAME_CHARACTERS = 255
 _CLOSE_SECONDS = 5
+_RETRY_SECONDS = 5.0
+_MOST_WAITING = 1_000  # a chat writes about ten changes a turn; their contents stay in the process meanwhile
+_LONGEST_SECONDS = 600.0
+_WRITING = "writing the history of chats"
+_LACKS = "the history lacks a change of %s %s: %s"
 _SHARING = frozenset({"is_shared", "shared_at"})
 
 _current: ContextVar[str | None] = ContextVar("memory_context_chainlit_user", default=None)
@@ -81,11 +92,21 @@ def _after_user_message(method: _Method) -> _Method:
     return cast(_Method, wrapper)
 
 
+@dataclass(frozen=True)
+class _Change:
+    """A write of one object, as the user whose chat made it."""
+
+    what: str
+    its_id: str
+    write: Callable[[], Coroutine[Any, Any, None]]
+    ends_at: float
+
+
 class MemoryDataLayer(BaseDataLayer):
     """Chainlit's data in the database of its agents' memory.
 
-    Chainlit's user identifier is the user id, a thread's id the session id. Without the database the chat goes on and
-    history is lost.
+    Chainlit's user identifier is the user id, a thread's id the session id. While the database is away the chat goes
+    on, and up to 1,000 changes of its history wait for ten minutes.
 
     Args:
         memory_store: The store, which stays open; None for the default store.
@@ -105,6 +126,16 @@ class MemoryDataLayer(BaseDataLayer):
         self._locks: WeakValueDictionary[object, Lock] = WeakValueDictionary()
         self._writing: set[asyncio.Task[Any]] = set()
         self._has_warned = False
+        self._waiting: deque[_Change] = deque()
+        self._flusher = Flusher(
+            "memory_context Chainlit history",
+            self._write_waiting,
+            lambda: len(self._waiting),
+            batch=1,
+            batch_seconds=0,
+            retry_seconds=_RETRY_SECONDS,
+            on_failure=lambda error: _log.debug("%s has to wait: %s", _WRITING, error),
+        )
         mount_elements(app, self)
 
     # --- users
@@ -300,8 +331,14 @@ class MemoryDataLayer(BaseDataLayer):
 
     async def close(self) -> None:
         """Wait up to 5 s for pending writes."""
+        ends_at = time.monotonic() + _CLOSE_SECONDS
         if writing := self._writing - {asyncio.current_task()}:
             await asyncio.wait(writing, timeout=_CLOSE_SECONDS)
+        if self._waiting:
+            await attempt(self._flusher.flush(), ends_at - time.monotonic())
+            await self._flusher.stop()
+        if self._waiting:
+            _log.warning("changes that the history lacks, since the database is away: %s", len(self._waiting))
         if self._uses_default_store:
             await self.memory_store.leave(self)
 
@@ -330,25 +367,63 @@ class MemoryDataLayer(BaseDataLayer):
         """Write as the current user; writes of one object keep their order."""
         session = _chat()
         thread_id = thread_id or (session.thread_id if session else None)
+        writer = None if session is None else await self._writer()  # a later try knows no chat
+
+        async def change() -> None:
+            user = writer if session else await self._writer(thread_id, user_id)
+            if user and not await write(user, thread_id or ""):
+                raise ConflictError(f"its thread {thread_id!r} is another user's, or was deleted")
+
         lock = self._locks.setdefault((asyncio.get_running_loop(), what, its_id), Lock())
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._writing.add(task)
         try:
-            await within(self.memory_store.limits.call_seconds, self._write(lock, thread_id, user_id, write))
-        except (StoreError, ValueError, OSError) as error:
-            if session is None:
-                raise
-            _log.warning("the history lacks a change of %s %s: %s", what, its_id, error)
+            async with lock:
+                if session is None:
+                    await self._within_call(change())
+                else:
+                    await self._write_or_wait(_Change(what, its_id, change, time.monotonic() + _LONGEST_SECONDS))
         finally:
             self._writing.discard(task)
 
-    async def _write(
-        self, lock: Lock, thread_id: str | None, user_id: str | None, write: Callable[[str, str], Awaitable[bool]]
-    ) -> None:
-        async with lock:
-            writer = await self._writer(thread_id, user_id)
-            if writer and not await write(writer, thread_id or ""):
-                raise ConflictError(f"its thread {thread_id!r} is another user's, or was deleted")
+    async def _within_call(self, write: Coroutine[Any, Any, None]) -> None:
+        await within(self.memory_store.limits.call_seconds, write)
+
+    async def _write_or_wait(self, change: _Change) -> None:
+        """Write a change of a chat, or let it wait behind others."""
+        if not self._waiting:
+            try:
+                await self._write_change(change)
+                return
+            except StoreUnavailableError as error:
+                outages_of(self.memory_store).failed(_WRITING, "%s waits: %s", _WRITING, error)
+                self._flusher.breaker.failed()
+        if len(self._waiting) < _MOST_WAITING:
+            self._waiting.append(change)
+            self._flusher.note()
+        else:
+            _log.warning(_LACKS, change.what, change.its_id, "too much waits for the database")
+
+    async def _write_waiting(self) -> None:
+        while self._waiting:
+            change = self._waiting[0]
+            try:
+                await self._write_change(change)
+            except StoreUnavailableError as error:
+                if time.monotonic() < change.ends_at:
+                    raise
+                _log.warning(_LACKS, change.what, change.its_id, error)
+            self._waiting.popleft()
+        outages_of(self.memory_store).worked(_WRITING)
+
+    async def _write_change(self, change: _Change) -> None:
+        """Write a change, or log why it is refused; StoreUnavailableError if it may work later."""
+        try:
+            await self._within_call(change.write())
+        except StoreUnavailableError:
+            raise
+        except (StoreError, ValueError, OSError) as error:
+            _log.warning(_LACKS, change.what, change.its_id, error)
 
     async def _writer(self, thread_id: str | None = None, user_id: str | None = None) -> str | None:
         """Return the current user, else the named one, else the thread's owner."""

@@ -17,10 +17,13 @@ from hypothesis import strategies as st
 from memory_context import AgentMemory, ChatMessage, MemoryCriteria
 from memory_context.errors import ConflictError, ItemNotFoundError, StoreUnavailableError
 from memory_context.identifiers import SessionKey
+from memory_context.runtime import Breaker
 from memory_context.store import MemoryStore
 from tests.conftest import REPOSITORY, Server, database_of
 from tests.context.steps import a_turn_of_the_loop
+from tests.support.outages import away
 from tests.support.rows import row_counts
+from tests.support.waiting import soon
 
 from .conftest import Feedback, MemoryDataLayer, Pagination, ThreadFilter, User, chat, config, elements
 
@@ -700,8 +703,8 @@ async def test_script_names_its_user_by_get_user(layer: MemoryDataLayer) -> None
 # --- outages
 
 
-async def test_database_outage_costs_history_not_the_chat(caplog: pytest.LogCaptureFixture) -> None:
-    """One line for each write; the chat sees no error; a page that asks gets one."""
+async def test_database_outage_does_not_reach_the_chat(caplog: pytest.LogCaptureFixture) -> None:
+    """One line for all writes, which wait; a page that asks gets an error."""
     layer = MemoryDataLayer(MemoryStore("postgresql://localhost:1/nowhere"))
     with chat("alice", "t"):
         await layer.update_thread("t", name="x", user_id="alice")
@@ -712,7 +715,7 @@ async def test_database_outage_costs_history_not_the_chat(caplog: pytest.LogCapt
         await layer.delete_step("s")
         assert await layer.get_thread("t") is None
         assert await layer.get_favorite_steps("alice") == []
-    assert len(caplog.records) == 8
+    assert len(caplog.records) == 3
     assert all("\n" not in record.getMessage() and not record.exc_info for record in caplog.records)
     for asked in (
         layer.list_threads(Pagination(first=1), ThreadFilter(userId="alice")),
@@ -723,6 +726,56 @@ async def test_database_outage_costs_history_not_the_chat(caplog: pytest.LogCapt
     ):
         with pytest.raises(StoreUnavailableError):
             await asked
+
+
+async def test_changes_of_a_chat_are_written_after_an_outage(
+    layer: MemoryDataLayer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In order, as the user whose chat made them, and without another change coming by."""
+    caplog.set_level(logging.INFO)
+    layer._flusher.breaker = Breaker(0.0)
+    tried = asyncio.Event()
+
+    async def tried_in_vain(*_: object, **__: object) -> object:
+        tried.set()
+        raise StoreUnavailableError("away")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(layer._threads._database, "write", tried_in_vain)
+        with chat("alice", "t"):
+            await layer.update_thread("t", name="x", user_id="alice")
+            await layer.create_step(step("s", output="first"))
+        with chat("bob", "of bob"):
+            await layer.create_step({**step("b"), "threadId": "of bob"})
+        with chat("alice", "t"):
+            await layer.update_step(step("s", output="last"))
+            await layer.create_step(step("gone"))
+            await layer.delete_step("gone")
+            await layer.create_element(elements.Text(id="e", name="x", content="x", for_id="s"))
+        tried.clear()
+        await soon(tried.wait())
+    await layer._flusher.flush()
+    await layer.get_user("alice")
+    thread = await layer.get_thread("t")
+    assert thread is not None
+    assert [(one["id"], one["output"]) for one in thread["steps"]] == [("s", "last")]
+    assert [one["id"] for one in thread["elements"] or ()] == ["e"]
+    assert await layer.get_thread_author("of bob") == "bob"
+    assert [one.getMessage().partition(" waits")[0] for one in caplog.records if "history" in one.getMessage()] == [
+        "writing the history of chats",
+        "writing the history of chats again",
+    ]
+
+
+async def test_close_names_changes_that_still_wait(
+    layer: MemoryDataLayer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It tries them once more."""
+    monkeypatch.setattr(layer._threads._database, "write", away)
+    with chat("alice", "t"):
+        await layer.create_step(step("s"))
+    await layer.close()
+    assert "changes that the history lacks, since the database is away: 1" in caplog.text
 
 
 async def test_close_waits_for_pending_writes(store: MemoryStore) -> None:
