@@ -193,6 +193,12 @@ class Archiver:
         self._tell_state()
         self._flusher.note()
 
+    def note_decisions(self) -> None:
+        """Schedule a batch for what a view decided; mostly a message follows and shares it."""
+        if self._has_begun:  # a view alone begins no session
+            self._tell_state()
+            self._flusher.note()
+
     def note_step(self, message: LLMMessage) -> None:
         """Schedule the batch of a turn that this message ends: an answer does, results may.
 

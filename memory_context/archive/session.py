@@ -215,8 +215,9 @@ class Session:
         archiver = self.archiver
         if not archiver.is_dirty:
             return ""
-        key, messages = archiver.key, archiver.unarchived_messages
-        return f"session {key.session_id!r} of agent {key.agent_id!r}: {messages:,} messages"
+        key, messages = archiver.key, max(archiver.unarchived_messages, len(archiver.chat))
+        lost = f"{messages:,} messages" if messages else "decisions about its view"
+        return f"session {key.session_id!r} of agent {key.agent_id!r}: {lost}"
 
     async def write_out(self, *, is_last: bool) -> None:
         """Archive the rest; `is_last` leaves no task, since the event loop ends."""
@@ -263,6 +264,8 @@ class Session:
         """Warn of lost messages: the store was away when the loop ended."""
         archiver = getattr(self, "archiver", None)
         if archiver is None or self._process_id != os.getpid() or sys.is_finalizing():
+            return
+        if not (archiver.unarchived_messages or archiver.chat):  # the next view decides the rest again
             return
         if unwritten := self.unwritten:
             lost = f"{unwritten} are lost: nothing refers to its context any more. Close contexts, or the store"

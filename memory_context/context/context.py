@@ -185,6 +185,7 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         self._prompt_head.record(parts.transcript, view)
         if parts.transcript.end > parts.transcript.state.shown or parts.transcript.state.unseen:
             parts.transcript.decide(transcript.ViewShown(parts.transcript.end))
+        self._session.archiver.note_decisions()
         parts.meter.add_view(parts.transcript, view)
         await self._observers.events.fire()
         joins = self.policy.joins_user_messages

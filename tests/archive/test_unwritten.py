@@ -353,6 +353,30 @@ async def test_a_dropped_context_that_is_written_is_collected(store: MemoryStore
     assert not [one for one in contexts if one.memory_store is store]
 
 
+async def test_decisions_of_a_view_are_written_though_no_message_follows(
+    store: MemoryStore, recwarn: pytest.WarningsRecorder
+):
+    """The context is dropped right after; the view of the next process begins with the same decisions."""
+    context = context_of(store)
+    await context.add_message(UserMessage(content="One.", source="user"))
+    await context.archive()
+    await context.get_messages()
+    decided = len(context.transcript.log)
+    del context
+    gc.collect()
+    await store.close()
+    again = context_of(store)
+    await again.resume()
+    assert len(again.transcript.log) == decided
+    assert not [one for one in recwarn if "lost" in str(one.message)]
+
+
+async def test_a_view_of_a_context_without_messages_writes_nothing(store: MemoryStore):
+    await context_of(store, "never used").get_messages()
+    await store.unwritten.write_out()
+    assert await store.conversations.session("alice", "never used") is None
+
+
 def test_a_context_that_is_collected_with_something_unwritten_warns(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
