@@ -1,4 +1,4 @@
-from .documents import is_document
+from .documents import headings_in, is_document
 from .json_text import (
     PARSED_CHARACTERS,
     Document,
@@ -72,6 +72,7 @@ __all__ = [
     "find_document",
     "folded",
     "has_relative_time",
+    "headings_in",
     "indices_of_ended",
     "is_document",
     "is_question",

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from itertools import islice
 
-__all__ = ["is_document", "is_prose"]
+__all__ = ["headings_in", "is_document", "is_prose"]
 
 _LOOKED_AT = 60_000
 _MAIL_HEADERS = 3
@@ -36,6 +36,7 @@ _FENCED = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.D
 _HEADING = re.compile(
     r"^#{1,6} +\S|^\S.{0,150}\n(?:={3,200}|-{3,200}|~{3,200})[ \t\r]*$|<h[1-6]\b", re.MULTILINE | re.IGNORECASE
 )
+_SET_APART = re.compile(r"^(#{1,3}) +(\S.{0,200})$|^(\S.{1,100})\n([=~^*-])\4{2,200}[ \t]*$", re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\]\n]{0,300})\]\([^)\n]{0,1000}\)")
 _URL = re.compile(r"<?\bhttps?://[^\s<>\"')\]]+>?")
 _MARK = re.compile(r"^[ \t]*(?:[#>*+•-]+|\d{1,3}[.)]|[a-z][.)]|\.\.)[ \t]+", re.MULTILINE)
@@ -84,6 +85,22 @@ def is_document(content: str) -> bool:
     is_page = is_html or sum(1 for _ in islice(_HEADING.finditer(text), _HEADINGS_OF_PAGE)) == _HEADINGS_OF_PAGE
     least = (_PROSE_SHARE_OF_PAGE if is_page else _PROSE_SHARE) * sum(map(len, paragraphs))
     return prose > max(least, (_PROSE_OF_HTML if is_html else _PROSE_OF_ALL) * len(sample))
+
+
+def headings_in(text: str) -> list[tuple[str, str]]:
+    """Return mark and text of the headings of Markdown or reStructuredText that stand apart.
+
+    A blank line or another heading stands beside them. Underlined ones have the mark `#`.
+    """
+    text = f"\n\n{_FENCED.sub('', text)}\n\n"
+    found: list[tuple[str, str]] = []
+    end = 0
+    for one in _SET_APART.finditer(text):
+        around = text[one.start() - 2 : one.start()], text[one.end() : one.end() + 2]
+        if "\n\n" in around or end == one.start() - 1:
+            found.append((one[1] or "#", _LINK.sub(r"\1", one[2] or one[3]).replace("`", "").strip("# *")))
+            end = one.end()
+    return found
 
 
 def is_prose(text: str) -> bool:

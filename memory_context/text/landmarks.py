@@ -151,38 +151,60 @@ _LANGUAGES = {
     "java": "Java", "kt kts": "Kotlin", "cs": "C#", "scala": "Scala", "swift": "Swift", "c h": "C",
     "cc cpp hpp cxx": "C++", "rb": "Ruby", "php": "PHP", "sh bash zsh": "shell script", "sql": "SQL", "vue": "Vue",
     "proto": "protobuf", "css scss less": "CSS", "diff patch": "diff", "makefile mk": "Makefile", "graphql": "GraphQL",
+    "lua": "Lua", "pl pm": "Perl", "tcl": "Tcl", "cmake": "CMake", "dockerfile": "Dockerfile", "tf": "Terraform",
 }  # fmt: skip
 LANGUAGES = {suffix: name for suffixes, name in _LANGUAGES.items() for suffix in suffixes.split()}
 """Languages by the suffix of their files."""
 _INTERPRETERS = {"python": "Python", "node": "JavaScript", "ruby": "Ruby", "sh": "shell script"}
 _INTERPRETED = re.compile(r"#!.{0,80}?(python|node|ruby|sh\b)")
+_SQL = re.compile(
+    r"(?:\s*(?:--|SET |SELECT |PRAGMA |BEGIN)[^\n]*\n){0,60}"
+    r"\s*CREATE [A-Z ]{0,40}(?:TABLE|VIEW|SCHEMA|INDEX|FUNCTION|TYPE|ROLE|EXTENSION) +[\w\".]"
+)
 _DIFF = re.compile(r"^(?:diff --git |--- .{1,300}\n\+\+\+ )", re.MULTILINE)
 _HEAD_CHARACTERS = 4000
 _C = (
-    r"^#define[ \t]+(\w+)|^(?:typedef[ \t]+)?(?:struct|enum|union|class)[ \t]+(\w+)"
-    r"|^[A-Za-z_][\w \t*]{0,100}?\b(?!(?:if|for|while|switch|return|void|sizeof)\b)(\w{2,80})[ \t]*\("
+    r"^(?:typedef[ \t]+)?(?:struct|enum|union|class)[ \t]+(\w+)"
+    r"|^[A-Za-z_][\w \t*&:]{0,100}?\b(?!(?:if|for|while|switch|return|void|sizeof)\b)((?:\w{1,80}::)?\w{2,80})[ \t]*\("
+    r"|^#define[ \t]+(\w+)[ \t(]"  # without a value it guards a header
 )
 _SCRIPT = (
     r"^(?:export[ \t]+)?(?:default[ \t]+|declare[ \t]+|abstract[ \t]+|async[ \t]+){0,3}"
-    r"(?:function\*?|class|interface|type|enum|namespace|const|let|var)[ \t]+(\w{2,80})"
+    r"(?:(?:function\*?|class|interface|type|enum|namespace)[ \t]+(\w{2,80})"
+    r"|(?:const|let|var)[ \t]+(\w{2,80})[ \t]*=[ \t]*(?:async\b[ \t]*)?(?:\(|function\b|\w{1,80}[ \t]*=>)"
+    r"|(?:const|let|var)[ \t]+(\w{2,80})\b(?![ \t]*=[ \t]*require\b))"
+)
+_JAVA = (
+    r"^[ \t]*(?:(?:public|protected|private|internal|static|final|abstract|sealed|partial)[ \t]+){0,4}"
+    r"(?:class|interface|enum|record|struct)[ \t]+(\w{1,80})"
+    r"|^[ \t]+(?:(?:public|protected|private|internal|static|final|abstract|async|override|virtual)[ \t]+){1,4}"
+    r"[\w<>\[\],.?]{1,80}[ \t]+(\w{1,80})[ \t]*\("
 )
 _DEFINING = {
     language: re.compile(pattern, re.MULTILINE | re.IGNORECASE * (language == "SQL"))
     for language, pattern in {
         "C": _C,
+        "C#": _JAVA,
         "C++": _C,
+        "CMake": r"^[ \t]*(?:function|macro)[ \t]*\([ \t]*(\w{1,80})",
         "CSS": r"(?:^|(?<=[{}]))[ \t]*(@(?:media|keyframes)[^\n{};]{0,60}|[.#\w:*\[][^{}@;\"\n]{0,80}?)[ \t]*\{",
+        "Dockerfile": r"^((?:FROM|EXPOSE|ENTRYPOINT|CMD)[ \t]+\S.{0,80})",
+        "Java": _JAVA,
         "JavaScript": _SCRIPT,
         "Makefile": r"^([\w./%-]{1,60}):(?!=)",
+        "Perl": r"^[ \t]*(?:sub|package)[ \t]+([\w:]{1,80})",
         "SQL": r"^[ \t]*create[ \t]+(?:or[ \t]+replace[ \t]+)?(?:\w+[ \t]+){0,2}?"
         r"(?:table|view|index|function|procedure|trigger|type|schema|domain|operator|aggregate|sequence)[ \t]+"
         r"(?:if[ \t]+not[ \t]+exists[ \t]+)?([\w.\"]{1,99})",
+        "Tcl": r"^[ \t]*proc[ \t]+(\S{1,80})",
+        "Terraform": r"^((?:resource|data|module|variable|output|provider)[ \t]+\"[^\n{]{1,100}\")",
         "TypeScript": _SCRIPT,
         "diff": r"^\+\+\+ (?:b/)?([^\t\r\n]{1,300})",
         "protobuf": r"^[ \t]*(?:message|service|enum|rpc)[ \t]+(\w{1,100})",
         "shell script": r"^(?:function[ \t]+)?([\w-]{1,80})[ \t]*\(\)",
     }.items()
 }
+"""Of several groups, the last one finds what says least: constants, and methods."""
 _PYTHON_STRING = re.compile(
     r"#[^\n]*|\"\"\".*?(?:\"\"\"|\Z)|'''.*?(?:'''|\Z)|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?", re.DOTALL
 )
@@ -192,12 +214,14 @@ _TYPES_SHOWN = 7
 
 
 def language_of(suffix: str, text: str) -> str:
-    """Return the language of a file by its suffix, first line or diff headers; empty if unknown."""
+    """Return the language of a file by its suffix, first line, diff headers or first statement; empty if unknown."""
     if suffix in LANGUAGES:
         return LANGUAGES[suffix]
     if script := _INTERPRETED.match(text, 0, _HEAD_CHARACTERS):
         return _INTERPRETERS[script[1]]
-    return "diff" if _DIFF.search(text, 0, _HEAD_CHARACTERS) else ""
+    if _DIFF.search(text, 0, _HEAD_CHARACTERS):
+        return "diff"
+    return "SQL" if _SQL.match(text, 0, _HEAD_CHARACTERS) else ""
 
 
 def defined_in(text: str, language: str) -> tuple[list[str], list[str]]:
@@ -207,8 +231,10 @@ def defined_in(text: str, language: str) -> tuple[list[str], list[str]]:
     texts, and before Python 3.11 nested ones end the process.
     """
     if (defining := _DEFINING.get(language)) is not None:
-        found = (next(filter(None, match.groups()), "") for match in islice(defining.finditer(text), _DEFINITIONS))
-        return list(dict.fromkeys(" ".join(name.split()) for name in found if name)), []
+        matches = sorted(
+            islice(defining.finditer(text), _DEFINITIONS), key=lambda one: one.lastindex == defining.groups
+        )
+        return list(dict.fromkeys(" ".join(one[one.lastindex or 0].split()) for one in matches)), []
     code = _PYTHON_STRING.sub(lambda one: _NOT_A_BREAK.sub(_blanks, one[0]), text) if language == "Python" else text
     found = [one for one in definitions_in(code) if one.name]
     outer = min((one.indent for one in found), default=0)

@@ -36,6 +36,27 @@ PSQL = (
 )
 MARKDOWN_TABLE = "\n".join(f"| {' | '.join(row)} |" for row in [COLUMNS, ["---"] * 4, *ROWS])
 PACKAGES = "Package    Version\n---------- -------\nattrs      23.1\nidna       3.4\n"
+MYSQL_RULER = "+" + "-" * 40 + "+\n"
+MYSQL = (
+    f"{MYSQL_RULER}| {' | '.join(COLUMNS)} |\n{MYSQL_RULER}"
+    + "".join(f"| {' | '.join(row)} |\n" for row in ROWS)
+    + f"{MYSQL_RULER}60 rows in set (0.01 sec)\n"
+)
+DPKG = (
+    "Desired=Unknown/Install/Remove/Purge/Hold\n| Status=Not/Inst/Conf-files/Unpacked\n"
+    "||/ Name     Version   Description\n+++-========-=========-===========\nii  adduser  3.134     adds users\n"
+    "ii  apt      2.6.1     installs packages\n"
+)
+ANSWERED = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: Fri, 09 Jan 2026 08:00:11 GMT\r\n\r\n"
+CURL = "*   Trying 10.1.4.9:443...\n> GET /orders HTTP/2\n> Host: a.example\n> \n< HTTP/2 200 \n< date: Fri\n< \n"
+SNAPSHOT = (
+    "### Page state\n- Page URL: https://acme.example/checkout\n- Page Title: Checkout - Acme\n- Page Snapshot:\n"
+    "```yaml\n- banner [ref=e2]:\n```\n"
+)
+MAIL = (
+    "From: Ann <ann@acme.example>\nSubject: Rooms in March\nDate: Thu, 08 Jan 2026\n\nHi Bob,\nthe rooms are booked.\n"
+)
+SEARCHED = "".join(f"Title: {name}\nURL: https://a.example/{name}\n\n" for name in ("Planner", "Policies", "Leakproof"))
 PROCESSES = (
     "USER       PID %CPU COMMAND\nroot         1  0.3 /sbin/init\nann         17  0.0 bash\nann         99 12.5 make\n"
 )
@@ -62,6 +83,9 @@ GIT = "".join(
     for n in range(3)
 )
 LISTING = "total 12\n" + "".join(f"-rw-r--r-- 1 ann users {n * 100} Jan  5 10:0{n} part_{n}.txt\n" for n in range(6))
+LISTED = LISTING.replace(
+    "-rw", "drwxr-xr-x 2 ann users 40 Jan  5 10:00 .\ndrwxr-xr-x 9 ann users 40 Jan  5 10:00 ..\n-rw", 1
+)
 HITS = "".join(f"src/{name}.py:{n}:def total(x):\n" for n, name in enumerate("aabbc", 1))
 DIFF = (
     "diff --git a/shop/cart.py b/shop/cart.py\n--- a/shop/cart.py\n+++ b/shop/cart.py\n@@ -1 +1 @@\n-a\n+b\n"
@@ -97,8 +121,35 @@ def main() -> None:
 SQL = "CREATE TABLE IF NOT EXISTS shop.carts (\n    id int\n);\n\ncreate unique index carts_id on shop.carts (id);\n"
 PROTO = 'syntax = "proto3";\nmessage Order {\n  string id = 1;\n}\nservice Shop {\n  rpc Buy (Order);\n}\n'
 CSS = ".btn:hover { color: red }\n#menu > li { margin: 0 }\n@media print { .x { top: 0 } }\n"
-SCRIPT = "export class Pending {\n}\nexport const keyOf = (one) => one.id;\nfunction byTime(a, b) {\n}\n"
-HEADER = "#ifndef CART_H\n#define CART_H\nstruct cart {\n  int size;\n};\nint cart_total(const struct cart *c);\n"
+SCRIPT = (
+    "const fs = require('fs')\nconst LIMIT = 3\nexport class Pending {\n}\n"
+    "export const keyOf = (one) => one.id;\nfunction byTime(a, b) {\n}\n"
+)
+RAGGED = "series,name,released,ended\n1.1,Buzz,1996-06-17,1997-06-05\n,Sid,1993-08-16\n,Next\n"
+NOTED_TABLE = "<!-- made by a script -->\n" + MARKDOWN_TABLE
+COMMENTED = "# Addresses to listen on.\n#listen = 'localhost'\n\n# How many.\n# most.clients=100\nlevel = 3\n"
+DOCUMENTS = "kind: Deployment\nmetadata:\n  name: shop\n---\nkind: Service\nmetadata:\n  name: shop\n  port: 80\n"
+TCL = "package require Tk\nproc ::tk::open {w} {\n    return $w\n}\nproc shut {w} {\n}\n"
+DOCKERFILE = 'FROM python:3.12 AS build\nRUN pip install uv\nFROM python:3.12-slim\nENTRYPOINT ["shop"]\n'
+JAVA = """\
+package com.acme;
+
+public class Cart implements Basket {
+    private final int limit = most(3);
+
+    @Override
+    public List<Item> sorted(int by) {
+        return new Items(by).all();
+    }
+
+    static enum Status { OPEN }
+}
+"""
+METHODS = "namespace shop {\nvoid* Cart::open(int n)\n{\n    total(n);\n}\n\nCart::Cart() {\n}\n}\n"
+HEADER = (
+    "#ifndef CART_H\n#define CART_H\n#define MOST 3\n"
+    "struct cart {\n  int size;\n};\nint cart_total(const struct cart *c);\n"
+)
 SHELL = "#!/bin/bash\nset -e\nbuild() {\n  make all\n}\nfunction clean_up () {\n  rm -r out\n}\n"
 
 KINDS = {
@@ -108,7 +159,9 @@ KINDS = {
     "page.html": (PAGE, "HTML page 'Prices & more', 216 characters: Prices of 2026, Fruit, Nuts"),
     "books.xml": (XML, "XML <catalog> 'A', 2 lines: 7 book, meta"),
     "logo.svg": (SVG, "SVG image, 24 x 16, 103 characters: path, g"),
-    "rules.yaml": (YAML, "YAML, 7 lines: rules, limits, owner"),
+    "rules.yaml": (YAML, "YAML, 7 lines: rules, limits, owner, share, most, least"),
+    "shop.yaml": (DOCUMENTS, "YAML, 8 lines: kind, metadata, name, port"),
+    "deploy.yml": ("name: 'Deploy'\non: push\n", "YAML 'Deploy', 2 lines: name, on"),
     "hosts.yml": (HOSTS, "YAML, 3 records: name, port"),
     "shop.toml": (TOML, "TOML, 8 lines: project, tool.ruff, servers"),
     "shop.ini": ("[db]\nhost = a\n[web]\nport=80\n", "settings, 4 lines: db, web"),
@@ -121,8 +174,19 @@ KINDS = {
     "shop.sql": (SQL, "SQL, 5 lines: shop.carts, carts_id"),
     "shop.proto": (PROTO, "protobuf, 7 lines: Order, Shop, Buy"),
     "shop.css": (CSS, "CSS, 3 lines: .btn:hover, #menu > li, @media print, .x"),
-    "shop.js": (SCRIPT, "JavaScript, 5 lines: Pending, keyOf, byTime"),
-    "cart.h": (HEADER, "C, 6 lines: CART_H, cart, cart_total"),
+    "shop.js": (SCRIPT, "JavaScript, 7 lines: Pending, keyOf, byTime, LIMIT"),
+    "cart.h": (HEADER, "C, 7 lines: cart, cart_total, MOST"),
+    "cart.cpp": (METHODS, "C++, 9 lines: Cart::open, Cart"),
+    "Cart.java": (JAVA, "Java, 12 lines: Cart, Status, sorted"),
+    "pick.tcl": (TCL, "Tcl, 6 lines: ::tk::open, shut"),
+    "Dockerfile": (
+        DOCKERFILE,
+        'Dockerfile, 4 lines: FROM python:3.12 AS build, FROM python:3.12-slim, ENTRYPOINT ["shop"]',
+    ),
+    "releases.csv": (RAGGED, "CSV, 3 rows: series, name, released, ended"),
+    "shop.conf": (COMMENTED, "settings, 6 lines: listen, most.clients, level"),
+    "shop.conf.sample": (COMMENTED, "settings, 6 lines: listen, most.clients, level"),
+    "operators.md": (NOTED_TABLE, "table, 60 rows: station, weekday, riders, delay"),
     "build.sh": (SHELL, "shell script, 8 lines: build, clean_up"),
     "orders.json": (json.dumps({"page": 1, "orders": ORDERS}), "JSON, 12 records in orders: order_id, total, status"),
     "shop.json": ('{"name": "shop", "total": 3, "tags": []}', "JSON object 'shop', 40 characters: name, total, tags"),
@@ -139,7 +203,18 @@ FORMS = {
     "page": KINDS["page.html"],
     "xml": KINDS["books.xml"],
     "svg": KINDS["logo.svg"],
-    "yaml": (YAML, "YAML, 7 lines: rules, limits, owner"),
+    "data frame with times": (frame([[*row[:3], f"2026-01-05 10:{n:02}:00"] for n, row in enumerate(ROWS)]), "table"),
+    "data frame with its size": (frame(ROWS) + "\n\n[60 rows x 4 columns]", "table, 60 rows: station"),
+    "mysql": (MYSQL, "table, 60 rows: station, weekday, riders, delay"),
+    "dpkg": (DPKG, "table, 2 rows: Name, Version, Description"),
+    "answer with headers": (ANSWERED + json.dumps(ORDERS), "JSON, 12 records: order_id, total, status"),
+    "answer of curl": (CURL + json.dumps(ORDERS), "JSON, 12 records: order_id, total, status"),
+    "page with a head": (SNAPSHOT, "page 'Checkout - Acme', 6 lines: https://acme.example/checkout"),
+    "mail": (MAIL, "mail 'Rooms in March', 6 lines: Ann <ann@acme.example>, Thu, 08 Jan 2026"),
+    "hits": (SEARCHED, "list, 3 records: Planner, Policies, Leakproof"),
+    "sql": (SQL, "SQL, 5 lines: shop.carts, carts_id"),
+    "listing with its folder": (LISTED, "listing, 6 entries: part_0.txt"),
+    "yaml": (YAML, "YAML, 7 lines: rules, limits, owner, share, most, least"),
     "variables": ("HOME=/root\nLANG=C.UTF-8\nPATH=/bin:/usr/bin\n", "settings, 3 lines: HOME, LANG, PATH"),
     "ini": (TOML, "settings, 8 lines: project, tool.ruff, servers"),
     "log": KINDS["sync.log"],
@@ -181,7 +256,7 @@ def test_file_is_described_by_its_kind_and_parts(name: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_form_is_recognised_without_a_file_name(form: str) -> None:
     content, description = FORMS[form]
-    assert read(content).description == description
+    assert (read(content).description + ",").startswith(f"{description},")
     printed = analyze_soundly(describe_content, bash(f"{content}\n[Command finished with exit code 0]", "./report"))
     assert printed is not None
     assert printed.description.partition(",")[0] == description.partition(",")[0]
@@ -198,6 +273,10 @@ def test_form_is_recognised_without_a_file_name(form: str) -> None:
         "One thing, then another, and a third.\nHere is one, and one more, too.\nThat is all, my friend, for now.\n",
         "Dear Ann,\nwe met: you said so.\nYours: Bob\n",
         "x = 1\ny = 2\nprint(x)\nprint(y)\n",
+        "Ann: I think this is fine.\nBob: I doubt it.\n" * 6,
+        "CREATE TABLE\nCREATE INDEX\nINSERT 0 1\n",
+        "Each line is a rule, which ends with the line, and lines that begin with the sign\n"
+        "# (unless quoted) are comments, which extend to the end of the line.\nOthers are read, one by one.\n" * 3,
         "processing 1 of 3\nprocessing 2 of 3\nprocessing 3 of 3\n",
         "No such file: a.py",
         "# This file sets the ways in which users are added to this machine.\n# See the manual of it, please.\n#A=1\n"
@@ -229,6 +308,11 @@ def test_file_printed_by_a_command_is_described(command: str) -> None:
 def test_outline_of_a_class_lists_its_methods_and_no_examples() -> None:
     """Those of docstrings, strings and comments are none; lines count from the first one of the content."""
     assert read(PYTHON, "cart.py").facts[0] == "class Cart(Base) (line 6): __init__ 17, total 20"
+
+
+def test_marks_of_code_are_no_part_of_headings() -> None:
+    guide = "# Sockets\n\n## Class: `dgram.Socket`\n\n## `dgram` module functions\n"
+    assert read(guide, "dgram.md").description.endswith(": Class: dgram.Socket, dgram module functions")
 
 
 def test_long_lists_of_parts_are_facts_too() -> None:
@@ -295,11 +379,27 @@ HOSTILE = [
     *("<a ", "<", "<!--", "<h1>", "</a>", "<svg><path d='M1 2", "&lt;"),
     *("a,b,c\n", '"', "|", "-+-\n", "a  b\n", "# ", "# a\n", "=\n", "```\n", "- a: 1\n", "[a]\n", "a=", "a: "),
     *("def a:\n", "'''", '"', "class A:\n def b():\n", "commit 0123456\n", "10:00:00 ", "a/", "a:1:", "{[", "@", ".a{"),
+    *(
+        "HTTP/1 2\n",
+        "* a\n",
+        "< a\n",
+        "Title: a\n",
+        "public ",
+        "const a=",
+        "a:: ",
+        "#a =",
+        "CREATE ",
+        "--a\n",
+        "create a ",
+    ),
     *("-", "- ", "1 ", " ", "1,  ", "create ", "int a(", "-rw-r--r-- 1 ", "\x00\ud800\n", "漢", "\\", "1\t"),
 ]
 
 
-PATHS = [f"a.{suffix}" for suffix in ("", *["py", "html", "csv", "md", "yaml", "toml", "sql", "c", "css", "js", "log"])]
+PATHS = [
+    f"a.{suffix}"
+    for suffix in ("", *["py", "html", "csv", "md", "yaml", "toml", "sql", "c", "css", "js", "log", "java", "tf", "pl"])
+]
 
 
 @pytest.mark.parametrize("path", PATHS)

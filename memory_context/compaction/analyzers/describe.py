@@ -8,22 +8,21 @@ import csv
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise
 from textwrap import wrap
 from typing import Any, cast
 
 from ...references import shorten
-from ...text import LANGUAGES, defined_in, error_lines, find_document, is_document, language_of
+from ...text import LANGUAGES, defined_in, error_lines, find_document, headings_in, is_document, language_of
 from ..compactor import Analysis, Result
 from ..names import reads_as_order
-from .output import FACT_LIMIT, LONGEST_LINE, NAMES, SAMPLED, Content, count_lines, fact
+from .output import FACT_LIMIT, LONGEST_LINE, NAMES, SAMPLED, Content, fact
 
 __all__ = ["describe_content"]
 
 _ITEMS, _ITEM_CHARACTERS = 40, 80
-_LEAST_SOURCE = 600  # characters; a shorter text that defines nothing may be a message about the file
 
 
 @dataclass(frozen=True)
@@ -40,13 +39,10 @@ class _Seen:
     has_names: bool = False
 
 
-_Reader = Callable[[Content], _Seen | None]
-
-
 def describe_content(result: Result) -> Analysis | None:
     """Return kind, size and parts of a file, page, table, log or JSON; None for a content of no known form."""
     content = Content(result)
-    for read in (*_BY_SUFFIX.get(content.suffix, ()), *_SNIFFERS):
+    for read in (_BY_SUFFIX.get(content.suffix, _json), *_SNIFFERS):
         if (seen := read(content)) is not None:
             return _analysis(seen, content)
     return None
@@ -56,42 +52,37 @@ def _analysis(seen: _Seen, content: Content) -> Analysis:
     told = (shorten(item, _ITEM_CHARACTERS) for item in seen.items if not reads_as_order(item))
     items = list(dict.fromkeys(filter(None, told)))
     title = f" '{shorten(seen.title, _ITEM_CHARACTERS)}'" if seen.title else ""
-    lines = count_lines(content.whole)
-    described = f"{seen.kind}{title}, {seen.size or (f'{lines:,} lines' if lines > 1 else content.characters)}"
+    described = f"{seen.kind}{title}, {seen.size or content.size}"
     facts = [text for text in map(fact, seen.facts) if text]
     if len(joined := ", ".join(items[:_ITEMS])) > _ITEM_CHARACTERS // 2:
         facts += wrap(f"{seen.label}: {joined}", FACT_LIMIT, break_on_hyphens=False)[:3]
-    names = items[:NAMES] if seen.has_names else []
-    return Analysis(f"{described}: {joined}" if items else described, seen.has_failed, facts, names)
+    described += f": {joined}" if items else ""
+    return Analysis(described, seen.has_failed, facts, items[:NAMES] if seen.has_names else [])
 
 
 # --- JSON
 
 _ERROR_FIELDS = ("error", "errors", "error_message", "errorMessage", "exception", "stderr")
-_TITLES = ("title", "name", "displayName")
-_BAD, _GOOD = ("failed", "failure", "error"), ("success", "ok")
 
 
 def _json(content: Content) -> _Seen | None:
-    document = find_document(content.whole)
-    if document is None:
+    if (document := find_document(content.whole)) is None:
         return None
     value: Any = document.value
     named = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-    title = next((text for key in _TITLES if isinstance(text := named.get(key), str)), "")
+    title = next((text for key in ("title", "name", "displayName") if isinstance(text := named.get(key), str)), "")
     where, rows = _records(value)
     if len(rows) > 1:
-        fields = list(dict.fromkeys(chain.from_iterable(rows[:SAMPLED])))
         size = f"{len(rows):,}{'' if document.is_whole else '+'} records{f' in {where}' if where else ''}"
-        seen = _Seen(document.kind, "fields", fields, size, title)
+        seen = _Seen(document.kind, "fields", list(chain.from_iterable(rows[:SAMPLED])), size, title)
     else:
         kind = f"{document.kind} object" if named else f"{document.kind} list of {len(cast('list[Any]', value)):,}"
         seen = _Seen(kind, "keys", list(named), content.characters, title)
     has_failed, error = _outcome(named)
     plain = (f"{key}: {text}" for key, text in named.items() if isinstance(text, (str, int, float)) and text != title)
     facts = [error, "; ".join(shorten(one, _ITEM_CHARACTERS) for one in islice(plain, 12))]
-    cut = "" if document.is_whole else ", cut off or long"
-    return replace(seen, size=seen.size + cut, facts=facts, has_failed=has_failed)
+    size = seen.size + ("" if document.is_whole else ", cut off or long")
+    return replace(seen, size=size, facts=facts, has_failed=has_failed)
 
 
 def _records(value: Any, where: str = "", depth: int = 3) -> tuple[str, list[dict[str, Any]]]:
@@ -112,8 +103,8 @@ def _outcome(named: dict[str, Any]) -> tuple[bool | None, str]:
     said = f"error: {error}" if isinstance(error, str) else ""
     outcome: Any = named.get("success", named.get("ok"))
     status = str(named.get("status", "")).lower()
-    has_failed = outcome is False or status in _BAD or (said and len(named) < 8)
-    return (True if has_failed else False if outcome is True or status in _GOOD else None), said
+    has_failed = outcome is False or status in ("failed", "failure", "error") or (said and len(named) < 8)
+    return (True if has_failed else False if outcome is True or status in ("success", "ok") else None), said
 
 
 # --- HTML, XML, SVG
@@ -125,31 +116,32 @@ _TAG = re.compile(r"<(/?)([A-Za-z_][\w:.-]*)([^<>]*)>")
 _TITLED = re.compile(r"<(title|h[1-3])\b[^<>]{0,1000}>(.{0,600}?)</\1", re.DOTALL | re.IGNORECASE)
 _VIEW_BOX = re.compile(r"viewBox=[\"'][\d.-]+[ ,]+[\d.-]+[ ,]+([\d.]+)[ ,]+([\d.]+)")
 _PAGES = frozenset(("html", "head", "body", "div", "main", "article", "section", "table", "p", "h1", "ul", "meta"))
-_MOST_TAGS = 20_000
 
 
 def _markup(content: Content) -> _Seen | None:
-    text = _UNREAD.sub(" ", content.text) if content.text[:200].lstrip().startswith("<") else ""
-    if (first := _TAG.search(text)) is None or first.start() > 10_000:
+    text = _UNREAD.sub(" ", content.text).lstrip() if content.text[:200].lstrip().startswith("<") else ""
+    if not text.startswith("<") or (first := _TAG.search(text, 0, 10_000)) is None:
         return None
-    root = first[2]
+    root, is_svg = first[2], first[2].lower() == "svg"
     said = [(tag.lower(), " ".join(html.unescape(_TAG.sub("", inner)).split())) for tag, inner in _TITLED.findall(text)]
     title = next((text for tag, text in said if tag == "title"), "")
     if root.lower() in _PAGES:
         return _Seen("HTML page", "headings", [text for _, text in said if text != title], content.characters, title)
     parts = [f"{count:,} {name}" if count > 1 else name for name, count in _children(text).most_common(_ITEMS)]
-    if root.lower() != "svg":
-        return _Seen(f"XML <{root}>", "elements", parts, title=title)
-    box = _VIEW_BOX.search(text[:4000])
+    box = _VIEW_BOX.search(text[:4000]) if is_svg else None
     return _Seen(
-        "SVG image", "elements", parts, f"{f'{box[1]} x {box[2]}, ' if box else ''}{content.characters}", title
+        "SVG image" if is_svg else f"XML <{root}>",
+        "elements",
+        parts,
+        f"{box[1]} x {box[2]}, {content.characters}" if box else "",
+        title,
     )
 
 
 def _children(text: str) -> "Counter[str]":
     """Count the elements below the root, or below its only child."""
     levels, depth = [Counter[str]() for _ in range(4)], 0
-    for tag in islice(_TAG.finditer(text), _MOST_TAGS):
+    for tag in islice(_TAG.finditer(text), 20_000):
         if not tag[1] and 0 <= depth < len(levels):
             levels[depth][tag[2]] += 1
         depth += -1 if tag[1] else not tag[3].endswith("/")
@@ -160,24 +152,29 @@ def _children(text: str) -> "Counter[str]":
 
 _CELLS = re.compile(r"\s*[|│┃]\s*")
 _RULER = re.compile(r"(?=.*(?:--|==|━━|──))[\s|+:┃┏┳┓┡╇┩├┼┤─━=-]+")
-_FOOTER = re.compile(r"\(\d+ rows?\)\s*$")  # of psql
+_FOOTER = re.compile(r"(?:\n[+|=-]{3,1000}\r?|\n[\[(]?\d+ rows?\b[^\n]{0,80}|\n\r?)+$")
 _FIGURE = re.compile(r"[-+$€£(]?\d[\d.,:/ %eE+-]*\)?")
 _WITH_FIGURE = re.compile(r"(?:.*[,;])?\s*[\"']?-?\d[\d.:/ -]*[\"']?\s*(?:[,;]|$)")
-_WORD = re.compile(r"\S+")
-_ALIGNED = 9  # lines, with the header: another table may follow
 
 
 def _ruled(content: Content) -> _Seen | None:
     """Read a table whose header stands above a ruler: Markdown, SQL shells, `pip list`."""
-    for number, (line, ruler) in enumerate(pairwise([line[:LONGEST_LINE] for line in content.filled[:8]]), 2):
+    head = [(number, line[:LONGEST_LINE]) for number, line in enumerate(content.lines[:SAMPLED], 1) if line.strip()]
+    for (_, line), (number, ruler) in pairwise(head[:8]):
         if _RULER.fullmatch(ruler) and not _RULER.fullmatch(line):
-            cells = [cell for cell in _CELLS.split(line.strip().strip("|│┃")) if cell.strip()]
-            if len(cells) < 2 <= len(ruler.split()):
-                cells = re.split(r"\s{2,}", line.strip())
+            line = line.strip("|│┃/ \t")
+            cells = [cell for cell in _CELLS.split(line) if cell.strip()]
+            if len(cells) < 2 <= len(re.findall(r"={2,}|[-━─]{2,}", ruler)):
+                cells = re.split(r"\s{2,}", line)
             if len(cells) > 1:
-                has_footer = _FOOTER.search(content.whole[-_ITEM_CHARACTERS:]) is not None
-                return _Seen("table", "columns", cells, content.rows(number + has_footer))
+                return _Seen("table", "columns", cells, _table_rows(content, number))
     return None
+
+
+def _table_rows(content: Content, headings: int) -> str:
+    """Return the number of rows without blank lines, rulers and counts at the end."""
+    footer = _FOOTER.search(content.whole[-LONGEST_LINE:])
+    return content.rows(headings + (footer[0].rstrip().count("\n") if footer else 0))
 
 
 def _separated(content: Content) -> _Seen | None:
@@ -190,7 +187,7 @@ def _separated(content: Content) -> _Seen | None:
             rows = list(csv.reader(lines, delimiter=separator))
         except csv.Error:
             continue
-        alike = sum(len(row) == len(rows[0]) for row in rows)
+        alike = sum(len(row) == len(rows[0]) or (is_named and 1 < len(row) < len(rows[0])) for row in rows)
         if len(rows[0]) > (1 if is_named else 2) and alike > 0.9 * len(rows) - 1:
             best = max(best, (alike, len(rows[0]), [cell.strip() for cell in rows[0]], separator))
     _, columns, header, separator = best
@@ -198,26 +195,24 @@ def _separated(content: Content) -> _Seen | None:
     has_figures = separator == "\t" or content.share(_WITH_FIGURE) > 0.5  # or sentences with as many commas
     if not header or not (is_named or (are_names and has_figures and len(set(header)) == columns)):
         return None
-    kind = "TSV" if separator == "\t" else "CSV"
-    if are_names:
-        return _Seen(kind, "columns", header, content.rows(1))
-    return _Seen(kind, "first row", header, f"{content.rows(0)} of {columns} columns")
+    size = content.rows(1) if are_names else f"{content.rows(0)} of {columns} columns"
+    return _Seen("TSV" if separator == "\t" else "CSV", "columns" if are_names else "first row", header, size)
 
 
 def _aligned(content: Content) -> _Seen | None:
     """Read columns aligned under a header without a ruler: printed data frames, `ps`, `docker ps`."""
-    header, *rows = (line[:LONGEST_LINE] for line in content.filled[:_ALIGNED] or [""])
-    names = list(_WORD.finditer(header))
+    header, *rows = (line[:LONGEST_LINE] for line in content.filled[:9] or [""])  # another table may follow
+    names = list(re.finditer(r"\S+", header))
     if len(names) < 2 or len(rows) < 3 or any(name[0][0].isdigit() for name in names):
         return None
-    words = [list(_WORD.finditer(row)) for row in rows]
+    words = [list(re.finditer(r"\S+", row)) for row in rows]
     edges = [{word.start() for word in row} | {-word.end() for word in row} for row in words]
     aligned = sum(name.start() in row or -name.end() in row for name in names for row in edges)
     with_figures = sum(any(_FIGURE.fullmatch(word[0]) for word in row) for row in words)
     repeating = sum(not {name[0] for name in names}.isdisjoint(word[0] for word in row) for row in words)
     if aligned < 0.7 * len(names) * len(rows) or 2 * with_figures < len(rows) or 4 * repeating > len(rows):
         return None
-    return _Seen("table", "columns", [name[0] for name in names], content.rows(1))
+    return _Seen("table", "columns", [name[0] for name in names], _table_rows(content, 1))
 
 
 # --- rows of one form, logs
@@ -240,7 +235,8 @@ _SUBJECT = re.compile(r"^\n    (\S.{0,300})$", re.MULTILINE)
 def _rows(content: Content) -> _Seen | None:
     for kind, unit, pattern in _ROWS if len(content.filled) > 2 else ():
         if content.share(pattern) >= 0.8:
-            found = [match[1] for line in content.lines if (match := pattern.match(line, 0, LONGEST_LINE))]
+            matches = (pattern.match(line, 0, LONGEST_LINE) for line in content.lines)
+            found = [match[1] for match in matches if match and match[1] not in (".", "..")]
             items = list(dict.fromkeys(found))
             size = f"{len(found):,} {unit}" + (f" in {len(items):,} files" if unit == "matches" else "")
             return _Seen(kind, "items", items, size, has_names=unit in ("matches", "paths"))
@@ -261,22 +257,20 @@ def _log(content: Content) -> _Seen | None:
     found = error_lines(content.whole, 0, len(content.whole), 2)
     errors = [content.whole[one.start : one.end] for one in found if content.whole[one.start - 1 : one.start] in "\n"]
     errors = [_STAMP.sub("", line, count=1).lstrip(" ,.:]0123456789") for line in errors]  # the room is small
-    times = f", {stamps[0]} to {last}" if stamps and last else ""
-    facts = [*errors, *(f"last line: {line}" for line in ends[-1:])]
-    return _Seen("log", size=f"{count_lines(content.whole):,} lines{times}", facts=facts)
+    size = content.size + (f", {stamps[0]} to {last}" if stamps and last else "")
+    return _Seen("log", size=size, facts=[*errors, *(f"last line: {line}" for line in ends[-1:])])
 
 
 # --- headings, settings, source code
 
-_FENCED = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
-_HEADING = re.compile(r"^(#{1,3}) +(\S.{0,200})$|^(\S.{1,100})\n([=~^*-])\4{2,200}[ \t]*$", re.MULTILINE)
-_LINK = re.compile(r"\[([^\]\n]{1,200})\]\([^)\n]{0,500}\)")
-_HISTORY = re.compile(r"chang|histor|release|news")
+_TITLE_LINE = re.compile(r"^(?:[-*#] )?\**(?:Subject|(?:Page )?Title):\**[ \t]+(\S.{0,300})$", re.MULTILINE)
+_ABOUT = re.compile(r"^(?:[-*#] )?\**(From|Date|(?:Page )?URL|URL Source):\**[ \t]+(\S.{0,300})$", re.MULTILINE)
 _KEY = re.compile(r"^[\"']?([A-Za-z_@$][\w .@/$-]{0,60})[\"']?:(?:[ \t]|$)", re.MULTILINE)
-_FIELD = re.compile(r"^(?:- |  )[\"']?([A-Za-z_][\w.-]{0,60})[\"']?:(?:[ \t]|$)", re.MULTILINE)
+_FIELD = re.compile(r"^(?:- | {1,2})[\"']?([A-Za-z_/][\w./-]{0,60})[\"']?:(?:[ \t]|$)", re.MULTILINE)
+_NAMED = re.compile(r"^(?:title|name|displayName):[ \t]+[\"']?([^\n\"'|>&*][^\n\"']{0,200})", re.MULTILINE)
 _YAML_LINE = re.compile(r"\s*(?:- )?[\"']?[\w.@/-]{1,60}[\"']?:(?:\s|$)|\s*- \S|\s*#")
-_SECTION = re.compile(r"^\[{1,2}([^\[\]\n]{1,100})\]{1,2}[ \t]*(?:[#;].*)?$", re.MULTILINE)
-_ASSIGNED = re.compile(r"^(?:export )?([A-Za-z_][\w.-]{0,80})[ \t]*=", re.MULTILINE)
+_SECTION = re.compile(r"^\[{1,2}[ \t]*([^\[\]\n]{1,100})\]{1,2}[ \t]*(?:[#;].*)?$", re.MULTILINE)
+_ASSIGNED = re.compile(r"^(?:export |[#;] ?)?([A-Za-z_][\w.-]{0,80})[ \t]*=", re.MULTILINE)  # also defaults
 _VARIABLE = re.compile(r"(?:export )?[A-Z_][A-Z0-9_]*=")
 _COMMENT = re.compile(r"#+(?: |$)")
 _SETTING = re.compile(rf"{_SECTION.pattern}|{_ASSIGNED.pattern}|[#;]")
@@ -287,13 +281,23 @@ def _document(content: Content) -> _Seen | None:
     is_named = content.suffix in ("md", "markdown", "mdx", "rst", "txt")
     if not is_named and (content.share(_COMMENT) > 0.4 or not is_document(content.text)):
         return None
-    found = [(one[1] or "#", one[2] or one[3]) for one in _HEADING.finditer(_FENCED.sub("", content.text))]
-    if not found:
+    if not (found := headings_in(content.text)):
         return None
     title = found[0][1] if found[0][0] == "#" or len(found) == 1 else ""
     below = sorted((one for one in found if one[1] != title), key=lambda one: len(one[0]))  # versions before parts
-    items = [_LINK.sub(r"\1", said).strip("# *`") for _, said in below]
-    return _Seen("changelog" if _HISTORY.match(content.name) else "document", "headings", items, title=title)
+    kind = "changelog" if re.match("chang|histor|release|news", content.name) else "document"
+    return _Seen(kind, "headings", [said for _, said in below], title=title)
+
+
+def _headed(content: Content) -> _Seen | None:
+    """Read a mail, a page with its title and address above, or found ones one below the other."""
+    titles = _TITLE_LINE.findall(content.text) if _TITLE_LINE.search(content.text, 0, 1000) else []
+    if len(titles) > 1:
+        return _Seen("list", "titles", titles, f"{len(titles):,} records")
+    about = dict(_ABOUT.findall(content.text, 0, 1000))
+    return (
+        _Seen("mail" if "From" in about else "page", "about", list(about.values()), title=titles[0]) if titles else None
+    )
 
 
 def _yaml(content: Content) -> _Seen | None:
@@ -303,7 +307,10 @@ def _yaml(content: Content) -> _Seen | None:
     keys, records = _KEY.findall(content.text), sum(line.startswith("- ") for line in content.lines)
     if records > 1 and len(keys) < 2:
         return _Seen("YAML", "fields", _FIELD.findall(content.text), f"{records:,} records")
-    return _Seen("YAML", "keys", keys) if keys else None
+    if not keys or (not is_named and len(set(keys)) < 0.8 * len(keys)):  # a conversation, or many records
+        return None
+    fields, named = _FIELD.findall(content.text), _NAMED.search(content.text)
+    return _Seen("YAML" if is_named or fields else "fields", "keys", [*keys, *fields], title=named[1] if named else "")
 
 
 def _settings(content: Content) -> _Seen | None:
@@ -314,20 +321,20 @@ def _settings(content: Content) -> _Seen | None:
     if not is_known and not (is_named and (sections or keys)) and content.share(_VARIABLE) < 0.9:
         return None
     kind = "TOML" if content.suffix in ("toml", "lock") else "settings"
-    return _Seen(kind, "sections" if sections else "keys", [item.strip() for item in sections or keys])
+    return _Seen(kind, "sections" if sections else "keys", sections or keys)
 
 
 def _source(content: Content) -> _Seen | None:
     language = language_of(content.suffix, content.text)
     names, outline = defined_in(content.text, language) if language else ([], [])
-    if not language or (not names and len(content.text) < _LEAST_SOURCE):
+    if not language or (not names and len(content.text) < 600):  # it may be a message about the file
         return None
-    size = f"{len(names):,} files, {count_lines(content.whole):,} lines" if language == "diff" else ""
+    size = f"{len(names):,} files, {content.size}" if language == "diff" else ""
     return _Seen(language, "defines", names, size, facts=outline, has_names=True)
 
 
-_BY_SUFFIX: dict[str, Sequence[_Reader]] = {
-    suffix: (reader,)
+_BY_SUFFIX = {
+    suffix: reader
     for reader, suffixes in {
         _json: "json jsonl ndjson ipynb geojson",
         _separated: "csv tsv tab",
@@ -340,6 +347,4 @@ _BY_SUFFIX: dict[str, Sequence[_Reader]] = {
     }.items()
     for suffix in suffixes.split()
 }
-_SNIFFERS: Sequence[_Reader] = (
-    *(_json, _markup, _source, _ruled, _rows, _separated, _log, _aligned, _settings, _yaml, _document),
-)
+_SNIFFERS = (_json, _markup, _source, _ruled, _rows, _separated, _aligned, _log, _settings, _headed, _yaml, _document)

@@ -34,6 +34,11 @@ SAMPLED = 40  # lines or records
 LONGEST_LINE = 1000  # characters that are looked at
 
 _READ_CHARACTERS = 400_000
+_HTTP = re.compile(
+    r"(?:[*>] [^\n]*\n)*(?:< )?HTTP/\d[^\n]*\n(?:[*<>] [^\n]*\n|[{}] \[[^\n]*\n|[\w-]{1,60}:[^\n]*\n)*(?:[ \r]*\n)?"
+)
+"""Status and headers before an answer, as `curl -i` and `curl -v` print them."""
+_PATTERN_SUFFIX = re.compile(r"\.(?:sample|example|default|dist|template|tmpl|in|j2|orig|bak)$")
 _NUMBER = re.compile(r"[ \t]*(\d{1,7})(?:\t|→| ?[:|] ?)")
 
 _STATUS = re.compile(
@@ -163,9 +168,10 @@ class Content:
     def __init__(self, result: Result) -> None:
         call = call_of(result)
         body, path = frame_of(result.content, call.command).body, call.path
-        self.whole = whole = result.content[body.start : body.end]
+        whole = result.content[body.start : body.end]
+        self.whole = whole = whole[head.end() :] if (head := _HTTP.match(whole)) else whole
         self.name = re.split(r"[?#]", path[:2000])[0].replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
-        self.suffix = self.name.rpartition(".")[2]
+        self.suffix = _PATTERN_SUFFIX.sub("", self.name).rpartition(".")[2]
         lines = [line.rstrip("\r") for line in whole[:_READ_CHARACTERS].lstrip("\ufeff").split("\n")]
         numbers = [int(match[1]) if (match := _NUMBER.match(line)) else -9 for line in lines[:SAMPLED]]
         rising = sum(other == one + 1 for one, other in pairwise(numbers))
@@ -174,6 +180,7 @@ class Content:
         self.lines = lines
         self.text = "\n".join(lines)
         self.characters = f"{len(whole):,} characters"
+        self.size = f"{count:,} lines" if (count := count_lines(whole)) > 1 else self.characters
         self.filled = list(islice((line for line in lines if line.strip()), SAMPLED))
 
     def share(self, pattern: "re.Pattern[str]") -> float:
