@@ -16,6 +16,7 @@ from ..references import DESCRIPTION_LIMIT, elided, one_line
 from ..text import Passage, definitions_in
 from ..tokens import TokenCounter, cut_to_tokens, equal_shares
 from ..utf8 import json_object
+from .analyzers.output import size_and_first_line
 from .analyzers.wrapper import Unwrapped, unwrapped
 from .compactor import Analysis, Compacted, Hint, Result
 from .excerpt import ELISION_TOKENS, Label, excerpt
@@ -33,7 +34,6 @@ LINES_SHARE, LEAST_LINES_TOKENS = 0.25, 20
 
 _LINE_LIMIT = 200
 _LABELS = 200
-_FIRST_LINE_LIMIT, _FIRST_LINE_WORDS, _FIRST_LOOKED_AT = 70, 4, 1000
 _ARGUMENTS_LIMIT = 90  # of a description; more if the rest leaves room
 _LEAST_ARGUMENT, _LEAST_CONTENT, _LONGEST_NAME = 10, 20, 200
 _PARSED_ARGUMENTS = 200_000
@@ -55,16 +55,7 @@ _MARK_TOKENS = 8
 
 def analyze_anything(result: Result) -> Analysis:
     """Return the size of any content, and its first line if informative."""
-    lines = result.content.count("\n") + (not result.content.endswith("\n"))
-    size = f"{lines:,} lines" if lines > 1 else f"{len(result.content):,} characters"
-    first = one_line(
-        result.content[:_FIRST_LOOKED_AT].strip().partition("\n")[0].strip("#*=-|<> \r"), _FIRST_LINE_LIMIT
-    )
-    words = first.split()
-    is_title = len(words) > 1 and all(map(str.isalpha, words))
-    is_telling = (is_title or len(words) >= _FIRST_LINE_WORDS) and first[:1] not in "{[("
-    is_telling = is_telling and not reads_as_order(first)
-    return Analysis(f"{size}: {first}" if is_telling else size)
+    return Analysis(size_and_first_line(result.content))
 
 
 class Reading:

@@ -6,10 +6,11 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from typing import Any, cast
 
-from ...references import shorten
+from ...references import one_line, shorten
 from ...text import Passage
 from ...utf8 import json_object
 from ..compactor import Result
+from ..names import reads_as_order
 
 __all__ = [
     "FACTS",
@@ -24,6 +25,8 @@ __all__ = [
     "count_lines",
     "fact",
     "frame_of",
+    "size_and_first_line",
+    "size_of",
 ]
 
 FACT_LIMIT = 200
@@ -52,6 +55,7 @@ _LEADING = re.compile(
 _TRAILING = re.compile(r"\S{0,80}@\S{0,80}:[^\n]{0,200}[#$] ?$|</\w{1,20}>$|```$|$")
 _INTERPRETER = re.compile(r"\[Python Interpreter: [^\]\n]{0,200}\]$")
 _STATUS_LINE = 160
+_FIRST_LINE_LIMIT, _SENTENCE_WORDS, _PUNCTUATION = 70, 4, ".,:;!?()[]'\"`"
 _FRAME_LINES = 6
 
 _PARSED_ARGUMENTS = 200_000
@@ -109,6 +113,23 @@ def frame_of(content: str, command: str = "") -> Frame:
 def count_lines(text: str) -> int:
     """Return the number of lines; a final line break starts no new line."""
     return text.count("\n") + (text[-1:] not in ("", "\n"))
+
+
+def size_of(text: str) -> str:
+    """Return the number of lines, or the number of characters of a single line."""
+    return f"{lines:,} lines" if (lines := count_lines(text)) > 1 else f"{len(text):,} characters"
+
+
+def size_and_first_line(text: str) -> str:
+    """Return the size of a text, and its first line if that is a title or a sentence."""
+    line = text[:LONGEST_LINE].strip().partition("\n")[0].strip("#*=-|<> \r")
+    first = one_line(line, _FIRST_LINE_LIMIT) if "\x1b" not in line else ""
+    words = [word.strip(_PUNCTUATION) for word in first.split()]
+    alphabetic = sum(map(str.isalpha, words))
+    is_title = 1 < len(words) == alphabetic
+    is_sentence = len(words) >= _SENTENCE_WORDS and 2 * alphabetic >= len(words) and first[0] not in "{[("
+    is_telling = (is_title or is_sentence) and not reads_as_order(first)
+    return f"{size_of(text)}: {first}" if is_telling else size_of(text)
 
 
 def fact(text: str) -> str:
@@ -180,7 +201,7 @@ class Content:
         self.lines = lines
         self.text = "\n".join(lines)
         self.characters = f"{len(whole):,} characters"
-        self.size = f"{count:,} lines" if (count := count_lines(whole)) > 1 else self.characters
+        self.size = size_of(whole)
         self.filled = list(islice((line for line in lines if line.strip()), SAMPLED))
 
     def share(self, pattern: "re.Pattern[str]") -> float:

@@ -5,7 +5,7 @@ from itertools import islice
 
 from ...text import error_lines
 from ..compactor import Analysis, Result
-from .output import FACTS, NAMES, Frame, call_of, count_lines, fact, frame_of
+from .output import FACTS, NAMES, Frame, call_of, count_lines, fact, frame_of, size_and_first_line
 
 __all__ = ["analyze_command", "analyze_report"]
 
@@ -33,6 +33,11 @@ _FAILED_TEST = re.compile(
     r"| {0,4}FAIL {1,3}(\S{1,300}))",
     re.MULTILINE,
 )
+_DIAGNOSTIC = re.compile(
+    r"^[^\s:(]{1,300}(?::\d{1,7}(?::\d{1,7})?|\(\d{1,7},\d{1,7}\)): (?:fatal )?error\b", re.MULTILINE
+)
+"""As compilers and type checkers report: `a.c:3:9: error`, `a.ts(3,9): error`."""
+_MOST_DIAGNOSTICS = 999
 _SESSION = "test session starts"
 _TRACE = "Traceback (most recent call last)"
 _TRACE_FILE = re.compile(r"^[ |+]*File \"([^\"\n]{1,300})\", line (\d{1,9})", re.MULTILINE)
@@ -50,10 +55,11 @@ def analyze_report(result: Result) -> Analysis | None:
     summaries = [text.strip("= ") for text in tail[-_SUMMARY_LINES:] if _SUMMARY.match(text[:_LINE_CHARACTERS])]
     raised, ends_so = _raised(body)
     is_session = _SESSION in body[:_LINE_CHARACTERS]
-    if not (summaries or ends_so or is_session or frame.exit_status):
+    reported = 0 if call.path else sum(1 for _ in islice(_DIAGNOSTIC.finditer(body), _MOST_DIAGNOSTICS))
+    if not (summaries or ends_so or is_session or reported or frame.exit_status):
         return None
     outcomes = [is_bad for text in summaries if (is_bad := _is_bad(text)) is not None]
-    has_failed = ends_so or (any(outcomes) if outcomes else None)
+    has_failed = ends_so or (any(outcomes) if outcomes else reported > 0 or None)
     failed = [
         text for found in islice(_FAILED_TEST.finditer(body), NAMES) if (text := next(filter(None, found.groups())))
     ]
@@ -61,6 +67,7 @@ def analyze_report(result: Result) -> Analysis | None:
     facts = [*_status(frame), *summaries[-3:], raised, *map("failed: {}".format, dict.fromkeys(failed[:5])), *errors]
     facts += [f"last line: {tail[-1]}"] if not summaries and tail else []
     said = next((text for text in reversed(summaries) if any(map(str.isdigit, text))), raised.partition(":")[0])
+    said = said or (f"{reported} error{'s' if reported > 1 else ''}" if reported else "")
     what = "test log" if is_session or failed or "test" in "".join(summaries).lower() or "passed" in said else "output"
     described = [what, *([said[:60]] if said else []), *_status(frame), f"{count_lines(body):,} lines"]
     return Analysis(
@@ -81,7 +88,7 @@ def analyze_command(result: Result) -> Analysis | None:
     last = _shown(body[-_TAIL_CHARACTERS:]).rstrip().rpartition("\n")[2]
     has_failed = None if frame.exit_status is None else frame.exit_status != 0
     facts = _distinct([*_status(frame), f"last line: {last}" if last else ""])
-    return Analysis(f"output, {count_lines(body):,} lines", has_failed, facts)
+    return Analysis(f"output, {size_and_first_line(body)}", has_failed, facts)
 
 
 def _status(frame: Frame) -> list[str]:
