@@ -227,8 +227,8 @@ def language_of(suffix: str, text: str) -> str:
 def defined_in(text: str, language: str) -> tuple[list[str], list[str]]:
     """Return the names that source code defines, outer ones first, and lines on its types with their members.
 
-    Strings and comments of Python define nothing. `ast` would tell them, too, but takes quadratic time on hostile
-    texts, and before Python 3.11 nested ones end the process.
+    Names that begin with two underscores say nothing. Strings and comments of Python define nothing. `ast` would tell
+    them, too, but takes quadratic time on hostile texts, and before Python 3.11 nested ones end the process.
     """
     if (defining := _DEFINING.get(language)) is not None:
         matches = sorted(
@@ -239,7 +239,7 @@ def defined_in(text: str, language: str) -> tuple[list[str], list[str]]:
     found = [one for one in definitions_in(code) if one.name]
     outer = min((one.indent for one in found), default=0)
     names = dict.fromkeys(one.name for one in sorted(found, key=lambda one: one.indent > outer))
-    return list(names), _outline(text, found)[:_TYPES_SHOWN]
+    return [name for name in names if not name.startswith("__")], _outline(text, found)[:_TYPES_SHOWN]
 
 
 def _blanks(match: re.Match[str]) -> str:

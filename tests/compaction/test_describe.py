@@ -170,7 +170,7 @@ KINDS = {
     "guide.rst": (UNDERLINED, "document 'Guide', 10 lines: Install, Use"),
     "CHANGES.md": (CHANGES, "changelog 'Changelog', 11 lines: 2.1.0 (2026-01), 2.0.0 - 2025, Fixed, Added"),
     "sync.log": (LOG, "log, 51 lines, 2026-01-05 10:00:00 to 2026-01-06 11:00:00"),
-    "cart.py": (PYTHON, "Python, 25 lines: Cart, main, __init__, total"),
+    "cart.py": (PYTHON, "Python, 25 lines: Cart, main, total"),
     "shop.sql": (SQL, "SQL, 5 lines: shop.carts, carts_id"),
     "shop.proto": (PROTO, "protobuf, 7 lines: Order, Shop, Buy"),
     "shop.css": (CSS, "CSS, 3 lines: .btn:hover, #menu > li, @media print, .x"),
