@@ -55,12 +55,17 @@ class CandidateReference:
 
 @dataclass(frozen=True)
 class ExpansionRequest:
-    """A request and its visible context, whose texts are read when they are first needed."""
+    """A request and its visible context, whose texts are read when they are first needed.
+
+    Attributes:
+        opened_texts: Those of them that expansions show; None for all.
+    """
 
     request: str
     last_answer: str = ""
     references: tuple[CandidateReference, ...] = ()
     visible_texts: Callable[[], Iterable[str]] = tuple
+    opened_texts: Callable[[], Iterable[str]] | None = None
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,7 @@ def expansion_request(transcript: Transcript, asked: Sequence[Entry], policy: Co
         last_answer=text_of(answer) if answer is not None else "",
         references=tuple(candidate_references(transcript, first, policy)),
         visible_texts=lambda: visible_texts(transcript, (entry for entry in before if entry is not answer), policy),
+        opened_texts=lambda: (expanded.text for expanded in transcript.state.expanded.values()),
     )
 
 

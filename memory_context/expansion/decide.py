@@ -36,7 +36,8 @@ def decide_by_rules(asked: ExpansionRequest) -> ExpansionAnswer:
     is_elsewhere = bool(missing) and not missing.endswith(NOT_VISIBLE)  # "as last time": nothing here is meant
     may_be_stored = is_elsewhere and IN_RECORDS.search(missing) is not None and not SAID.search(request)
     is_sought = may_be_stored or not is_elsewhere
-    matched = match_references(sought, others, asked.visible_texts, asked.last_answer) if is_sought else []
+    texts = asked.visible_texts, asked.opened_texts
+    matched = match_references(sought, others, *texts, last_answer=asked.last_answer) if is_sought else []
     if may_be_stored and matched:
         missing = ""
     has_hidden = any(not reference.is_visible for reference in others)

@@ -37,6 +37,7 @@ _DEFINITES = lexicon.DETERMINERS | {"both", "all", "each", "every"}
 _PLACES = frozenset(("for", "into", "to", "beside", "near", "like"))
 _WORD = re.compile(r"[^\W_](?:[\w./:@+-]*\w)?")
 _PART = re.compile(r"[^\W_]{2,}")
+_FILE_NAME = re.compile(r"[\w./@+-]{1,300}\.[a-z]\w{0,7}")
 _SNAKE_CASE = re.compile(r"[^\W_]+(?:_[^\W_]+)+")
 _FENCE_TAG = re.compile(r"^([ \t]*(?:```|~~~))[^\s`]*", re.MULTILINE)
 _SENTENCE_START = re.compile(r"(?:^|[.?!:\n])[^\w]*$")
@@ -55,6 +56,8 @@ def match_references(
     request: str,
     references: Sequence[CandidateReference],
     visible_texts: Callable[[], Iterable[str]],
+    opened_texts: Callable[[], Iterable[str]] | None = None,
+    *,
     last_answer: str = "",
 ) -> list[Expansion]:
     """Return up to three matching expansions, best first.
@@ -62,23 +65,26 @@ def match_references(
     Args:
         references: Visible ones count only for term frequency.
         visible_texts: Called only after a match; a term found there needs no expansion.
+        opened_texts: The same for names of files, which other texts only mention; None for `visible_texts`.
         last_answer: Details after a colon or in a list count as visible.
     """
     counted = counted_out(request, last_answer, [_terms_of_reference(one, has_kept=False) for one in references])
     if counted is not None:
         meant = references[counted.position]
         return [] if meant.is_visible else [Expansion(meant.ref.key, "matched", f"counted out by {counted.words!r}")]
-    matched = _matched(request, references, visible_texts, _detail_of(last_answer), _least_score(request))
+    texts = visible_texts, opened_texts or visible_texts
+    matched = _matched(request, references, *texts, _detail_of(last_answer), _least_score(request))
     goes_on = lexicon.REFERS_BACK.search(request) and _QUESTION.search(request)
     if matched or not goes_on or len(references) <= _LEAST_OTHERS or _detail_of(last_answer):
         return matched
-    return _matched(last_answer[:_KEPT_CHARACTERS], references, visible_texts, "", _LEAST_SCORE_OF_ANSWER, limit=1)
+    return _matched(last_answer[:_KEPT_CHARACTERS], references, *texts, "", _LEAST_SCORE_OF_ANSWER, limit=1)
 
 
 def _matched(
     request: str,
     references: Sequence[CandidateReference],
     visible_texts: Callable[[], Iterable[str]],
+    opened_texts: Callable[[], Iterable[str]],
     detail: str,
     threshold: float,
     *,
@@ -111,8 +117,10 @@ def _matched(
     if len(best) > limit or not hidden:
         return []
     unseen = {term for _, _, shared in hidden for term in shared}
-    for text in map(folded, (detail, *visible_texts())):
-        unseen = {term for term in unseen if not any(name in text for name in _names_of(term))}
+    files = {term for term in unseen if _FILE_NAME.fullmatch(term)}
+    for terms, texts in ((unseen - files, visible_texts), (files, opened_texts)):
+        for text in map(folded, (detail, *texts())) if terms else ():
+            unseen -= {term for term in terms if any(name in text for name in _names_of(term))}
     return [
         Expansion(reference.ref.key, "matched", f"rare word {_words_of(shared, asked)}")
         for _, reference, shared in hidden

@@ -136,6 +136,24 @@ async def test_file_with_a_long_path_is_found_and_opened_by_its_name(store: Memo
     assert f"[MemoryRef: {keys[2]} - " in text
 
 
+@pytest.mark.parametrize("name", ["payments.py", "refunds.csv", "PriceRounding.java", "values.prod.yaml", "to_pay.md"])
+async def test_mention_of_a_file_hides_no_content_of_it(store: MemoryStore, name: str):
+    """The user, the agent, its call and a listing name the file; what it holds is out of sight, until it is opened."""
+    context = context_of(store)
+    await ask(context, f"Read {name} and others.json.")
+    await answer(context, f"I read {name} now.")
+    for path in (f"/srv/app/{name}", "/srv/app/others.json"):
+        lines = "\n".join(f"entry {n}: {path[-7]}{n * 7}" for n in range(300))
+        await add_step(context, lines, name="read_file", arguments=json.dumps({"path": path}))
+    await add_step(context, f"{name}\nothers.json", name="ls")
+    await context.get_messages()
+    await answer(context, "Read.")
+    (text,) = opened(await ask(context, f"What is in {name}?"))
+    assert f"/{name}" in text
+    await answer(context, "Entries.")
+    assert len(opened(await ask(context, f"And what else is in {name}?"))) == 1
+
+
 async def test_key_of_another_session_is_expanded(store: MemoryStore):
     """The user's memory is one; the scope is the user."""
     earlier = context_of(store)
