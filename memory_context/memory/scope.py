@@ -21,7 +21,6 @@ from ..references import KEY_PATTERN, MemoryRef, ToolAnswer, one_line, shorten
 from ..store import AuditEvent, EventKind, MemoryStore, Reach, ReadScope, Whereabouts
 from ..store.events import NewEvent
 from ..tokens import TokenCounter, default_token_counter
-from ..transcript import PartOffloaded
 from ..vault import secrets_of
 
 if TYPE_CHECKING:
@@ -187,8 +186,8 @@ class AuditTrail:
         """Record the events of a decision; never raises."""
         try:
             _logger.debug("session %s: %s, at message %d", self._session_id, decision.kind, transcript.end)
-            if isinstance(decision, PartOffloaded) and decision.stored.refs:
-                self._log_event("stored", [ref.key for ref in decision.stored.refs])
+            if decision.tally().get("offloads"):
+                self._log_event("stored", decision.memory_keys())
             for kind, keys, detail in decision.audit(transcript):
                 self._log_event(kind, keys)
                 self.note(kind, keys, detail)
