@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 from memory_context import AgentMemory, ChatMessage, MemoryStore, SessionGoneError, StoreError
 from memory_context.identifiers import SessionKey
-from memory_context.store import NewBatch, NewItem, ThreadElement, ThreadStep, conversations
+from memory_context.store import NewBatch, NewItem, StoreLimits, ThreadElement, ThreadStep, conversations
 from memory_context.store import tables as registry
 from memory_context.store.codec import canonical_json, read_canonical
 from memory_context.store.conversations import ConversationArchive
 from tests.conftest import Server, database_of
 from tests.support.conversations import START, batch
+from tests.support.waiting import PATIENT_SECONDS
 
 KEY = SessionKey("alice", "coder", "s")
 ODD = "\x00 \ud800 \udc00\ud83d \x1a0000 \r\n \u2028 😀 漢字 \\ \" '"
@@ -198,11 +199,13 @@ def test_the_canonical_form_is_one(value: Any) -> None:
 
 
 @pytest.mark.thorough
-async def test_a_body_of_30_megabytes_comes_back(archive: ConversationArchive) -> None:
+async def test_a_body_of_30_megabytes_comes_back(database_url: str) -> None:
     """It is hashed in a thread."""
     body = {"text": "0123456789 é\n" * 2_200_000, "odd": ODD * 10_000}
-    await archive.append(KEY, batch=batch(0, body))
-    (stored,) = (await archive.read(KEY)).batches
+    limits = StoreLimits(transaction_seconds=PATIENT_SECONDS, statement_seconds=PATIENT_SECONDS)
+    async with MemoryStore(database_url, limits=limits) as store:
+        await store.conversations.append(KEY, batch=batch(0, body))
+        (stored,) = (await store.conversations.read(KEY)).batches
     assert stored.body == body
     assert stored.is_intact
 
