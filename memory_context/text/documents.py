@@ -98,7 +98,7 @@ def headings_in(text: str) -> list[tuple[str, str]]:
     for one in _SET_APART.finditer(text):
         around = text[one.start() - 2 : one.start()], text[one.end() : one.end() + 2]
         if "\n\n" in around or end == one.start() - 1:
-            found.append((one[1] or "#", _LINK.sub(r"\1", one[2] or one[3]).replace("`", "").strip("# *")))
+            found.append((one[1] or "#", _LINK.sub(r"\1", one[2] or one[3]).replace("`", "").strip("# *=")))
             end = one.end()
     return found
 

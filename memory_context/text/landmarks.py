@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -147,8 +147,8 @@ def _error_spans(content: str, start: int, end: int) -> Iterator[tuple[int, int]
 # --- what a file of source code defines
 
 _LANGUAGES = {
-    "py pyi pyx": "Python", "js jsx mjs cjs": "JavaScript", "ts tsx mts": "TypeScript", "go": "Go", "rs": "Rust",
-    "java": "Java", "kt kts": "Kotlin", "cs": "C#", "scala": "Scala", "swift": "Swift", "c h": "C",
+    "py pyi pyx pxd pxi": "Python", "js jsx mjs cjs": "JavaScript", "ts tsx mts": "TypeScript", "go": "Go",
+    "rs": "Rust", "java": "Java", "kt kts": "Kotlin", "cs": "C#", "scala": "Scala", "swift": "Swift", "c h": "C",
     "cc cpp hpp cxx": "C++", "rb": "Ruby", "php": "PHP", "sh bash zsh": "shell script", "sql": "SQL", "vue": "Vue",
     "proto": "protobuf", "css scss less": "CSS", "diff patch": "diff", "makefile mk": "Makefile", "graphql": "GraphQL",
     "lua": "Lua", "pl pm": "Perl", "tcl": "Tcl", "cmake": "CMake", "dockerfile": "Dockerfile", "tf": "Terraform",
@@ -172,7 +172,7 @@ _SCRIPT = (
     r"^(?:export[ \t]+)?(?:default[ \t]+|declare[ \t]+|abstract[ \t]+|async[ \t]+){0,3}"
     r"(?:(?:function\*?|class|interface|type|enum|namespace)[ \t]+(\w{2,80})"
     r"|(?:const|let|var)[ \t]+(\w{2,80})[ \t]*=[ \t]*(?:async\b[ \t]*)?(?:\(|function\b|\w{1,80}[ \t]*=>)"
-    r"|(?:const|let|var)[ \t]+(\w{2,80})\b(?![ \t]*=[ \t]*require\b))"
+    r"|(?:const|let|var)[ \t]+(\w{2,80})\b(?![ \t]*=[ \t]*(?:\w{1,80}\()?require\b))"
 )
 _JAVA = (
     r"^[ \t]*(?:(?:public|protected|private|internal|static|final|abstract|sealed|partial)[ \t]+){0,4}"
@@ -234,12 +234,17 @@ def defined_in(text: str, language: str) -> tuple[list[str], list[str]]:
         matches = sorted(
             islice(defining.finditer(text), _DEFINITIONS), key=lambda one: one.lastindex == defining.groups
         )
-        return list(dict.fromkeys(" ".join(one[one.lastindex or 0].split()) for one in matches)), []
+        return _telling(" ".join(one[one.lastindex or 0].split()) for one in matches), []
     code = _PYTHON_STRING.sub(lambda one: _NOT_A_BREAK.sub(_blanks, one[0]), text) if language == "Python" else text
     found = [one for one in definitions_in(code) if one.name]
     outer = min((one.indent for one in found), default=0)
-    names = dict.fromkeys(one.name for one in sorted(found, key=lambda one: one.indent > outer))
-    return [name for name in names if not name.startswith("__")], _outline(text, found)[:_TYPES_SHOWN]
+    names = _telling(one.name for one in sorted(found, key=lambda one: one.indent > outer))
+    return names, _outline(text, found)[:_TYPES_SHOWN]
+
+
+def _telling(names: Iterable[str]) -> list[str]:
+    distinct = dict.fromkeys(names)
+    return [name for name in distinct if not name.startswith("__")] or list(distinct)
 
 
 def _blanks(match: re.Match[str]) -> str:

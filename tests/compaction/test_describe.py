@@ -122,7 +122,8 @@ SQL = "CREATE TABLE IF NOT EXISTS shop.carts (\n    id int\n);\n\ncreate unique 
 PROTO = 'syntax = "proto3";\nmessage Order {\n  string id = 1;\n}\nservice Shop {\n  rpc Buy (Order);\n}\n'
 CSS = ".btn:hover { color: red }\n#menu > li { margin: 0 }\n@media print { .x { top: 0 } }\n"
 SCRIPT = (
-    "const fs = require('fs')\nconst LIMIT = 3\nexport class Pending {\n}\n"
+    "const fs = require('fs')\nvar a_1 = __load(require('a'))\nfunction __load(a) {\n}\n"
+    "const LIMIT = 3\nexport class Pending {\n}\n"
     "export const keyOf = (one) => one.id;\nfunction byTime(a, b) {\n}\n"
 )
 RAGGED = "series,name,released,ended\n1.1,Buzz,1996-06-17,1997-06-05\n,Sid,1993-08-16\n,Next\n"
@@ -161,6 +162,7 @@ KINDS = {
     "logo.svg": (SVG, "SVG image, 24 x 16, 103 characters: path, g"),
     "rules.yaml": (YAML, "YAML, 7 lines: rules, limits, owner, share, most, least"),
     "shop.yaml": (DOCUMENTS, "YAML, 8 lines: kind, metadata, name, port"),
+    "partial.yaml": ("- tracks: [alpha]\n  help: |\n    Text.\n", "YAML, 3 lines: tracks, help"),
     "deploy.yml": ("name: 'Deploy'\non: push\n", "YAML 'Deploy', 2 lines: name, on"),
     "hosts.yml": (HOSTS, "YAML, 3 records: name, port"),
     "shop.toml": (TOML, "TOML, 8 lines: project, tool.ruff, servers"),
@@ -174,7 +176,7 @@ KINDS = {
     "shop.sql": (SQL, "SQL, 5 lines: shop.carts, carts_id"),
     "shop.proto": (PROTO, "protobuf, 7 lines: Order, Shop, Buy"),
     "shop.css": (CSS, "CSS, 3 lines: .btn:hover, #menu > li, @media print, .x"),
-    "shop.js": (SCRIPT, "JavaScript, 7 lines: Pending, keyOf, byTime, LIMIT"),
+    "shop.js": (SCRIPT, "JavaScript, 10 lines: Pending, keyOf, byTime, LIMIT"),
     "cart.h": (HEADER, "C, 7 lines: cart, cart_total, MOST"),
     "cart.cpp": (METHODS, "C++, 9 lines: Cart::open, Cart"),
     "Cart.java": (JAVA, "Java, 12 lines: Cart, Status, sorted"),
@@ -277,6 +279,8 @@ def test_form_is_recognised_without_a_file_name(form: str) -> None:
         "CREATE TABLE\nCREATE INDEX\nINSERT 0 1\n",
         "Each line is a rule, which ends with the line, and lines that begin with the sign\n"
         "# (unless quoted) are comments, which extend to the end of the line.\nOthers are read, one by one.\n" * 3,
+        "--  these testcases.  --\n--                    --\n-- as they are        --\n" * 3,
+        "/.notdef /.notdef /space\n/space /exclam /quotedbl\n/zero /one /two\n",
         "processing 1 of 3\nprocessing 2 of 3\nprocessing 3 of 3\n",
         "No such file: a.py",
         "# This file sets the ways in which users are added to this machine.\n# See the manual of it, please.\n#A=1\n"
@@ -313,6 +317,14 @@ def test_outline_of_a_class_lists_its_methods_and_no_examples() -> None:
 def test_marks_of_code_are_no_part_of_headings() -> None:
     guide = "# Sockets\n\n## Class: `dgram.Socket`\n\n## `dgram` module functions\n"
     assert read(guide, "dgram.md").description.endswith(": Class: dgram.Socket, dgram module functions")
+
+
+def test_small_list_deep_in_an_object_gives_way_to_its_keys() -> None:
+    errors = [{"shape": "NoSuchDomain"}, {"shape": "TooMany"}]
+    service = {"metadata": {"id": "sdb"}, "operations": {"Put": {"errors": errors}}, "shapes": {"a": "b" * 300}}
+    assert read(json.dumps(service)).description.endswith("characters: metadata, operations, shapes")
+    nodes = {"data": {"repository": {"issues": {"nodes": ORDERS}}}}
+    assert "12 records in data.repository.issues.nodes: order_id" in read(json.dumps(nodes)).description
 
 
 def test_long_lists_of_parts_are_facts_too() -> None:

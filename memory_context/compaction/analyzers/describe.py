@@ -72,7 +72,7 @@ def _json(content: Content) -> _Seen | None:
     named = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     title = next((text for key in ("title", "name", "displayName") if isinstance(text := named.get(key), str)), "")
     where, rows = _records(value)
-    if len(rows) > 1:
+    if len(rows) > 1 and (where.count(".") < 2 or 4 * len(str(rows)) > len(content.whole)):  # else deep inside
         size = f"{len(rows):,}{'' if document.is_whole else '+'} records{f' in {where}' if where else ''}"
         seen = _Seen(document.kind, "fields", list(chain.from_iterable(rows[:SAMPLED])), size, title)
     else:
@@ -85,7 +85,7 @@ def _json(content: Content) -> _Seen | None:
     return replace(seen, size=size, facts=facts, has_failed=has_failed)
 
 
-def _records(value: Any, where: str = "", depth: int = 3) -> tuple[str, list[dict[str, Any]]]:
+def _records(value: Any, where: str = "", depth: int = 4) -> tuple[str, list[dict[str, Any]]]:
     """Return the longest list of objects near the top, and where it stands."""
     if isinstance(value, list):
         rows = [cast("dict[str, Any]", item) for item in cast("list[Any]", value) if isinstance(item, dict)]
@@ -166,7 +166,7 @@ def _ruled(content: Content) -> _Seen | None:
             cells = [cell for cell in _CELLS.split(line) if cell.strip()]
             if len(cells) < 2 <= len(re.findall(r"={2,}|[-━─]{2,}", ruler)):
                 cells = re.split(r"\s{2,}", line)
-            if len(cells) > 1:
+            if len(cells) > 1 and all(any(map(str.isalnum, cell)) for cell in cells):
                 return _Seen("table", "columns", cells, _table_rows(content, number))
     return None
 
@@ -221,7 +221,7 @@ _ROWS = (
     ("listing", "entries", re.compile(r"[-dlcbps][-rwxsStT]{9}\S? +\d.{0,80} \d[\d:]{3,4} ([^ ].{0,200})$")),
     ("search", "matches", re.compile(r"((?:[A-Za-z]:)?[^\s:]{1,250}):\d{1,7}[:-]")),
     ("git log", "commits", re.compile(r"[0-9a-f]{7,12} (\S.{3,200})$")),
-    ("list", "paths", re.compile(r"((?:[A-Za-z]:)?[\w.@+~-]{0,100}(?:/[\w.@+ -]{1,100}){1,40}/?)$")),
+    ("list", "paths", re.compile(r"((?:[A-Za-z]:)?[\w.@+~-]{0,100}(?:/(?:[\w.@+-]| (?!/)){1,100}){1,40}/?)$")),
 )
 _STAMP = re.compile(
     r"\d{4}[-/]\d\d[-/]\d\d[T ]{1,2}\d\d:\d\d(?::\d\d)?|\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d(?::\d\d)?"
@@ -305,8 +305,8 @@ def _yaml(content: Content) -> _Seen | None:
     if not is_named and (content.share(_YAML_LINE) < 0.95 or content.share(_KEY) < 0.05 or len(content.filled) < 6):
         return None
     keys, records = _KEY.findall(content.text), sum(line.startswith("- ") for line in content.lines)
-    if records > 1 and len(keys) < 2:
-        return _Seen("YAML", "fields", _FIELD.findall(content.text), f"{records:,} records")
+    if records > (not is_named) and len(keys) < 2:
+        return _Seen("YAML", "fields", _FIELD.findall(content.text), f"{records:,} records" if records > 1 else "")
     if not keys or (not is_named and len(set(keys)) < 0.8 * len(keys)):  # a conversation, or many records
         return None
     fields, named = _FIELD.findall(content.text), _NAMED.search(content.text)
