@@ -314,6 +314,12 @@ def test_outline_of_a_class_lists_its_methods_and_no_examples() -> None:
     assert read(PYTHON, "cart.py").facts[0] == "class Cart(Base) (line 6): __init__ 17, total 20"
 
 
+def test_single_assignment_in_a_comment_names_no_settings() -> None:
+    assert (
+        describe_content(opened("# Each line has the form\n# NAME = VALUE\nlocal all all peer\n", "hba.conf")) is None
+    )
+
+
 def test_marks_of_code_are_no_part_of_headings() -> None:
     guide = "# Sockets\n\n## Class: `dgram.Socket`\n\n## `dgram` module functions\n"
     assert read(guide, "dgram.md").description.endswith(": Class: dgram.Socket, dgram module functions")

@@ -318,7 +318,7 @@ def _settings(content: Content) -> _Seen | None:
     sections, keys = _SECTION.findall(content.text), _ASSIGNED.findall(content.text)
     is_named = content.suffix in ("toml", "ini", "cfg", "conf", "properties", "env", "lock")
     is_known = bool(sections and keys) and content.share(_SETTING) >= 0.9
-    if not is_known and not (is_named and (sections or keys)) and content.share(_VARIABLE) < 0.9:
+    if not is_known and not (is_named and (sections or len(keys) > 1)) and content.share(_VARIABLE) < 0.9:
         return None
     kind = "TOML" if content.suffix in ("toml", "lock") else "settings"
     return _Seen(kind, "sections" if sections else "keys", sections or keys)
