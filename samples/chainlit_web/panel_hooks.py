@@ -7,6 +7,7 @@ request with the user's cookie, answered for the user of the session.
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import chainlit as cl
@@ -35,6 +36,7 @@ NAMED_BY_ACTION = "is_named_by_action"
 """Noted in a session whose thread Chainlit named after an action, as it does if there was no message before."""
 
 _PANEL = "Memory"
+_LEARNING_SECONDS = 2.0  # a list waits at most so long for it
 _NOTES_CHARACTERS = 100_000  # what is longer than notes may be is refused with a reason
 _STATEMENT_CHARACTERS = 2_000  # what is longer than a statement may be is refused with a reason
 _CHANGED = {
@@ -82,6 +84,10 @@ async def look(asked: Any) -> None:
 
 
 async def _stored(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """List what is stored, with what the user said a moment ago: it is learned beside the answer."""
+    await chats.archive(current_user(), current_thread())
+    with suppress(MemoryContextError):
+        await store.jobs.catch_up(current_user(), ("learn",), _LEARNING_SECONDS)
     scope = "all" if asked.get("scope") == "all" else "chat"
     return await stored_panel(store, current_user(), current_thread(), scope, str(asked.get("query") or "")[:500])
 
