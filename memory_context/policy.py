@@ -326,8 +326,7 @@ class ContextPolicy(BaseModel):
         fold_to_ratio: View after a fold; low, so that folds rarely break the cached prefix.
         user_sources: Sources whose `UserMessage` is the current task.
         joins_user_messages: User messages in a row, such as a memory text beside the user's words, become one, for
-            strict chat templates (Mistral, Gemma, Llama 2, DeepSeek R1). None: if `note_agent` told of such a model;
-            of one of an unknown family, memory texts alone.
+            strict chat templates (Mistral, Gemma, Llama 2, DeepSeek R1); None: if `note_agent` told of such a model.
         mask_credentials: Masks derived texts, never content and first view.
         store_timeout_seconds: The longest a step waits for the store; content stays inline meanwhile.
     """

@@ -38,7 +38,6 @@ from .parts import Parts, StepGuard
 if TYPE_CHECKING:
     from ..archive import ResumedSession
     from ..connectors import Connector
-    from ..view import Joins
 
 __all__ = ["MemoryContext", "MemoryContextConfig"]
 
@@ -104,8 +103,7 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         self.resumes, self._is_used = resume, False
         self._forgotten = store.PendingTraces(self.user_id)
         self.memory_store.forgettings.watch(self._forgotten)
-        self._guard = StepGuard()
-        self._model_joins: Joins = "none"
+        self._guard, self._is_strict_model = StepGuard(), False
         self._connectors = ConnectorLink(self, connectors, active_connectors)
         is_own = sharing == "shared" and "/" not in self.session_id  # a sub-agent's user is another agent
         self._learning = learning.Learning(
@@ -191,7 +189,7 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         parts.meter.add_view(parts.transcript, view)
         await self._observers.events.fire()
         joins = self.policy.joins_user_messages
-        return view.copies(self._model_joins if joins is None else "all" if joins else "none")
+        return view.copies(joins_user_messages=self._is_strict_model if joins is None else joins)
 
     def _append(
         self, message: LLMMessage, added_at: datetime | None = None, carries_result: bool = False

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ..stats import ContextStats
     from ..tools import AnyTool, Confirm, MemoryWorkbench, MoreTool, PromptHead
     from ..transcript import ObservationChunk, Transcript
-    from ..view import Joins
     from .connectors import ConnectorLink
     from .context import MemoryContext
     from .parts import Parts
@@ -38,21 +37,6 @@ __all__ = ["MemoryApi", "load_parts"]
 
 _STRICT_FAMILIES = ("r1", "mistral", "ministral", "codestral", "open-codestral", "pixtral", "gemma", "llama-2")
 """Model families whose chat templates refuse two user messages in a row."""
-
-_TOLERANT_FAMILIES = ("gpt", "o1", "o3", "o4", "claude", "gemini", "llama-3", "llama-4")
-"""Model families that take user messages in a row as they come."""
-
-
-def _joins_of(client: ChatCompletionClient) -> Joins:
-    """Return which user messages a model needs joined.
-
-    Local models mostly have the family "unknown", and often strict templates. For them a memory text makes no second
-    user message beside the user's; two messages of the application stay two, as in AutoGen's own contexts.
-    """
-    family = str(client.model_info.get("family", "")).lower()
-    if family.startswith(_TOLERANT_FAMILIES):
-        return "none"
-    return "all" if family.startswith(_STRICT_FAMILIES) else "memory"
 
 
 def load_parts() -> None:
@@ -77,7 +61,7 @@ class MemoryApi:
     policy: ContextPolicy
     token_counter: TokenCounter
 
-    _model_joins: Joins
+    _is_strict_model: bool
     _parts: Parts
     _connectors: ConnectorLink
     _session: archive.Session
@@ -377,4 +361,5 @@ class MemoryApi:
     def _note_model(self, client: ChatCompletionClient | None) -> None:
         if client is not None:
             self._connectors.images.note_model(client)
-            self._model_joins = _joins_of(client)
+            family = str(client.model_info.get("family", "")).lower()
+            self._is_strict_model = family.startswith(_STRICT_FAMILIES)

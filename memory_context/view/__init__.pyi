@@ -6,13 +6,12 @@ from .pages import HistoryPage, PageRequest, part_address, read_history, read_pa
 from .planning import ViewPlanner
 from .render import Renderer, current_task, render, text_in_view
 from .sections import SECTIONS, Place, Price, Section, Slot
-from .view import Joins, PartState, Segment, View, ViewMessage
+from .view import PartState, Segment, View, ViewMessage
 
 __all__ = [
     "SECTIONS",
     "Budget",
     "HistoryPage",
-    "Joins",
     "Masker",
     "PageRequest",
     "PartState",

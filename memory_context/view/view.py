@@ -13,16 +13,13 @@ from autogen_core.models import LLMMessage, UserMessage
 from ..messages import MEMORY_SOURCE, Address, PartKind, copy_message, sendable_message
 from ..transcript import PartId
 
-__all__ = ["Joins", "MessageList", "PartState", "Segment", "View", "ViewMessage"]
+__all__ = ["MessageList", "PartState", "Segment", "View", "ViewMessage"]
 
 _PART_KINDS = frozenset(get_args(PartKind))
 _PLACE, _TOKENS = attrgetter("place"), attrgetter("tokens")
 
 TAIL_PLACE = sys.maxsize
 """`ViewMessage.place` of sections behind the history."""
-
-Joins = Literal["all", "memory", "none"]
-"""User messages in a row that become one: all, memory texts with their neighbours, or none."""
 
 PartState = Literal["full", "excerpt", "placeholder", "shortened", "folded", "interrupted", "expanded", "section"]
 
@@ -130,10 +127,10 @@ class View:
             messages[at - index : at - index + after] = before
         return messages
 
-    def copies(self, joins: Joins = "none") -> list[LLMMessage]:
+    def copies(self, *, joins_user_messages: bool = False) -> list[LLMMessage]:
         """Return deep copies; user messages in a row become one for strict chat templates."""
         copied = [copy_message(message.message) for message in self.messages]
-        return copied if joins == "none" else _alternating(copied, joins)
+        return _alternating(copied) if joins_user_messages else copied
 
     def index_at(self, place: int) -> int:
         return bisect_left(self.messages, place, key=_PLACE)
@@ -193,16 +190,12 @@ class View:
         self._newer, self._changes = newer, changes
 
 
-def _alternating(messages: Sequence[LLMMessage], joins: Joins) -> list[LLMMessage]:
+def _alternating(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
     """Join user messages in a row. Fences of memory texts stay; a join costs less than the overhead of a message."""
     joined: list[LLMMessage] = []
     for message in messages:
         before = joined[-1] if joined else None
-        if (
-            isinstance(before, UserMessage)
-            and isinstance(message, UserMessage)
-            and (joins == "all" or MEMORY_SOURCE in (before.source, message.source))
-        ):
+        if isinstance(before, UserMessage) and isinstance(message, UserMessage):
             joined[-1] = _joined(before, message)
         else:
             joined.append(message)

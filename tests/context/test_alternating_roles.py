@@ -5,7 +5,7 @@ import itertools
 import pytest
 from autogen_core import Image
 from autogen_core.memory import MemoryContent, MemoryMimeType
-from autogen_core.models import AssistantMessage, LLMMessage, ModelFamily, ModelInfo, UserMessage
+from autogen_core.models import AssistantMessage, LLMMessage, ModelInfo, UserMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore, PostgresMemory
@@ -32,14 +32,6 @@ def in_a_row(view: list[LLMMessage]) -> list[int]:
 def client(family: str) -> ReplayChatCompletionClient:
     info = ModelInfo(vision=True, function_calling=True, json_output=False, family=family, structured_output=False)
     return ReplayChatCompletionClient(["x"], model_info=info)
-
-
-def flat(view: list[LLMMessage]) -> str:
-    """Return the texts of a view, one behind the other."""
-    blocks = [block for one in view for block in (one.content if isinstance(one.content, list) else [one.content])]
-    return "\n\n".join(
-        block if isinstance(block, str) else repr(block) for block in blocks if not isinstance(block, Image)
-    )
 
 
 async def converse(context: MemoryContext) -> list[list[LLMMessage]]:
@@ -89,24 +81,6 @@ async def test_model_family_decides_unless_the_setting_does(store: MemoryStore, 
     context.note_agent(model_client=client(family))
     assert any(in_a_row(view) for view in await converse(context)) != is_joined
     context.model_changed(client("gpt-4o"))
-    await context.close()
-
-
-async def test_memory_texts_are_joined_for_a_model_of_unknown_family(store: MemoryStore) -> None:
-    """The texts and their order are those of separate messages, so the prompt cache keeps as much."""
-    context = context_of(store, None)
-    context.note_agent(model_client=client(ModelFamily.UNKNOWN))
-    views = await converse(context)
-    assert not any(in_a_row(view) for view in views)
-    joined = flat(await context.get_messages())
-    context.note_agent(model_client=client("gpt-4o"))
-    apart = await context.get_messages()
-    assert in_a_row(apart)
-    assert joined == flat(apart)
-    context.note_agent(model_client=client(ModelFamily.UNKNOWN))
-    await context.add_message(UserMessage(content="I say yes.", source="ada"))
-    await context.add_message(UserMessage(content="I say no.", source="bob"))
-    assert [one.content for one in (await context.get_messages())[-2:]] == ["I say yes.", "I say no."]
     await context.close()
 
 
