@@ -25,7 +25,7 @@ from benchmarks.micro import one_call, one_result, text
 from benchmarks.scratch import UntouchedStore
 from memory_context import ContextPolicy, MemoryContext
 from memory_context.policy import ArchivePolicy
-from memory_context.view import Joins, View
+from memory_context.view import View
 
 __all__ = ["MESSAGES", "main", "measure_steps"]
 
@@ -102,9 +102,9 @@ def _copies_timed() -> Generator[_Copying]:
     """Measure what making the copies takes, within the step that hands them out."""
     copying, make = _Copying(), View.copies
 
-    def timed(view: View, joins: Joins = "none") -> list[LLMMessage]:
+    def timed(view: View, *, joins_user_messages: bool = False) -> list[LLMMessage]:
         began = time.process_time()
-        copies = make(view, joins)
+        copies = make(view, joins_user_messages=joins_user_messages)
         copying.seconds += time.process_time() - began
         return copies
 

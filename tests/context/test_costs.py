@@ -66,7 +66,7 @@ async def _to_next_fold(context: MemoryContext) -> None:
 
 async def test_step_takes_as_many_instructions_at_3000_messages_as_at_100(monkeypatch: pytest.MonkeyPatch):
     """Beside the copies that are handed out."""
-    monkeypatch.setattr(View, "copies", lambda view, joins: [])
+    monkeypatch.setattr(View, "copies", lambda view, joins_user_messages: [])
     took: list[int] = []
     for count in (FEW, MANY):
         context = await session_of(count, token_budget=None)
@@ -81,7 +81,7 @@ async def test_steps_and_folds_take_as_many_instructions_behind_10000_messages_a
     monkeypatch: pytest.MonkeyPatch,
 ):
     """At an equal view; the steps are so many that some of them fold."""
-    monkeypatch.setattr(View, "copies", lambda view, joins: [])
+    monkeypatch.setattr(View, "copies", lambda view, joins_user_messages: [])
     took: list[int] = []
     for count in (1000, 10_000):
         context = await session_of(count, token_budget=2000)
