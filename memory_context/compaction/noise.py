@@ -12,6 +12,7 @@ __all__ = ["MARK", "Elided", "is_reserved", "without_base64", "without_markup"]
 MARK = "[base64, "
 """Beginning of the mark that stands for a run, such as `[base64, 41 kB]`."""
 
+_MARKED = re.compile(rf"{re.escape(MARK)}[\d,]+ k?B\]")
 _LEAST_RUN, _LEAST_IN_URL = 160, 40
 _RUN = re.compile(
     rf"(?<=;base64,)[A-Za-z0-9+/_%-]{{{_LEAST_IN_URL},}}={{0,2}}"
@@ -91,8 +92,8 @@ _OF_MARKUP = frozenset(("class", "style", "d", "points", "transform", "viewBox",
 
 
 def without_markup(text: str) -> str:
-    """Return a text without tags, scripts, styles and drawings; of attributes, links of pages and data of XML stay."""
-    text = _DRAWN.sub(" ", text)
+    """Return a text without marks, tags, scripts, styles and drawings; links of pages and data of XML stay."""
+    text = _DRAWN.sub(" ", _MARKED.sub(" ", text))
     if not _MARKUP.match(text[:2000]):
         return text
     is_page = _PAGE.search(text[:20_000]) is not None

@@ -35,6 +35,7 @@ def test_notes_are_shown_edited_and_undone(run: Run, database_url: str, tmp_path
     (tmp_path / "notes.md").write_text("# New\n")
     assert run("notes", "set", str(tmp_path / "notes.md"), "--version", "1", *url)[0] == 1
     assert run("notes", "set", str(tmp_path / "notes.md"), *url) == (0, "", "version 3, 5 characters\n")
+    (tmp_path / "notes.md").write_text("# Newer\n")
     assert run("notes", "append", str(tmp_path / "notes.md"), *url)[0] == 0
     assert run("notes", "undo", *url) == (0, "", "version 5, 5 characters\n")
     assert run("notes", "undo", "--to", "1", *url) == (0, "", "version 6, 37 characters\n")

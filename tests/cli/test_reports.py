@@ -10,6 +10,7 @@ import pytest
 from memory_context import ContextPolicy, ContextStats, MemoryContext, MemoryStore
 from memory_context.cli.replay import replay
 from memory_context.identifiers import SessionKey
+from memory_context.policy import LearningPolicy
 from memory_context.store import Archived
 
 from ..agents.scripted import report
@@ -34,7 +35,7 @@ COUNTED_AGAIN = (
 
 def test_a_bill_from_the_archive_is_the_one_the_context_kept(database_url: str, capsys: pytest.CaptureFixture[str]):
     """To the token and the hundredth of a price, over excerpts, an opened item, folds: if it was archived in time."""
-    policy = ContextPolicy(token_budget=2_000)
+    policy = ContextPolicy(token_budget=2_000, learning=LearningPolicy(enabled=False))  # it asks when its job runs
 
     async def work() -> tuple[Archived, ContextStats]:
         async with MemoryStore(database_url) as store:

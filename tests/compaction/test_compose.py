@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory_context.compaction import Compacted, Compactors, Hint, Result
@@ -188,6 +188,7 @@ def test_facts_of_a_short_result_are_limited_by_its_tokens():
     assert 30 < sizes[0] <= 60 < sizes[1] <= 160 < sizes[2] <= 280
 
 
+@example(content="Aa0" * 60, lines=[], limit=60, words="")
 @given(
     content=long_text,
     lines=st.lists(any_text | st.sampled_from(["kept", "word " * 90]), max_size=6),
