@@ -83,21 +83,6 @@ async def test_contradiction_in_a_later_session_supersedes(store: MemoryStore) -
     assert (old.content, old.valid_until is not None) == ("My database is Orders.", True)
 
 
-async def test_explicit_statement_is_archived_at_once(store: MemoryStore) -> None:
-    """The batch of other messages waits for its time."""
-    context = MemoryContext("alice", "coder", "monday", memory_store=store)
-    await context.add_message(user("Open the file."))
-    await context.archiver.wait()
-    assert context.is_dirty
-    await context.add_message(user("I prefer tabs."))
-    while context.is_dirty:
-        await asyncio.sleep(0)
-        await context.archiver.wait()
-    await store.jobs.flush()
-    assert [one.content for one in await context.agent_memory.user_memory()] == ["I prefer tabs."]
-    await context.close()
-
-
 async def test_message_without_statement_writes_no_job(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     kinds: list[str] = []
     append = store.conversations.append

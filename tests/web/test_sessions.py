@@ -19,6 +19,7 @@ from .conftest import Client, Model, StartChat, assistant, message
 ARCHIVE = "/api/chat/session/archive_messages"
 
 
+@pytest.mark.batches_turns
 async def test_session_list_is_paged_most_recent_first(client: Client, store: MemoryStore):
     """The last archived first; the cursor leads to the next page and ends."""
     sessions: list[str] = []
