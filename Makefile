@@ -51,7 +51,7 @@ chainlit: $(VENV)/.for-samples,chainlit
 test: $(VENV)/.for-dev
 	@"$(BIN)/python" -m pytest -n $(PYTEST_WORKERS) --dist worksteal $(PYTEST_ARGUMENTS)
 
-test-all: $(VENV)/.for-dev
+test-all: $(VENV)/.for-mutation
 	@MEMORY_CONTEXT_EXAMPLES=$(EXAMPLES) "$(BIN)/python" -m pytest -n $(PYTEST_WORKERS) --dist worksteal \
 	  --thorough $(PYTEST_ARGUMENTS)
 
