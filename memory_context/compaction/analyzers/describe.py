@@ -18,7 +18,7 @@ from ...references import shorten
 from ...text import LANGUAGES, defined_in, error_lines, find_document, headings_in, is_document, language_of
 from ..compactor import Analysis, Result
 from ..names import reads_as_order
-from .output import FACT_LIMIT, LONGEST_LINE, NAMES, SAMPLED, Content, fact
+from .output import FACT_LIMIT, LONGEST_LINE, NAMES, SAMPLED, Content, fact, without_series
 
 __all__ = ["describe_content"]
 
@@ -50,7 +50,7 @@ def describe_content(result: Result) -> Analysis | None:
 
 def _analysis(seen: _Seen, content: Content) -> Analysis:
     told = (shorten(item, _ITEM_CHARACTERS) for item in seen.items if not reads_as_order(item))
-    items = list(dict.fromkeys(filter(None, told)))
+    items = without_series(filter(None, told))
     title = f" '{shorten(seen.title, _ITEM_CHARACTERS)}'" if seen.title else ""
     described = f"{seen.kind}{title}, {seen.size or content.size}"
     facts = [text for text in map(fact, seen.facts) if text]

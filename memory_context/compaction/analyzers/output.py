@@ -1,6 +1,7 @@
 """What analyzers share: the call of a result, the frame of its output (echo, prompt, exit status), text and lines."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, pairwise
@@ -27,6 +28,7 @@ __all__ = [
     "frame_of",
     "size_and_first_line",
     "size_of",
+    "without_series",
 ]
 
 FACT_LIMIT = 200
@@ -42,6 +44,8 @@ _HTTP = re.compile(
 )
 """Status and headers before an answer, as `curl -i` and `curl -v` print them."""
 _PATTERN_SUFFIX = re.compile(r"\.(?:sample|example|default|dist|template|tmpl|in|j2|orig|bak)$")
+_ALIKE = 12
+_DIGITS = re.compile(r"\d+")
 _NUMBER = re.compile(r"[ \t]*(\d{1,7})(?:\t|→| ?[:|] ?)")
 
 _STATUS = re.compile(
@@ -135,6 +139,15 @@ def size_and_first_line(text: str) -> str:
 def fact(text: str) -> str:
     """Return a text as one line of limited length."""
     return shorten(text, FACT_LIMIT)
+
+
+def without_series(items: Iterable[str]) -> list[str]:
+    """Return items once each; of many that differ by numbers alone, such as `rule_0` to `rule_139`, the ends stay."""
+    series: dict[str, list[str]] = {}
+    for item in (told := list(dict.fromkeys(items))):
+        series.setdefault(_DIGITS.sub("#", item), []).append(item)
+    left_out = {item for alike in series.values() if len(alike) > _ALIKE for item in alike[2:-1]}
+    return [item for item in told if item not in left_out]
 
 
 @dataclass(frozen=True)
