@@ -1,4 +1,4 @@
-"""What names nothing: runs of base64, which are elided, and markup, numbers of graphics and reserved words."""
+"""Takes out of a text the runs of base64, markup, numbers of graphics and reserved words, which name nothing."""
 
 import html
 import re

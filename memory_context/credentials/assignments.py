@@ -108,7 +108,7 @@ _NO_VALUE = re.compile(
     rb"|[^@\s]+@[^@\s]+\.[a-z]+$",
     re.IGNORECASE,
 )
-"""What prose says of a password that is none: `8-stellig`, a date, `SHA-256`, an address."""
+"""Words after "password" in prose that are no password: `8-stellig`, a date, `SHA-256`, an address."""
 _NO_KEY = re.compile(
     rb"sha\d*|hash|digest|checksum|sum|etag|integrity|commit|revision|rev|version|build|tag|uuid|guid|fingerprint|image"
     rb"|path|dirs?|home|url|uri|host|file|trace|span|cursor|public|_ids?$",

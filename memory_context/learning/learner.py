@@ -119,7 +119,7 @@ class Learning:
 
 @dataclass
 class _Unlearned:
-    """What one session of this process heard and may not have been learned yet: how often, and what archives it."""
+    """Messages of a session of this process that may not be learned yet: their number, and what archives them."""
 
     flush: WeakMethod[Callable[[], Awaitable[None]]] | None
     count: int = 0

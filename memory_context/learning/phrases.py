@@ -178,7 +178,7 @@ FICTION = _pattern(
     r"\b(?:your|in|break(?:ing)?) (?:character|role|persona)\b|\byou(?: will| must| shall|'ll) (?:play|act|obey|"
     r"pretend)\b",
 )
-"""What follows is a story, a role, a text to write or translate: nothing of it is so."""
+"""Begins a story, a role, or a text to write or translate, which states nothing about the user."""
 
 _AT_ONCE = r"(?:^|[,;:–—] |\b(?:and|but|also|please|so|then|und|aber|bitte) )"
 ORDERS = _pattern(

@@ -27,7 +27,7 @@ _ITEMS, _ITEM_CHARACTERS = 40, 80
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a reader found: `items` are columns, headings, keys or definitions, as `label` says."""
+    """Parts of a content that a reader found; `label` says if `items` are columns, headings, keys or definitions."""
 
     kind: str
     label: str = ""

@@ -1,4 +1,4 @@
-"""What analyzers share: the call of a result, the frame of its output (echo, prompt, exit status), text and lines."""
+"""Reads a result for all analyzers: its call, the frame of its output (echo, prompt, exit status), text and lines."""
 
 import re
 from collections.abc import Iterable
