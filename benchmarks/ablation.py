@@ -33,14 +33,14 @@ from benchmarks.scratch import scratch_store
 from benchmarks.tables import print_table
 from benchmarks.traces import Needle, Recorded, read_needles, read_runs
 from memory_context import ContextPolicy
-from memory_context.compaction import analyzers
-from memory_context.compaction.analyzers.wrapper import Unwrapped
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.compactors import analyzers
+from memory_context.foundation.compactors.analyzers.wrapper import Unwrapped
+from memory_context.foundation.tokens import default_token_counter
 
 __all__ = ["BASELINE", "VARIANTS", "Variant", "measure_ablation", "print_ablation"]
 
 BASELINE = "everything on"
-_COMPACTION = "memory_context.compaction"
+_COMPACTION = "memory_context.foundation.compactors"
 _INDEXING = "memory_context.store.jobs.Jobs.wake"
 
 
@@ -50,7 +50,7 @@ class Variant:
 
     Attributes:
         name: What is off.
-        replaced: Names in modules of `memory_context.compaction`, such as `names._IMPORTED`, and what stands there.
+        replaced: Names in modules of `memory_context.foundation.compactors`, such as `names._IMPORTED`, and what stands there.
     """
 
     name: str
@@ -70,7 +70,7 @@ def _without_words(choose: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _variants() -> Iterator[Variant]:
-    from memory_context.compaction.excerpt import excerpt
+    from memory_context.foundation.compactors.excerpt import excerpt
 
     yield Variant(BASELINE)
     yield Variant("all analyzers", (("registry.BUILT_IN", ()),))

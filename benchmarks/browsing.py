@@ -29,7 +29,7 @@ from benchmarks.traces import AGENT, Needle, Recorded, Run
 from benchmarks.web_runs import RUNS, STEPS, Act, place_of
 from memory_context import ConnectorError, ContextPolicy, MemoryStore, WebConnector
 from memory_context.connectors.web.browser import find_chromium
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.tokens import default_token_counter
 from tests.support.sites import served_sites
 
 __all__ = ["main", "measure_browsing"]

@@ -40,7 +40,7 @@ from fastapi import FastAPI
 from benchmarks.comparing import Measured, print_measured
 from benchmarks.scratch import scratch_store
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.web import ChatLimits, create_chat_router
+from memory_context.surfaces.web import ChatLimits, create_chat_router
 
 __all__ = ["main", "measure_chatting"]
 

@@ -27,8 +27,9 @@ from benchmarks.contents import CALLS, KINDS, content_of
 from benchmarks.micro import one_call, one_result
 from benchmarks.scratch import scratch_store
 from memory_context import MemoryContext, MemoryStore
-from memory_context.compaction import Compactors, Hint, Result
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.compactors.compactor import Hint, Result
+from memory_context.foundation.compactors.registry import Compactors
+from memory_context.foundation.tokens import default_token_counter
 
 __all__ = ["LARGEST", "Held", "main", "measure_compacting", "watched_loop"]
 

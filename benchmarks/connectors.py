@@ -35,8 +35,8 @@ from memory_context import ConnectorError, ConnectorsPolicy, ContextPolicy, Memo
 from memory_context.connectors.tree import INTERACTIVE, Node, RefTable, in_order
 from memory_context.connectors.web.browser import find_chromium
 from memory_context.connectors.web.report import tree_change
-from memory_context.messages import texts_of
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.messages import texts_of
+from memory_context.foundation.tokens import default_token_counter
 from tests.support.live_pages import a_page, change, meanings
 from tests.support.sites import Sites, served_sites
 

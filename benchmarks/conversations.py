@@ -28,9 +28,9 @@ from benchmarks.retrieval import DEPTH, Answer, Query, Scope, ndcg_at, read_scop
 from benchmarks.scratch import scratch_store
 from benchmarks.tables import print_table
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryCriteria, MemoryStore
-from memory_context.expansion import render_retrieved
-from memory_context.policy import ExpansionPolicy, LearningPolicy, RecallPolicy
-from memory_context.transcript import transcript as transcripts
+from memory_context.foundation.policy import ExpansionPolicy, LearningPolicy, RecallPolicy
+from memory_context.recall.expansion.render import render_retrieved
+from memory_context.sessions.transcript import transcript as transcripts
 
 __all__ = ["Conversations", "main", "measure_conversations", "newest_first"]
 

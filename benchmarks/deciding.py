@@ -26,9 +26,10 @@ from benchmarks.passages import new_content
 from benchmarks.scratch import scratch_store
 from benchmarks.searching import query_from
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, ObservationPolicy
-from memory_context.expansion import CandidateReference, ExpansionRequest, decide
-from memory_context.references import MemoryRef
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.references import MemoryRef
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.recall.expansion.candidates import CandidateReference, ExpansionRequest
+from memory_context.recall.expansion.decide import decide
 
 __all__ = ["main", "measure_deciding"]
 

@@ -27,11 +27,12 @@ from mcp.shared.memory import create_connected_server_and_client_session
 from pydantic import AnyUrl
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore
-from memory_context.cli import execute
-from memory_context.errors import StoreUnavailableError
-from memory_context.identifiers import SessionKey
-from memory_context.mcp_server import ServedMemory, create_server
-from memory_context.store import NewItem, StoreLimits, at_most
+from memory_context.foundation.errors import StoreUnavailableError
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.store.items import NewItem
+from memory_context.store.limits import StoreLimits, at_most
+from memory_context.surfaces.cli import execute
+from memory_context.surfaces.mcp import ServedMemory, create_server
 
 __all__ = [
     "Call",
@@ -223,7 +224,7 @@ def _chainlit() -> tuple[Any, Any, Any]:
         warnings.simplefilter("ignore")
         from chainlit.types import Pagination, ThreadFilter
 
-        from memory_context.chainlit_data_layer import MemoryDataLayer
+        from memory_context.surfaces.chainlit import MemoryDataLayer
 
         __import__("chainlit.server")
     return MemoryDataLayer, Pagination, ThreadFilter

@@ -29,8 +29,8 @@ from benchmarks.fault_calls import (
 from benchmarks.proxy import Mode, Proxy, proxied
 from benchmarks.scratch import scratch_store
 from memory_context import ContextPolicy, MemoryStore
-from memory_context.errors import MemoryContextError
-from memory_context.store import StoreLimits
+from memory_context.foundation.errors import MemoryContextError
+from memory_context.store.limits import StoreLimits
 
 __all__ = [
     "CALL_SECONDS",

@@ -91,7 +91,7 @@ def _mcp_bodies() -> dict[str, bytes]:
 @asynccontextmanager
 async def _served(command: Sequence[str]) -> AsyncIterator[tuple[str, psutil.Process]]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", "from memory_context.cli import main; main()", *command),
+        *(sys.executable, "-c", "from memory_context.surfaces.cli import main; main()", *command),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.getcwd()},

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from itertools import count
 from typing import Any
 
-from memory_context.embeddings import WordLlamaEmbedder
+from memory_context.foundation.embeddings.wordllama import WordLlamaEmbedder
 
 __all__ = ["Peer", "is_installed", "open_peer"]
 

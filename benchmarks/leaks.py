@@ -37,12 +37,14 @@ from pydantic import AnyUrl
 
 from benchmarks.scratch import scratch_store
 from memory_context import MemoryContext, MemoryCriteria, MemoryStore, MemoryTransform
-from memory_context.cli import execute
-from memory_context.identifiers import SessionKey
-from memory_context.mcp_server import ServedMemory, create_server
-from memory_context.memory import AgentMemory, MemorySnapshot
-from memory_context.store import ChatMessage, ThreadElement, ThreadStep
-from memory_context.web import create_chat_router
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.memory.agent_memory import AgentMemory
+from memory_context.memory.scope import MemorySnapshot
+from memory_context.store.conversation_rows import ChatMessage
+from memory_context.store.threads import ThreadElement, ThreadStep
+from memory_context.surfaces.cli import execute
+from memory_context.surfaces.mcp import ServedMemory, create_server
+from memory_context.surfaces.web import create_chat_router
 
 __all__ = ["LeakReport", "Path", "Victim", "attack", "cli_paths", "live", "main"]
 

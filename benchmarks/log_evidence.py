@@ -13,10 +13,11 @@ from statistics import fmean
 
 from benchmarks.comparing import Measured
 from benchmarks.retrieval import Scope, read_scopes
-from memory_context.observation import ObservedMessage, digest_edits, digest_lines
-from memory_context.text import terms_of
-from memory_context.tokens import default_token_counter
-from memory_context.transcript import ObservationChunk, ObservationLine, reflected_chunks
+from memory_context.compaction.observation.digest import digest_edits, digest_lines
+from memory_context.compaction.observation.reading import ObservedMessage
+from memory_context.foundation.text.tokenize import terms_of
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.sessions.transcript.observations import ObservationChunk, ObservationLine, reflected_chunks
 
 __all__ = ["LIMITS", "measure_evidence"]
 

@@ -36,13 +36,18 @@ from benchmarks.scratch import scratch_store
 from benchmarks.tables import print_table
 from benchmarks.traces import Needle, Recorded
 from memory_context import ContextPolicy, MemoryStore
-from memory_context.light_model import Completion
-from memory_context.messages import Address, calls_of, long_strings
-from memory_context.observation import BufferingCoordinator
-from memory_context.policy import ObservationPolicy
+from memory_context.compaction.observation.coordinator import BufferingCoordinator
+from memory_context.foundation.light_model.answers import Completion
+from memory_context.foundation.messages import Address, calls_of, long_strings
+from memory_context.foundation.policy import ObservationPolicy
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.sessions.transcript.observation_decisions import (
+    ObservationBuffered,
+    ObservationsActivated,
+    Reflected,
+)
+from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.testing import observe_by_script
-from memory_context.tokens import default_token_counter
-from memory_context.transcript import ObservationBuffered, ObservationsActivated, Reflected, Transcript
 
 __all__ = ["ARMS", "LongFigures", "main", "measure_long_session"]
 

@@ -29,8 +29,8 @@ from autogen_core.models import (
 
 from benchmarks.scratch import scratch_store
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, ObservationPolicy, create_recall_tool
-from memory_context.text.tokenize import terms_of
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.text.tokenize import terms_of
+from memory_context.foundation.tokens import default_token_counter
 
 __all__ = ["Outcome", "Question", "Turn", "ask", "read_questions", "run", "settle", "small_set", "stand_ins"]
 

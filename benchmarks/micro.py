@@ -30,7 +30,7 @@ from autogen_core.models import (
 from benchmarks.comparing import WARM_UP, Measured, compare, print_measured
 from benchmarks.scratch import RawTable, UntouchedStore, scratch_store
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, UserMemoryPolicy
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.tokens import default_token_counter
 
 __all__ = ["main", "measure", "one_call", "one_result"]
 

@@ -25,9 +25,9 @@ from benchmarks.scratch import scratch_store
 from benchmarks.tables import print_table
 from benchmarks.traces import Needle, Run, read_needles, read_runs, set_names
 from memory_context import MemoryContext, MemoryStore
-from memory_context.messages import Address
-from memory_context.store import chunks_of
-from memory_context.text import query_terms, terms_of
+from memory_context.foundation.messages import Address
+from memory_context.foundation.text.tokenize import query_terms, terms_of
+from memory_context.store.search.postings import chunks_of
 
 __all__ = ["TOP", "Search", "main", "measure_needles", "print_searches", "query_of", "search_for", "search_run"]
 

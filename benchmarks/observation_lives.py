@@ -42,17 +42,14 @@ from memory_context import (
     RecallPolicy,
     UserMemoryPolicy,
 )
-from memory_context.light_model import Completion
-from memory_context.messages import calls_of, results_of, texts_of
-from memory_context.observation.prompts import REFLECTOR_INSTRUCTIONS
-from memory_context.transcript import (
-    Decision,
-    ExpansionWithdrawn,
-    HistoryFolded,
-    ObservationBuffered,
-    PartShortened,
-    Transcript,
-)
+from memory_context.compaction.observation.prompts import REFLECTOR_INSTRUCTIONS
+from memory_context.foundation.light_model.answers import Completion
+from memory_context.foundation.messages import calls_of, results_of, texts_of
+from memory_context.sessions.transcript.decisions import Decision
+from memory_context.sessions.transcript.observation_decisions import ObservationBuffered
+from memory_context.sessions.transcript.part_decisions import PartShortened
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import ExpansionWithdrawn, HistoryFolded
 from memory_context.view.view import TAIL_PLACE
 
 __all__ = ["KINDS", "Life", "Script", "Watch", "live", "main", "policy_of"]

@@ -22,14 +22,16 @@ from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage
 
 from benchmarks.tables import print_table
 from benchmarks.traces import Needle, Run, read_needles, read_runs, set_names
-from memory_context.compaction import excerpt, render_passages
-from memory_context.errors import LightModelError
-from memory_context.light_model import Completion
-from memory_context.messages import heading_of, texts_of
-from memory_context.observation import ObservedMessage, ObserverOutput, digest_lines, run_observer
-from memory_context.policy import ContextPolicy
-from memory_context.tokens import default_token_counter
-from memory_context.transcript import ObservationLine
+from memory_context.compaction.observation.digest import digest_lines
+from memory_context.compaction.observation.observer import ObserverOutput, run_observer
+from memory_context.compaction.observation.reading import ObservedMessage
+from memory_context.foundation.compactors.excerpt import excerpt, render_passages
+from memory_context.foundation.errors import LightModelError
+from memory_context.foundation.light_model.answers import Completion
+from memory_context.foundation.messages import heading_of, texts_of
+from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.sessions.transcript.observations import ObservationLine
 
 __all__ = ["Observed", "main", "measure_observing", "observed_run"]
 

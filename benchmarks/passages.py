@@ -18,7 +18,8 @@ from typing import Any
 from pgvector import HalfVector
 from psycopg import AsyncConnection
 
-from memory_context.embeddings import WordLlamaEmbedder, embed_checked
+from memory_context.foundation.embeddings.embedder import embed_checked
+from memory_context.foundation.embeddings.wordllama import WordLlamaEmbedder
 from memory_context.store.search.indexer import model_of
 from memory_context.store.search.postings import IndexedItem, index_item
 

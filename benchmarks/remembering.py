@@ -12,9 +12,9 @@ from benchmarks.playing import MemoryFigures, Player, Reach, RunFigures
 from benchmarks.prompts import PromptMeter, Rendered, render
 from benchmarks.traces import Needle, Recorded, Run
 from memory_context import ContextPolicy, MemoryContext, MemoryContextError, MemoryStore
-from memory_context.messages import Address
-from memory_context.tools import tool_json, tools_of
-from memory_context.transcript import PartOffloaded
+from memory_context.foundation.messages import Address
+from memory_context.recall.tools.prompt_head import tool_json, tools_of
+from memory_context.sessions.transcript.part_decisions import PartOffloaded
 
 __all__ = ["MEMORY", "MemoryPlayer"]
 

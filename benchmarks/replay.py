@@ -27,7 +27,7 @@ from benchmarks.report import ALL, print_sets
 from benchmarks.scratch import scratch_store
 from benchmarks.traces import Needle, Run, read_needles, read_runs, set_names
 from memory_context import ContextPolicy, MemoryStore
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.tokens import default_token_counter
 
 __all__ = ["add_arguments", "figures_of", "main", "peers_asked_for", "policy_of", "replay", "replay_set"]
 

@@ -32,7 +32,8 @@ from benchmarks.scratch import scratch_store
 from benchmarks.tables import print_table
 from benchmarks.traces import set_names
 from memory_context import AgentMemory, MemoryStore
-from memory_context.embeddings import Purpose, WordLlamaEmbedder
+from memory_context.foundation.embeddings.embedder import Purpose
+from memory_context.foundation.embeddings.wordllama import WordLlamaEmbedder
 from memory_context.store.search import hits, rank
 
 __all__ = [

@@ -18,7 +18,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.json import Jsonb
 
 from memory_context import StoreUnavailableError
-from memory_context.store import MemoryStore, embedded
+from memory_context.store import embedded
+from memory_context.store.memory_store import MemoryStore
 
 __all__ = ["RawTable", "UntouchedStore", "processor_seconds", "scratch_store"]
 

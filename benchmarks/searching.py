@@ -30,9 +30,9 @@ from benchmarks.passages import ITEM_PASSAGES, Copy, Filler, new_content
 from benchmarks.scratch import processor_seconds, scratch_store
 from benchmarks.tables import print_table
 from memory_context import AgentMemory, MemoryStore
-from memory_context.embeddings import WordLlamaEmbedder, embed_checked
-from memory_context.store import ReadScope
-from memory_context.store.items import scope_params
+from memory_context.foundation.embeddings.embedder import embed_checked
+from memory_context.foundation.embeddings.wordllama import WordLlamaEmbedder
+from memory_context.store.items import ReadScope, scope_params
 from memory_context.store.search import passages as store_search
 from memory_context.store.search.indexer import model_of
 from memory_context.store.search.passages import QueryVector, Statement

@@ -21,8 +21,8 @@ from benchmarks.scratch import scratch_store
 from benchmarks.tables import print_table
 from benchmarks.traces import set_names
 from memory_context import AgentMemory, MemoryContext, MemoryStore
-from memory_context.policy import RecallPolicy
-from memory_context.store.search import SearchHit
+from memory_context.foundation.policy import RecallPolicy
+from memory_context.store.search.hits import SearchHit
 
 __all__ = ["Shown", "main", "measure_shown"]
 

@@ -21,10 +21,11 @@ from psycopg import AsyncConnection
 from benchmarks.comparing import Measured, Timed, compare, print_measured, timed
 from benchmarks.scratch import scratch_store
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, UserMemoryPolicy
-from memory_context.memory import AgentMemory, UserMemoryText
-from memory_context.store import ReadScope
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.memory.agent_memory import AgentMemory
+from memory_context.memory.user_memory import UserMemoryText
+from memory_context.store.items import ReadScope
 from memory_context.store.statements import statements_of_user_memory
-from memory_context.tokens import default_token_counter
 
 __all__ = ["main", "measure_starting"]
 

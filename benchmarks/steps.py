@@ -24,8 +24,8 @@ from benchmarks.comparing import WARM_UP, Measured, print_measured
 from benchmarks.micro import one_call, one_result, text
 from benchmarks.scratch import UntouchedStore
 from memory_context import ContextPolicy, MemoryContext
-from memory_context.policy import ArchivePolicy
-from memory_context.view import View
+from memory_context.foundation.policy import ArchivePolicy
+from memory_context.view.view import View
 
 __all__ = ["MESSAGES", "main", "measure_steps"]
 

@@ -31,8 +31,8 @@ from benchmarks.passages import new_content
 from benchmarks.scratch import RawTable, processor_seconds, scratch_store
 from benchmarks.searching import query_from
 from memory_context import AgentMemory, MemoryStore
-from memory_context.store import NewItem
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.store.items import NewItem
 
 __all__ = ["PASSAGES", "main", "measure_storing"]
 

@@ -23,7 +23,8 @@ from psycopg import AsyncConnection
 
 from benchmarks.comparing import Measured, print_measured
 from benchmarks.scratch import scratch_store
-from memory_context.store import MemoryStore, NewItem
+from memory_context.store.items import NewItem
+from memory_context.store.memory_store import MemoryStore
 
 __all__ = ["ITEMS", "main", "measure_transferring"]
 

@@ -1,9 +1,21 @@
 """A context and memory layer for AutoGen agents."""
 
+import sys
+
 import lazy_loader
 
-# Names are imported at first use (SPEC 1), from __init__.pyi; EAGER_IMPORT=1 imports all.
-_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+# names are imported at first use, from __init__.pyi; EAGER_IMPORT=1 imports all
+_load, __dir__, _names = lazy_loader.attach_stub(__name__, __file__)
+
+_COMPONENTS = {"ForgetMemoryTool", "ManageLongTermMemoryTool", "QueryMemoryTool", "ReadHistoryTool", "RecallTool"} | {
+    *("RetrieveMemoryTool", "SearchMemoryTool", "SecretStreamTool", "SecretTool", "SecretWorkbench", "StoreMemoryTool")
+}
+"""Component data finds these classes here; applications get them from `MemoryContext`."""
+
+__all__ = sorted({*_names} - _COMPONENTS)
+
+# component data written by 0.1.0 finds its tools in this module
+sys.modules[f"{__name__}.tools"] = sys.modules[__name__]
 
 
 def __getattr__(name: str) -> object:

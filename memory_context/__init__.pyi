@@ -1,29 +1,37 @@
-from .archive import Archiver, ResumeOutcome, ResumeReport
-from .autogen_memory import PostgresMemory, PostgresMemoryConfig
-from .compaction import Analysis, Analyzer, Compacted, CompactFunction, Compactor, Compactors, Hint, Label, Result
-from .connectors import (
+from .compaction.observation.coordinator import BufferingCoordinator
+from .compaction.observation.events import ObservationEvent, ReflectionEvent
+from .compaction.observation.observer import DigestFunction, ObserverOutput, run_observer
+from .compaction.observation.parsing import CompletionFunction
+from .compaction.observation.reading import MessageOrigin, ObservedMessage
+from .compaction.observation.reflector import ReflectorOutput, compute_effective_reflection_threshold, run_reflector
+from .compaction.observation.state import BufferState, ContinuationHint, SessionObservations
+from .connectors.editor import EditorConnector
+from .connectors.filesystem import FileSystemConnector
+from .connectors.protocols import (
     AgentContext,
     Connector,
     ConnectorObservation,
     ConnectorState,
-    EditorConnector,
-    FileSystemConnector,
     HistoryThought,
     HistoryTurn,
-    ShellConnector,
     TextObservation,
-    WebConnector,
 )
-from .context import (
-    ContextObservation,
-    LightModelChoice,
-    MemoryContext,
-    MemoryContextBuilder,
-    MemoryContextConfig,
-    choose_light_model,
-)
-from .embeddings import Embedder, FastEmbedEmbedder, OpenAIEmbedder, Purpose, WordLlamaEmbedder
-from .errors import (
+from .connectors.shell import ShellConnector
+from .connectors.web.connector import WebConnector
+from .context.autogen_memory import PostgresMemory, PostgresMemoryConfig
+from .context.builder import LightModelChoice, MemoryContextBuilder, choose_light_model
+from .context.config import MemoryContextConfig
+from .context.context import MemoryContext
+from .context.observation import ContextObservation
+from .context.stats import ContextStats
+from .foundation.compactors.compactor import Analysis, Analyzer, Compacted, Compactor, Hint, Result
+from .foundation.compactors.excerpt import Label
+from .foundation.compactors.registry import CompactFunction, Compactors
+from .foundation.embeddings.embedder import Embedder, Purpose
+from .foundation.embeddings.fastembed import FastEmbedEmbedder
+from .foundation.embeddings.openai import OpenAIEmbedder
+from .foundation.embeddings.wordllama import WordLlamaEmbedder
+from .foundation.errors import (
     ConflictError,
     ConnectorError,
     EmbeddingError,
@@ -40,36 +48,10 @@ from .errors import (
     StoreUnavailableError,
     TransformError,
 )
-from .identifiers import SessionKey, Sharing
-from .light_model import LightModelBill, LightModelUsage
-from .memory import (
-    AgentMemory,
-    AuditTrail,
-    MemorySnapshot,
-    MemoryType,
-    SecretTraces,
-    StatementType,
-)
-from .messages import Address, PartKind
-from .notes import LongTermNotes, NotesOperation
-from .observation import (
-    BufferingCoordinator,
-    BufferState,
-    CompletionFunction,
-    ContinuationHint,
-    DigestFunction,
-    MessageOrigin,
-    ObservationEvent,
-    ObservedMessage,
-    ObserverOutput,
-    ReflectionEvent,
-    ReflectorOutput,
-    SessionObservations,
-    compute_effective_reflection_threshold,
-    run_observer,
-    run_reflector,
-)
-from .policy import (
+from .foundation.identifiers import SessionKey, Sharing
+from .foundation.light_model.usage import LightModelBill, LightModelUsage
+from .foundation.messages import Address, PartKind
+from .foundation.policy import (
     ArchivePolicy,
     CachePolicy,
     CompactionMode,
@@ -91,77 +73,61 @@ from .policy import (
     SecretsPolicy,
     UserMemoryPolicy,
 )
-from .references import MemoryRef, ToolAnswer
-from .stats import ContextStats
-from .store import (
-    AgentNotes,
-    AuditEvent,
-    CallerOrigin,
-    Candidate,
-    ChatMessage,
-    ChatSender,
-    ConsolidationReport,
-    EventKind,
-    Forgettable,
-    FoundPassage,
-    IndexReport,
-    MemoryCriteria,
-    MemoryItem,
-    MemoryOrder,
-    MemoryStore,
-    NewItem,
-    NotesVersion,
-    Origin,
-    PassagePlace,
-    PastSession,
-    ProgressCallback,
-    PruneReport,
-    QueryProfile,
-    Reach,
-    ReadScope,
-    SearchHit,
-    SearchScore,
-    SessionInfo,
-    StoredPassage,
-    StoreLimits,
-    Traces,
-    UserMemory,
-    Whereabouts,
-)
-from .store.limits import TransactionKind, Waits
-from .store.redact import Copies, Holder
-from .store.secret_rows import KeyProvider, SecretKey, SecretName
-from .store.session_locks import AdvisoryClaims
-from .text import Passage
-from .tokens import TokenCounter
-from .tools import (
-    AnyTool,
-    Confirm,
-    ForgetProposal,
-    MemoryTool,
-    MemoryWorkbench,
-    MoreTool,
-    RecallResult,
-    create_recall_tool,
-)
-from .tools.secret_tool import SecretToolError
-from .transcript import (
-    Arithmetic,
-    Decided,
-    Decision,
+from .foundation.references import MemoryRef, ToolAnswer
+from .foundation.text.landmarks import Passage
+from .foundation.tokens import TokenCounter
+from .memory.agent_memory import AgentMemory
+from .memory.items import MemoryType
+from .memory.notes import LongTermNotes, NotesOperation
+from .memory.scope import AuditTrail, MemorySnapshot
+from .memory.secret_traces import SecretTraces
+from .memory.statements import StatementType
+from .memory.transforms.transform import MemoryTransform, TransformName, TransformUnit
+from .memory.vault.forms import SecretFilter
+from .memory.vault.secrets import Rotation, Secrets
+from .recall.tools.base import MemoryTool
+from .recall.tools.forget import Confirm, ForgetMemoryTool, ForgetProposal
+from .recall.tools.history import ReadHistoryTool, RecallResult, RecallTool, create_recall_tool
+from .recall.tools.items import ManageLongTermMemoryTool, RetrieveMemoryTool, StoreMemoryTool
+from .recall.tools.prompt_head import AnyTool, MemoryWorkbench, MoreTool
+from .recall.tools.search import QueryMemoryTool, SearchMemoryTool
+from .recall.tools.secret_tool import SecretStreamTool, SecretTool, SecretToolError, SecretWorkbench
+from .sessions.archive.archiver import Archiver
+from .sessions.archive.resume import ResumeOutcome, ResumeReport
+from .sessions.transcript.decisions import Arithmetic, Decided, Decision
+from .sessions.transcript.entries import PartId
+from .sessions.transcript.observations import (
     Edit,
+    LineKind,
     ObservationChunk,
     ObservationLine,
     ObservationLog,
     ObservationRecord,
-    Offered,
-    PartId,
-    Transcript,
+    Priority,
 )
-from .transcript.observations import LineKind, Priority
-from .transforms import MemoryTransform, TransformName, TransformUnit
-from .vault import Rotation, SecretFilter, Secrets
-from .view import PartState, Segment, SegmentChange, ViewReport
+from .sessions.transcript.transcript import Transcript
+from .sessions.transcript.view_decisions import Offered
+from .store.admin.consolidate import ConsolidationReport
+from .store.admin.prune import PruneReport
+from .store.admin.user_stats import Forgettable
+from .store.conversation_rows import ChatMessage, ChatSender, SessionInfo
+from .store.criteria import MemoryCriteria, MemoryOrder
+from .store.events import AuditEvent, EventKind
+from .store.forget import ProgressCallback
+from .store.items import CallerOrigin, MemoryItem, NewItem, Origin, Reach, ReadScope, Whereabouts
+from .store.limits import StoreLimits, TransactionKind, Waits
+from .store.memory_store import MemoryStore
+from .store.notes import AgentNotes, NotesVersion
+from .store.redact import Copies, Holder, Traces
+from .store.search.hits import FoundPassage, SearchHit, SearchScore
+from .store.search.indexer import IndexReport
+from .store.search.passages import StoredPassage
+from .store.search.rank import Candidate, PassagePlace, QueryProfile
+from .store.secret_rows import KeyProvider, SecretKey, SecretName
+from .store.session_locks import AdvisoryClaims
+from .store.statements import PastSession, UserMemory
+from .view.explain import SegmentChange, ViewReport
+from .view.view import PartState, Segment
 
 __version__: str
 

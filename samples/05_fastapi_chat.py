@@ -30,8 +30,8 @@ with needs("web"):
     from code_agent import model_client_from_env
     from fastapi import FastAPI, Header
 
-    from memory_context.http_server import serve_until_stopped
-    from memory_context.web import create_chat_router
+    from memory_context.surfaces.http_server import serve_until_stopped
+    from memory_context.surfaces.web import create_chat_router
 
 
 def what_was_said(view: Sequence[LLMMessage]) -> str:

@@ -18,7 +18,8 @@ from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.messages import ToolCallExecutionEvent, ToolCallRequestEvent
 from runner import needs, run
 
-from memory_context.testing import Decision, ScriptedModel, call
+from memory_context import Decision
+from memory_context.testing import ScriptedModel, call
 
 with needs("mcp"):
     from autogen_ext.tools.mcp import McpWorkbench, StdioServerParams
@@ -45,7 +46,7 @@ OPERATOR = (
 
 def server() -> StdioServerParams:
     """Return how the server is started: `memory-context mcp --user sample-mcp`, with whatever Python runs this."""
-    command = ["-c", "from memory_context.cli import main; main()", "mcp", "--user", USER]
+    command = ["-c", "from memory_context.surfaces.cli import main; main()", "mcp", "--user", USER]
     # the first call of all may start the embedded database, for which AutoGen's 5 s can be too short
     return StdioServerParams(command=sys.executable, args=command, env=dict(os.environ), read_timeout_seconds=30)
 

@@ -15,8 +15,7 @@ from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import FunctionExecutionResultMessage, LLMMessage
 from runner import run
 
-from memory_context import Compacted, Compactors, MemoryContext
-from memory_context.compaction import Hint, Passage, Result
+from memory_context import Compacted, Compactors, Hint, MemoryContext, Passage, Result
 from memory_context.testing import ScriptedModel, call
 
 ROWS = 400

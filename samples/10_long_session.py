@@ -19,10 +19,16 @@ from autogen_agentchat.messages import ToolCallRequestEvent
 from autogen_core.models import FunctionExecutionResultMessage, LLMMessage, UserMessage
 from runner import needs, run
 
-from memory_context import ContextPolicy, MemoryContext, ObservationEvent, choose_light_model
-from memory_context.light_model import Completion
-from memory_context.policy import ObservationPolicy
-from memory_context.testing import Decision, ScriptedModel, call, observe_by_script
+from memory_context import (
+    ContextPolicy,
+    Decision,
+    MemoryContext,
+    ObservationEvent,
+    ObservationPolicy,
+    choose_light_model,
+)
+from memory_context.foundation.light_model.answers import Completion
+from memory_context.testing import ScriptedModel, call, observe_by_script
 
 with needs():
     from code_agent import model_client_from_env

@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from typing_extensions import Self
 
 from memory_context import MemoryContext, choose_light_model
-from memory_context.context import openai_client
+from memory_context.context.builder import openai_client
 
 __all__ = ["CodeAgent", "CodeAgentConfig", "model_client_from_env"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from memory_context.cli import app
+from memory_context.surfaces.cli import app
 
 from .conftest import REPOSITORY
 

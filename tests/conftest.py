@@ -24,9 +24,10 @@ from hypothesis import HealthCheck, settings
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from memory_context.embeddings import Embedder
-from memory_context.store import MemoryStore, embedded
+from memory_context.foundation.embeddings.embedder import Embedder
+from memory_context.store import embedded
 from memory_context.store import sql as sql_files
+from memory_context.store.memory_store import MemoryStore
 
 from .databases import Databases
 from .embeddings.fakes import FakeEmbedder
@@ -319,8 +320,8 @@ def batch_when_asked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     Tests of that moment have the marker `batches_turns`.
     """
     if request.node.get_closest_marker("batches_turns") is None:
-        monkeypatch.setattr("memory_context.archive.archiver._ANSWERED_SECONDS", 3600)
-        monkeypatch.setattr("memory_context.archive.archiver._RESULTS_SECONDS", 3600)
+        monkeypatch.setattr("memory_context.sessions.archive.archiver._ANSWERED_SECONDS", 3600)
+        monkeypatch.setattr("memory_context.sessions.archive.archiver._RESULTS_SECONDS", 3600)
 
 
 @pytest.fixture

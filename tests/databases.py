@@ -18,9 +18,9 @@ import psycopg
 from psycopg import sql
 from psycopg.adapt import AdaptersMap
 
-from memory_context.embeddings import Embedder
-from memory_context.store import MemoryStore
+from memory_context.foundation.embeddings.embedder import Embedder
 from memory_context.store.connection import Connection
+from memory_context.store.memory_store import MemoryStore
 from memory_context.store.pool import ConnectionPool
 
 __all__ = ["Databases"]

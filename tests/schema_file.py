@@ -13,7 +13,8 @@ from pathlib import Path
 
 from psycopg.conninfo import make_conninfo
 
-from memory_context.store import MemoryStore, embedded
+from memory_context.store import embedded
+from memory_context.store.memory_store import MemoryStore
 from memory_context.store.sql import load_migrations
 
 from .support.scratch import SCRATCH

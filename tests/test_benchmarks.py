@@ -45,10 +45,10 @@ from benchmarks.prompts import Cost, PromptMeter, Rendered, look_up_price
 from benchmarks.remembering import MEMORY
 from benchmarks.traces import Needle, Run, read_needles, read_runs, set_names
 from memory_context import CachePolicy, ContextPolicy, MemoryContext, MemoryStore
-from memory_context.light_model import Completion
+from memory_context.foundation.light_model.answers import Completion
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.recall.tools.prompt_head import tool_json
 from memory_context.store import embedded
-from memory_context.tokens import default_token_counter
-from memory_context.tools import tool_json
 
 from .conftest import Server
 

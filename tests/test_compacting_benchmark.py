@@ -7,9 +7,10 @@ import pytest
 from benchmarks.ablation import BASELINE, VARIANTS
 from benchmarks.compacting import measure_compacting, watched_loop
 from benchmarks.contents import CALLS, KINDS, content_of
-from memory_context.compaction import Compactors, Hint, Result
-from memory_context.compaction.analyzers import BUILT_IN
-from memory_context.compaction.analyzers.wrapper import unwrapped
+from memory_context.foundation.compactors.analyzers import BUILT_IN
+from memory_context.foundation.compactors.analyzers.wrapper import unwrapped
+from memory_context.foundation.compactors.compactor import Hint, Result
+from memory_context.foundation.compactors.registry import Compactors
 
 from .context.steps import a_turn_of_the_loop
 

@@ -9,9 +9,9 @@ from unittest.mock import patch
 import pytest
 
 from memory_context import MemoryContext, MemoryStore, StoreError
-from memory_context.cli import execute
-from memory_context.embeddings import default_embedder
-from memory_context.memory import AgentMemory
+from memory_context.foundation.embeddings.wordllama import default_embedder
+from memory_context.memory.agent_memory import AgentMemory
+from memory_context.surfaces.cli import execute
 
 from .conftest import REPOSITORY
 

@@ -27,8 +27,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from memory_context.errors import LightModelError
-from memory_context.light_model import ANSWER_LIMIT_CHARACTERS, Completion, LightModel, model
+from memory_context.foundation.errors import LightModelError
+from memory_context.foundation.light_model import model
+from memory_context.foundation.light_model.answers import ANSWER_LIMIT_CHARACTERS, Completion
+from memory_context.foundation.light_model.model import LightModel
 from tests.support.waiting import soon
 
 from .context.steps import a_turn_of_the_loop
@@ -103,7 +105,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("memory_context.runtime.background.time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr("memory_context.foundation.runtime.background.time", SimpleNamespace(monotonic=clock))
     return clock
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import log_evidence, long_runs, long_session
 from memory_context import MemoryStore
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.tokens import default_token_counter
 
 count = default_token_counter().count
 

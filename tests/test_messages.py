@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as PILImage
 
-from memory_context.messages import (
+from memory_context.foundation.messages import (
     Address,
     Pairing,
     copy_message,

@@ -4,7 +4,7 @@ import pytest
 
 import memory_context
 from memory_context import ContextStats, MemoryContext, MemoryStore
-from memory_context.notebooks import html_table
+from memory_context.foundation.notebooks import html_table
 
 from .agents.scripted import report
 from .archive.talking import say

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_context.references import (
+from memory_context.foundation.references import (
     DESCRIPTION_LIMIT,
     KEY_PATTERN,
     MemoryRef,

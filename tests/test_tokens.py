@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context import tokens
-from memory_context.runtime import LARGE_CHARACTERS
-from memory_context.tokens import (
+from memory_context.foundation import tokens
+from memory_context.foundation.runtime.background import LARGE_CHARACTERS
+from memory_context.foundation.tokens import (
     EXACT_LIMIT_BYTES,
     O200kTokenCounter,
     TokenCounter,
@@ -19,7 +19,7 @@ from memory_context.tokens import (
     default_token_counter,
     equal_shares,
 )
-from memory_context.utf8 import sayable
+from memory_context.foundation.utf8 import sayable
 from tests.support.waiting import PATIENT_SECONDS
 
 COUNTER = default_token_counter()
@@ -117,7 +117,7 @@ def test_a_million_spaces_are_counted_and_nothing_is_printed():
         "import socket\n"
         "def refuse(*a, **k): raise AssertionError('network')\n"
         "socket.socket.connect = refuse\n"
-        "from memory_context.tokens import O200kTokenCounter\n"
+        "from memory_context.foundation.tokens import O200kTokenCounter\n"
         "counter = O200kTokenCounter()\n"
         "for text in (' ' * 1_000_000, ' ' * 1_500_000 + 'x', '\\t' * 1_000_000 + '\\n', '\\x00' * 1000, '\\ud800'):\n"
         "    print(counter.count(text))\n"

@@ -6,7 +6,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..text import definition_starts
+from memory_context.foundation.text.landmarks import definition_starts
+
 from .folder import FileStat, shown
 from .protocols import TextObservation
 

@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from ..errors import ConnectorError
+from memory_context.foundation.errors import ConnectorError
 
 __all__ = ["Watchdog", "run_limited"]
 

@@ -11,9 +11,10 @@ from typing import Any
 
 from autogen_core.tools import BaseTool, FunctionTool
 
-from ..errors import ConnectorError
-from ..patterns import LinePattern
-from ..utf8 import to_utf8
+from memory_context.foundation.errors import ConnectorError
+from memory_context.foundation.patterns import LinePattern
+from memory_context.foundation.utf8 import to_utf8
+
 from .child_processes import run_limited
 from .folder import FileStat, FolderConnector, matching_lines, shown
 from .open_file import OpenFile, lines_of, numbered

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from ..errors import ConnectorError
-from ..extras import needs
+from memory_context.foundation.errors import ConnectorError
+from memory_context.foundation.extras import needs
+
 from .folder import FileStat, Folder
 from .folder_watch import FolderWatch
 

@@ -11,9 +11,10 @@ from typing import Any, cast
 
 from autogen_core.tools import BaseTool, FunctionTool
 
-from ..errors import ConnectorError
-from ..patterns import LinePattern
-from ..utf8 import to_utf8
+from memory_context.foundation.errors import ConnectorError
+from memory_context.foundation.patterns import LinePattern
+from memory_context.foundation.utf8 import to_utf8
+
 from .changes import FileChange, KnownTexts, changes_between, described
 from .child_processes import run_limited
 from .file_tree import MOST_FILES, FileTree

@@ -17,9 +17,9 @@ from autogen_core import Component, ComponentBase
 from pydantic import BaseModel
 from typing_extensions import Self
 
-from ..errors import ConnectorError
-from ..patterns import LinePattern, OutOfTimeError
-from ..utf8 import to_utf8
+from memory_context.foundation.errors import ConnectorError
+from memory_context.foundation.patterns import LinePattern, OutOfTimeError
+from memory_context.foundation.utf8 import to_utf8
 
 __all__ = ["TEXT_BYTES", "FileStat", "Folder", "FolderConnector", "matching_lines", "shown"]
 

@@ -12,10 +12,11 @@ from autogen_core import CancellationToken
 from autogen_core.tools import BaseTool
 from pydantic import BaseModel
 
-from ..policy import ConnectorsPolicy
-from ..references import one_line
-from ..runtime import attempt, begin, in_own_thread
-from ..tokens import TokenCounter, cut_to_tokens
+from memory_context.foundation.policy import ConnectorsPolicy
+from memory_context.foundation.references import one_line
+from memory_context.foundation.runtime.background import attempt, begin, in_own_thread
+from memory_context.foundation.tokens import TokenCounter, cut_to_tokens
+
 from .protocols import Connector, ConnectorObservation, ConnectorState, Element, Noticed
 from .rendering import CONNECTOR_ID, rendered_by_source, rendered_elements, rendered_observations
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..errors import ConnectorError
+from memory_context.foundation.errors import ConnectorError
+
 from .folder import FileStat
 
 __all__ = ["WINDOW_LINES", "ChangedLines", "OpenFile", "lines_of", "numbered"]

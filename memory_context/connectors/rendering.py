@@ -8,7 +8,8 @@ from itertools import groupby, islice
 
 from autogen_core import Image
 
-from ..references import defused, one_line
+from memory_context.foundation.references import defused, one_line
+
 from .protocols import ConnectorObservation, Element, Noticed
 
 __all__ = ["CONNECTOR_ID", "rendered_by_source", "rendered_elements", "rendered_observations"]

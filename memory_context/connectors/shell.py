@@ -8,7 +8,8 @@ from autogen_core.tools import BaseTool, FunctionTool
 from pydantic import BaseModel
 from typing_extensions import Self
 
-from ..errors import ConnectorError
+from memory_context.foundation.errors import ConnectorError
+
 from .protocols import TextObservation
 from .shell_process import Ended, ShellProcess
 

@@ -17,7 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
 
-from ..errors import ConnectorError
+from memory_context.foundation.errors import ConnectorError
+
 from .child_processes import Watchdog
 
 __all__ = ["Ended", "ShellProcess"]

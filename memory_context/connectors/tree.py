@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
-from ..errors import ConnectorError
+from memory_context.foundation.errors import ConnectorError
 
 __all__ = ["CONTROLS", "INTERACTIVE", "ROWS", "Match", "Node", "RefTable", "child_places", "in_order", "match_trees"]
 

@@ -19,13 +19,13 @@ from autogen_core.models import (
 )
 from pydantic_core import to_jsonable_python
 
-from .. import view
-from ..messages import Address, calls_of, texts_of
-from ..policy import ContextPolicy
-from ..utf8 import json_object, sayable, sayable_json, sayable_name
+from memory_context.foundation.messages import Address, calls_of, texts_of
+from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.utf8 import json_object, sayable, sayable_json, sayable_name
+from memory_context.view.render import text_in_view
 
 if TYPE_CHECKING:
-    from ..connectors import (
+    from memory_context.connectors.protocols import (
         AgentContext,
         Connector,
         ConnectorObservation,
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
         HistoryThought,
         HistoryTurn,
     )
-    from ..transcript import Entry, Transcript
+    from memory_context.sessions.transcript.entries import Entry
+    from memory_context.sessions.transcript.transcript import Transcript
+
     from .connectors import ConnectorLink
     from .parts import Parts
 
@@ -64,7 +66,7 @@ class AgentContextApi:
         Args:
             connectors: Those whose states are rendered; None for the open ones of this context.
         """
-        from ..connectors import AgentContext
+        from memory_context.connectors.protocols import AgentContext
 
         states = await self._connectors.states(connectors)
         now = datetime.now(timezone.utc)
@@ -117,7 +119,7 @@ _Told = tuple[datetime, "str | FunctionCall | None", "list[Element]"]
 def _record(
     timestamp: str, said: str | FunctionCall | None, observed: Sequence[Element]
 ) -> HistoryThought | HistoryTurn:
-    from ..connectors import HistoryThought, HistoryTurn
+    from memory_context.connectors.protocols import HistoryThought, HistoryTurn
 
     if isinstance(said, str):
         return HistoryThought(timestamp, sayable(said))
@@ -172,7 +174,7 @@ def _elements(transcript: Transcript, policy: ContextPolicy, entry: Entry) -> It
 def _text(transcript: Transcript, policy: ContextPolicy, entry: Entry, address: Address) -> str:
     """Return a text as views show it; of one that left memory, what refers to it."""
     part = next((one for one in entry.measured if one.address == address), None)
-    shown = None if part is None else view.text_in_view(transcript, policy, entry, part)[1]
+    shown = None if part is None else text_in_view(transcript, policy, entry, part)[1]
     text = entry.text(address) if shown is None else shown
     if text is not None:
         return sayable(text)

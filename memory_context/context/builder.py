@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from autogen_core.models import ChatCompletionClient, ModelFamily, ModelInfo
 
-from ..credentials import masked
-from ..policy import ContextPolicy
-from ..references import shorten
-from ..store import MemoryStore
+from memory_context.foundation.credentials.masks import masked
+from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.references import shorten
+from memory_context.store.memory_store import MemoryStore
+
 from .context import MemoryContext
 
 __all__ = [

@@ -9,13 +9,13 @@ from autogen_core import Component, ComponentBase, ComponentLoader, ComponentMod
 from autogen_core.models import ChatCompletionClient, LLMMessage
 from pydantic import BaseModel, model_validator
 
-from .. import store
-from ..identifiers import Sharing
-from ..messages import message_from_json, message_to_json
-from ..policy import ContextPolicy
+from memory_context.foundation.identifiers import Sharing
+from memory_context.foundation.messages import message_from_json, message_to_json
+from memory_context.foundation.policy import ContextPolicy
+from memory_context.store.memory_store import MemoryStore
 
 if TYPE_CHECKING:
-    from ..connectors import Connector
+    from memory_context.connectors.protocols import Connector
 
 __all__ = ["MemoryContextConfig", "arguments_of", "config_of"]
 
@@ -103,7 +103,7 @@ def _components_of(connectors: Sequence["Connector"]) -> list[ComponentModel]:
 
 
 def _connector(model: ComponentModel) -> "Connector":
-    from ..connectors import Connector
+    from memory_context.connectors.protocols import Connector
 
     loaded = ComponentLoader.load_component(model, object)
     if not isinstance(loaded, Connector):
@@ -117,7 +117,7 @@ def arguments_of(config: MemoryContextConfig) -> dict[str, Any]:
         "user_id": config.user_id,
         "agent_id": config.agent_id,
         "session_id": config.session_id,
-        "memory_store": store.MemoryStore.from_config(**config.memory_store) if config.memory_store else None,
+        "memory_store": MemoryStore.from_config(**config.memory_store) if config.memory_store else None,
         "model_client": ChatCompletionClient.load_component(config.model_client) if config.model_client else None,
         "policy": ContextPolicy.model_validate(config.policy),
         "initial_messages": [message_from_json(message) for message in config.initial_messages] or None,

@@ -21,25 +21,28 @@ from typing import TYPE_CHECKING, Any, cast
 from autogen_core import Image
 from autogen_core.models import FunctionExecutionResultMessage, LLMMessage, UserMessage
 
-from ..connectors import (
-    ActionTool,
+from memory_context.compaction.offloader import WORTH_SUPERSEDING_TOKENS
+from memory_context.connectors.host import ActionTool, ConnectorHost, Look
+from memory_context.connectors.protocols import (
     Connector,
-    ConnectorHost,
     ConnectorObservation,
     ConnectorState,
     Element,
-    Look,
     Noticed,
     TextObservation,
 )
-from ..offload import WORTH_SUPERSEDING_TOKENS
-from ..runtime import begin
-from ..transcript import ConnectorCompared, ConnectorStateShown, SubjectObserved, Transcript, subject_line
-from ..utf8 import to_utf8
+from memory_context.foundation.runtime.background import begin
+from memory_context.foundation.utf8 import to_utf8
+from memory_context.sessions.transcript.connector_decisions import ConnectorCompared, SubjectObserved, subject_line
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import ConnectorStateShown
+
 from .images import ImageView
 
 if TYPE_CHECKING:
-    from ..memory import AgentMemory, MemoryItem
+    from memory_context.memory.agent_memory import AgentMemory
+    from memory_context.memory.items import MemoryItem
+
     from .context import MemoryContext
 
 __all__ = ["ComparedStates", "ConnectorLink", "append_noticed"]

@@ -25,19 +25,38 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import ChatCompletionClient, FunctionExecutionResultMessage, LLMMessage
 from typing_extensions import Self
 
-from .. import archive, compaction, learning, light_model, memory, offload, store, transcript
-from ..errors import MemoryContextError
-from ..identifiers import SessionKey, Sharing, checked_identifier, subagent_session
-from ..policy import ContextPolicy
-from ..tokens import TokenCounter, default_token_counter
+from memory_context.compaction.offloader import restore_texts
+from memory_context.foundation.compactors.registry import Compactors
+from memory_context.foundation.errors import MemoryContextError
+from memory_context.foundation.identifiers import SessionKey, Sharing, checked_identifier, subagent_session
+from memory_context.foundation.light_model.guards import LightModelGuards
+from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.tokens import TokenCounter, default_token_counter
+from memory_context.memory.agent_memory import AgentMemory
+from memory_context.memory.learning.learner import LEARN_JOB, Learning
+from memory_context.sessions.archive.cursor import BatchJob, conversation_job
+from memory_context.sessions.archive.resume import (
+    ResumedSession,
+    messages_meanwhile,
+    new_session,
+    redacted_session,
+    saved_session,
+)
+from memory_context.sessions.archive.session import Session
+from memory_context.sessions.transcript.entries import Entry
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import ViewCleared, ViewShown
+from memory_context.store.memory_store import MemoryStore
+from memory_context.store.redact import PendingTraces
+
 from .agent_context import AgentContextApi
 from .config import MemoryContextConfig, arguments_of, config_of
 from .memory_api import MemoryApi
 from .parts import Parts, StepGuard
 
 if TYPE_CHECKING:
-    from ..archive import ResumedSession
-    from ..connectors import Connector
+    from memory_context.connectors.protocols import Connector
+    from memory_context.sessions.archive.resume import ResumedSession
 
 __all__ = ["MemoryContext", "MemoryContextConfig"]
 
@@ -72,13 +91,13 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         user_id: str,
         agent_id: str = "agent",
         session_id: str | None = None,
-        memory_store: store.MemoryStore | None = None,
+        memory_store: MemoryStore | None = None,
         *,
         model_client: ChatCompletionClient | None = None,
         policy: ContextPolicy | None = None,
         token_counter: TokenCounter | None = None,
         initial_messages: list[LLMMessage] | None = None,
-        compactors: compaction.Compactors | None = None,
+        compactors: Compactors | None = None,
         sharing: Sharing = "shared",
         resume: bool = True,
         connectors: Sequence[Connector] = (),
@@ -93,33 +112,33 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         self.sharing: Sharing = sharing
         self.policy = policy or ContextPolicy()
         self.token_counter = token_counter or default_token_counter()
-        self.memory_store = memory_store or store.MemoryStore.default()
-        self._compactors = compactors or compaction.Compactors()
+        self.memory_store = memory_store or MemoryStore.default()
+        self._compactors = compactors or Compactors()
         self.light_model_client = model_client
-        self._light_models = light_model.LightModelGuards(model_client, self.policy)
+        self._light_models = LightModelGuards(model_client, self.policy)
         self._uses_default_store = memory_store is None
         if self._uses_default_store:
             self.memory_store.join(self)
         self.resumes, self._is_used = resume, False
-        self._forgotten = store.PendingTraces(self.user_id)
+        self._forgotten = PendingTraces(self.user_id)
         self.memory_store.forgettings.watch(self._forgotten)
         self._guard, self._is_strict_model = StepGuard(), False
         self._connectors = ConnectorLink(self, connectors, active_connectors)
         is_own = sharing == "shared" and "/" not in self.session_id  # a sub-agent's user is another agent
-        self._learning = learning.Learning(
+        self._learning = Learning(
             self.memory_store, user_id, self.policy, self._light_models.learning, is_enabled=is_own
         )
         batch_jobs = [
-            archive.conversation_job(self.policy, is_private=sharing != "shared"),
-            archive.BatchJob(learning.LEARN_JOB, self._learning.payload),
+            conversation_job(self.policy, is_private=sharing != "shared"),
+            BatchJob(LEARN_JOB, self._learning.payload),
         ]
-        self._session = archive.Session(
+        self._session = Session(
             self.memory_store, self.policy, self._join_history, self._prepare_batch, self._light_models, batch_jobs
         )
         self._learning.flush = WeakMethod(self._session.flush)
-        new = archive.new_session(
+        new = new_session(
             self.key,
-            transcript.Transcript.of(initial_messages or ()),
+            Transcript.of(initial_messages or ()),
             is_archived=self.policy.archive.enabled,
             is_new=session_id is None,
             resumes=resume,
@@ -184,16 +203,14 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
             view = parts.budget.fit(parts.transcript, parts.chooser.is_held)
         self._prompt_head.record(parts.transcript, view)
         if parts.transcript.end > parts.transcript.state.shown or parts.transcript.state.unseen:
-            parts.transcript.decide(transcript.ViewShown(parts.transcript.end))
+            parts.transcript.decide(ViewShown(parts.transcript.end))
         self._session.archiver.note_decisions()
         parts.meter.add_view(parts.transcript, view)
         await self._observers.events.fire()
         joins = self.policy.joins_user_messages
         return view.copies(joins_user_messages=self._is_strict_model if joins is None else joins)
 
-    def _append(
-        self, message: LLMMessage, added_at: datetime | None = None, carries_result: bool = False
-    ) -> transcript.Entry:
+    def _append(self, message: LLMMessage, added_at: datetime | None = None, carries_result: bool = False) -> Entry:
         self._is_used = True
         entry = self._parts.deliver(message, added_at, carries_result=carries_result)
         self._learning.note(entry)
@@ -233,10 +250,8 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         """Drop forgotten contents before the next view, state or batch."""
         while self._forgotten.waiting:
             traces = self._forgotten.waiting.pop(0)
-            now = archive.ResumedSession(
-                self.key, self._parts.transcript, self._session.archiver.cursor, self._session.report
-            )
-            if (redacted := archive.redacted_session(now, traces)) is not None:
+            now = ResumedSession(self.key, self._parts.transcript, self._session.archiver.cursor, self._session.report)
+            if (redacted := redacted_session(now, traces)) is not None:
                 self._attach(redacted, self.agent_memory)
 
     async def clear(self) -> None:
@@ -247,10 +262,10 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
     def _clear(self) -> None:
         self._parts.expander.cancel()
         self._parts.coordinator.abort()
-        self._parts.transcript.decide(transcript.ViewCleared(self._parts.transcript.end))
+        self._parts.transcript.decide(ViewCleared(self._parts.transcript.end))
         self._session.archiver.schedule_flush()
 
-    def _attach(self, session: ResumedSession, agent_memory: memory.AgentMemory) -> None:
+    def _attach(self, session: ResumedSession, agent_memory: AgentMemory) -> None:
         """Switch to this session."""
         self._session.attach(session)
         self.session_id = session.key.session_id
@@ -274,15 +289,13 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
             for entry in session.transcript.entries(start=state.shown):
                 parts.expander.observe(entry)
 
-    def _memory_of(self, key: SessionKey) -> memory.AgentMemory:
+    def _memory_of(self, key: SessionKey) -> AgentMemory:
         counter, masks = self.token_counter, self.policy.mask_credentials
-        return memory.AgentMemory(
-            self.memory_store, *key, sharing=self.sharing, token_counter=counter, mask_credentials=masks
-        )
+        return AgentMemory(self.memory_store, *key, sharing=self.sharing, token_counter=counter, mask_credentials=masks)
 
     async def _join_history(self, session: ResumedSession) -> None:
         """Attach the archived session and append messages added meanwhile."""
-        await offload.restore_texts(session.transcript, self.agent_memory)
+        await restore_texts(session.transcript, self.agent_memory)
         if not self._session.is_pending or session.key != self.key:
             return
         before, history = self._parts.transcript, session.transcript
@@ -291,7 +304,7 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
             return
         first = len(self._initial_messages or ())
         self._prompt_head.carry_over(before, history)
-        meanwhile = archive.messages_meanwhile(before, first, history)
+        meanwhile = messages_meanwhile(before, first, history)
         self._attach(replace(session, position_offset=history.end - first), self.agent_memory)
         for one in meanwhile:
             if one is None:
@@ -317,13 +330,13 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         Raises:
             ValueError: Another user's state, a newer version's, or not a state.
         """
-        saved = archive.saved_session(state, self.key)
+        saved = saved_session(state, self.key)
         ends_at = time.monotonic() + _LOAD_SECONDS
         await self._session.leave(_LEAVE_SECONDS)
         session = await self._session.newest(saved, may_be_archived=not self._is_used)
         session = await self._session.without_forgotten(session)
         agent_memory = self.agent_memory if session.key == self.key else self._memory_of(session.key)
-        await offload.restore_texts(session.transcript, agent_memory, ends_at - time.monotonic())
+        await restore_texts(session.transcript, agent_memory, ends_at - time.monotonic())
         self._attach(session, agent_memory)
         with self._guard.step("what connectors saw before"):
             self._connectors.restore()

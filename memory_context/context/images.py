@@ -12,18 +12,22 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from autogen_core import Image
 
-from ..connectors import Element, TextObservation
-from ..messages import MEMORY_SOURCE, image_from_bytes, png_bytes
-from ..offload import image_name
-from ..runtime import in_thread_if_large
-from ..transcript import ConnectorStateShown, Entry, Part, PartsCompacted, PartShortened, Transcript
+from memory_context.compaction.images import image_name
+from memory_context.connectors.protocols import Element, TextObservation
+from memory_context.foundation.messages import MEMORY_SOURCE, image_from_bytes, png_bytes
+from memory_context.foundation.runtime.background import in_thread_if_large
+from memory_context.sessions.transcript.entries import Entry, Part
+from memory_context.sessions.transcript.part_decisions import PartsCompacted, PartShortened
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import ConnectorStateShown
 
 if TYPE_CHECKING:
     from autogen_core.models import ChatCompletionClient
 
-    from ..memory import AgentMemory, MemoryItem
-    from ..policy import ContextPolicy
-    from ..tokens import TokenCounter
+    from memory_context.foundation.policy import ContextPolicy
+    from memory_context.foundation.tokens import TokenCounter
+    from memory_context.memory.agent_memory import AgentMemory
+    from memory_context.memory.items import MemoryItem
 
 __all__ = ["ImageView"]
 

@@ -8,42 +8,48 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from .. import archive, compaction, expansion, memory, observation, offload, store, transcript, transforms, view
-from ..memory import MemoryType
-from ..policy import ContextPolicy
-from ..runtime import in_thread_if_large
-from ..store import CallerOrigin, MemoryCriteria
-from ..tokens import TokenCounter, count_off_loop
+from memory_context.compaction.observation.observers import ObservationModels
+from memory_context.compaction.observation.state import observations_of_user
+from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.runtime.background import in_thread_if_large
+from memory_context.foundation.tokens import TokenCounter, count_off_loop
+from memory_context.memory.items import MemoryType
+from memory_context.memory.transforms.transform import MemoryTransform
+from memory_context.recall.expansion.expander import memory_decisions
+from memory_context.sessions.archive.session import Session
+from memory_context.store.criteria import MemoryCriteria
+from memory_context.store.items import CallerOrigin
+from memory_context.view.explain import ViewReport, report
+
 from .observation import ContextObservation
 
 if TYPE_CHECKING:
     from autogen_core.models import ChatCompletionClient
     from autogen_core.tools import BaseTool, ToolSchema, Workbench
 
-    from ..archive import Archiver, ResumeReport
-    from ..connectors import Connector
-    from ..light_model import LightModelGuards
-    from ..memory import AgentMemory, MemoryItem, SearchHit
-    from ..observation import ObservationModels, SessionObservations
-    from ..stats import ContextStats
-    from ..tools import AnyTool, Confirm, MemoryWorkbench, MoreTool, PromptHead
-    from ..transcript import ObservationChunk, Transcript
+    from memory_context.compaction.observation.observers import ObservationModels
+    from memory_context.compaction.observation.state import SessionObservations
+    from memory_context.connectors.protocols import Connector
+    from memory_context.foundation.light_model.guards import LightModelGuards
+    from memory_context.memory.agent_memory import AgentMemory, SearchHit
+    from memory_context.memory.items import MemoryItem
+    from memory_context.recall.tools.forget import Confirm
+    from memory_context.recall.tools.prompt_head import AnyTool, MemoryWorkbench, MoreTool, PromptHead
+    from memory_context.sessions.archive.archiver import Archiver
+    from memory_context.sessions.archive.resume import ResumeReport
+    from memory_context.sessions.transcript.observations import ObservationChunk
+    from memory_context.sessions.transcript.transcript import Transcript
+
     from .connectors import ConnectorLink
     from .context import MemoryContext
     from .parts import Parts
+    from .stats import ContextStats
 
-__all__ = ["MemoryApi", "load_parts"]
+__all__ = ["MemoryApi"]
 
 
 _STRICT_FAMILIES = ("r1", "mistral", "ministral", "codestral", "open-codestral", "pixtral", "gemma", "llama-2")
 """Model families whose chat templates refuse two user messages in a row."""
-
-
-def load_parts() -> None:
-    """Import all parts now; lazy imports during requests would block the event loop."""
-    for package in (archive, compaction, expansion, memory, observation, offload, store, transcript, view):
-        for name in package.__all__:
-            getattr(package, name)
 
 
 class MemoryApi:
@@ -64,13 +70,13 @@ class MemoryApi:
     _is_strict_model: bool
     _parts: Parts
     _connectors: ConnectorLink
-    _session: archive.Session
+    _session: Session
     _light_models: LightModelGuards
     _store_pending: Callable[[], Awaitable[bool]]
 
     @cached_property
     def _prompt_head(self) -> PromptHead:
-        from ..tools import PromptHead
+        from memory_context.recall.tools.prompt_head import PromptHead
 
         return PromptHead(self.policy, self.token_counter)
 
@@ -131,9 +137,9 @@ class MemoryApi:
             ItemNotFoundError: No such item of this user; offers the nearest keys.
             TransformError: The transform does not apply.
         """
-        from ..tools import retrieve_item
+        from memory_context.recall.tools.items import retrieve_item
 
-        return (await retrieve_item(self, memory_key, transforms.MemoryTransform.of(transform, **params))).text
+        return (await retrieve_item(self, memory_key, MemoryTransform.of(transform, **params))).text
 
     async def open_image(self, item: MemoryItem) -> bool:
         """Show a stored image in the next view, after the results that are added next; False if the model takes none.
@@ -152,7 +158,7 @@ class MemoryApi:
         Raises:
             StoreError: The archive cannot be read.
         """
-        return await observation.observations_of_user(self.agent_memory, limit)
+        return await observations_of_user(self.agent_memory, limit)
 
     async def long_term_notes(self) -> str:
         """Return this agent's long-term notes about the user, Markdown; "" if there are none."""
@@ -166,7 +172,7 @@ class MemoryApi:
         await self._session.ensure_loaded()
         text = await in_thread_if_large(len(text), self.agent_memory.visible, text)
         (tokens,) = await count_off_loop(self.token_counter, [text])
-        for decision in expansion.memory_decisions(self.transcript, text, tokens, keys, owner):
+        for decision in memory_decisions(self.transcript, text, tokens, keys, owner):
             self._parts.transcript.decide(decision)
         self._session.archiver.schedule_flush()
 
@@ -183,7 +189,7 @@ class MemoryApi:
         Raises:
             ValueError: An unknown tool, or `confirm` without "forget_memory".
         """
-        from ..tools import tools_of
+        from memory_context.recall.tools.prompt_head import tools_of
 
         tools = tools_of(self, also, confirm)
         self.note_tools([tool.name for tool in tools])
@@ -199,7 +205,7 @@ class MemoryApi:
         Raises:
             ValueError: As `tools`, or two tools share a name.
         """
-        from ..tools import MemoryWorkbench, as_tools, tools_of
+        from memory_context.recall.tools.prompt_head import MemoryWorkbench, as_tools, tools_of
 
         own, late = as_tools([*tools, *self._connectors.tools()]), tools_of(self, also, confirm, are_late=True)
         workbench = MemoryWorkbench(as_tools([*own, *late]))
@@ -238,7 +244,9 @@ class MemoryApi:
         """
         from autogen_core.tools import BaseStreamTool, Workbench
 
-        from ..tools import SecretRules, SecretStreamTool, SecretTool, SecretWorkbench, as_tools
+        from memory_context.recall.tools.prompt_head import as_tools
+        from memory_context.recall.tools.secret_rules import SecretRules
+        from memory_context.recall.tools.secret_tool import SecretStreamTool, SecretTool, SecretWorkbench
 
         rules = SecretRules(allow, hosts, self)
         if isinstance(tool, Workbench):
@@ -267,21 +275,21 @@ class MemoryApi:
         The client of its model tells whether images are shown, by `model_info["vision"]`, and whether user messages in
         a row are joined, by `model_info["family"]`.
         """
-        from ..tools import schemas_of
+        from memory_context.recall.tools.prompt_head import schemas_of
 
         self._note_model(model_client)
         self._prompt_head.name(system_message, schemas_of(tools))
 
     def _be_template(self, session_id: str | None) -> None:
         """Register for dumped tools; None marks a generated id."""
-        from ..tools import register_host
+        from memory_context.recall.tools.hosts import register_host
 
         self.named_session_id = session_id
         self.template_id = uuid.uuid4().hex if session_id is None else session_id
         register_host(self, (self.user_id, self.agent_id, self.template_id))
 
     def _join_template(self, template_id: str) -> None:
-        from ..tools import is_template_in_use, register_loaded_host
+        from memory_context.recall.tools.hosts import is_template_in_use, register_loaded_host
 
         key = (self.user_id, self.agent_id, template_id)
         if not is_template_in_use(key):  # else two dumped in one team collide
@@ -294,9 +302,9 @@ class MemoryApi:
 
     # --- the session
 
-    async def explain(self) -> view.ViewReport:
+    async def explain(self) -> ViewReport:
         """Report the last view and its reasons."""
-        return view.report(self._parts.transcript, *self._parts.meter.views, self.policy.token_budget)
+        return report(self._parts.transcript, *self._parts.meter.views, self.policy.token_budget)
 
     @property
     def stats(self) -> ContextStats:
@@ -331,7 +339,7 @@ class MemoryApi:
 
     @cached_property
     def _observers(self) -> ObservationModels:
-        return observation.ObservationModels(self.policy, self._light_models)
+        return ObservationModels(self.policy, self._light_models)
 
     @property
     def observation(self) -> ContextObservation:

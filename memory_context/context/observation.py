@@ -6,17 +6,16 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .. import observation, view
+from memory_context.compaction.observation.events import ObservationEvent, ReflectionEvent
+from memory_context.view.sections import SECTIONS
 
 if TYPE_CHECKING:
-    from ..observation import (
-        BufferingCoordinator,
-        BufferState,
-        CompletionFunction,
-        ObservationEvent,
-        ReflectionEvent,
-    )
-    from ..transcript import ObservationChunk
+    from memory_context.compaction.observation.coordinator import BufferingCoordinator
+    from memory_context.compaction.observation.events import ObservationEvent, ReflectionEvent
+    from memory_context.compaction.observation.parsing import CompletionFunction
+    from memory_context.compaction.observation.state import BufferState
+    from memory_context.sessions.transcript.observations import ObservationChunk
+
     from .context import MemoryContext
 
 __all__ = ["ContextObservation"]
@@ -37,12 +36,12 @@ class ContextObservation:
 
     def on_observation(self, handler: Callable[[ObservationEvent], object]) -> Callable[[ObservationEvent], object]:
         """Call a function, also an async one, after messages gave way to observations; usable as a decorator."""
-        self._models.events.add(observation.ObservationEvent, handler)
+        self._models.events.add(ObservationEvent, handler)
         return handler
 
     def on_reflection(self, handler: Callable[[ReflectionEvent], object]) -> Callable[[ReflectionEvent], object]:
         """Call a function, also an async one, after the log was condensed; usable as a decorator."""
-        self._models.events.add(observation.ReflectionEvent, handler)
+        self._models.events.add(ReflectionEvent, handler)
         return handler
 
     # --- read
@@ -78,7 +77,7 @@ class ContextObservation:
     def slot_content(self) -> str:
         """All that observations add to the next view: lead, log and hints."""
         transcript, policy = self._coordinator.transcript, self._models.policy
-        sections = (view.SECTIONS["observations"], view.SECTIONS["observation_hints"])
+        sections = (SECTIONS["observations"], SECTIONS["observation_hints"])
         slots = [slot for section in sections for slot in section.slots(transcript, policy, None)]
         return "\n".join(str(slot.content) for slot in slots)
 

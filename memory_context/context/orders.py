@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 
-from ..credentials import masked
-from ..learning import ended_orders, orders_in
-from ..policy import ContextPolicy
-from ..store import MemoryItem
-from ..text import own_passages
-from ..tokens import TokenCounter
-from ..transcript import Entry, OrderStated, StandingOrder, Transcript, ViewShown
+from memory_context.foundation.credentials.masks import masked
+from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.text.own_words import own_passages
+from memory_context.foundation.tokens import TokenCounter
+from memory_context.memory.learning.rules import ended_orders, orders_in
+from memory_context.sessions.transcript.entries import Entry
+from memory_context.sessions.transcript.order_decisions import OrderStated, StandingOrder
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import ViewShown
+from memory_context.store.items import MemoryItem
 
 __all__ = ["OrderKeeper"]
 

@@ -8,7 +8,19 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .. import expansion, observation, offload, vault, view
+from memory_context.compaction.chooser import TextChooser
+from memory_context.compaction.compactor_input import CompactorInput
+from memory_context.compaction.observation.coordinator import BufferingCoordinator
+from memory_context.compaction.observation.observers import TranscriptObservers
+from memory_context.compaction.offloader import Offloader
+from memory_context.compaction.summaries import Summariser
+from memory_context.memory.vault.entry import EntryFilter
+from memory_context.recall.expansion.expander import Expander
+from memory_context.view.budget import Budget, session_tag
+from memory_context.view.history import folded_text
+from memory_context.view.masking import Masker
+from memory_context.view.planning import ViewPlanner
+from memory_context.view.render import Renderer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,13 +28,14 @@ if TYPE_CHECKING:
 
     from autogen_core.models import LLMMessage
 
-    from ..compaction import Compactors
-    from ..light_model import LightModelGuards
-    from ..memory import AgentMemory
-    from ..observation import ObservationModels
-    from ..policy import ContextPolicy
-    from ..tokens import TokenCounter
-    from ..transcript import Entry, Transcript
+    from memory_context.compaction.observation.observers import ObservationModels
+    from memory_context.foundation.compactors.registry import Compactors
+    from memory_context.foundation.light_model.guards import LightModelGuards
+    from memory_context.foundation.policy import ContextPolicy
+    from memory_context.foundation.tokens import TokenCounter
+    from memory_context.memory.agent_memory import AgentMemory
+    from memory_context.sessions.transcript.entries import Entry
+    from memory_context.sessions.transcript.transcript import Transcript
 
 __all__ = ["Parts", "StepGuard"]
 
@@ -43,35 +56,35 @@ class Parts:
         observers: ObservationModels,
         on_change: Callable[[], object],
     ) -> None:
-        from ..stats import UsageMeter
         from .orders import OrderKeeper
+        from .stats import UsageMeter
         from .user_memory import UserMemoryLoader
 
         self.observers = observers
-        tag = view.session_tag(agent_memory.session_id)
+        tag = session_tag(agent_memory.session_id)
         self.transcript, self.agent_memory = transcript, agent_memory
         transcript.on_decision = agent_memory.trail.note_decision
         limits = policy, counter
-        inputs = offload.CompactorInput(transcript, *limits)
-        self.summariser = offload.Summariser(transcript, agent_memory, *limits, models.summaries, models.decisions)
+        inputs = CompactorInput(transcript, *limits)
+        self.summariser = Summariser(transcript, agent_memory, *limits, models.summaries, models.decisions)
         compact = (*limits, compactors, inputs, self.summariser)
-        self.offloader = offload.Offloader(transcript, agent_memory, *compact)
-        self.chooser = offload.TextChooser(transcript, *compact)
-        self.expander = expansion.Expander(
+        self.offloader = Offloader(transcript, agent_memory, *compact)
+        self.chooser = TextChooser(transcript, *compact)
+        self.expander = Expander(
             transcript,
             agent_memory,
             *limits,
             models.decisions,
-            lambda key: view.folded_text(transcript, tag, key),
+            lambda key: folded_text(transcript, tag, key),
             lambda offloader=self.offloader: offloader.is_store_away,  # not self: avoids a reference cycle
         )
-        self._masker = view.Masker(transcript, *limits)
-        self.budget = view.Budget(*limits, view.Renderer(*limits), tag, self._masker.decide)
+        self._masker = Masker(transcript, *limits)
+        self.budget = Budget(*limits, Renderer(*limits), tag, self._masker.decide)
         self.chooser.may_reduce = partial(self.budget.savings.open, transcript)
-        self.coordinator = observation.BufferingCoordinator(
+        self.coordinator = BufferingCoordinator(
             transcript,
-            view.ViewPlanner(transcript, self.budget, policy.cache, self.chooser.is_held),
-            observation.TranscriptObservers(transcript, agent_memory, observers, counter, self.chooser),
+            ViewPlanner(transcript, self.budget, policy.cache, self.chooser.is_held),
+            TranscriptObservers(transcript, agent_memory, observers, counter, self.chooser),
             counter,
             on_change,
         )
@@ -81,7 +94,7 @@ class Parts:
         self.user_memory.on_read = self.orders.note_learned
         self.meter = UsageMeter(transcript, policy)
         self._policy = policy
-        self._entry_filter = vault.EntryFilter(agent_memory.secrets)
+        self._entry_filter = EntryFilter(agent_memory.secrets)
         for entry in transcript.entries():
             if entry.parts is None:
                 self._entry_filter.add(entry, was_hidden=False)

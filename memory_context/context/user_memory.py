@@ -17,15 +17,19 @@ from dataclasses import replace
 
 from autogen_core.models import UserMessage
 
-from .. import archive
-from ..errors import MemoryContextError
-from ..memory import AgentMemory, UserMemoryText
-from ..outages import outages_of
-from ..policy import ContextPolicy
-from ..runtime import Background, Breaker
-from ..store import AgentNotes, MemoryItem, UserMemory
-from ..tokens import TokenCounter
-from ..transcript import Transcript, UserMemoryChanged, UserMemoryLoaded, ViewShown
+from memory_context.foundation.errors import MemoryContextError
+from memory_context.foundation.outages import outages_of
+from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.runtime.background import Background, Breaker
+from memory_context.foundation.tokens import TokenCounter
+from memory_context.memory.agent_memory import AgentMemory
+from memory_context.memory.user_memory import UserMemoryText
+from memory_context.sessions.archive.cursor import known_items, traces_of
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import UserMemoryChanged, UserMemoryLoaded, ViewShown
+from memory_context.store.items import MemoryItem
+from memory_context.store.notes import AgentNotes
+from memory_context.store.statements import UserMemory
 
 __all__ = ["UserMemoryLoader"]
 
@@ -111,11 +115,11 @@ class UserMemoryLoader:
             await self.catch_up(_LEARNING_SHARE * self._wait_seconds)
             self._changes_read = store.user_memory_changes(self._memory.user_id)
         if is_again:
-            known = archive.known_items(self._transcript, self._memory)
+            known = known_items(self._transcript, self._memory)
             forgotten = await store.conversations.forgotten_keys(self._memory.user_id, known)
             if new := {*forgotten} - self._forgotten:
                 self._forgotten |= new
-                store.forgettings.tell(self._memory.user_id, archive.traces_of(self._transcript, known, new))
+                store.forgettings.tell(self._memory.user_id, traces_of(self._transcript, known, new))
         return await store.fetch_user_memory(
             self._memory.user_id, scope=self._memory.scope, with_superseded=is_again, only_notes=is_isolated
         )

@@ -7,25 +7,20 @@ from datetime import datetime, timezone
 from functools import cached_property
 from typing import Any
 
-from ..credentials import masked, masked_in_place, without_padding
-from ..errors import ConflictError
-from ..identifiers import checked_identifier
-from ..notes import LongTermNotes
-from ..references import KEY_PATTERN, MemoryRef
-from ..runtime import in_thread_if_large
-from ..store import (
-    CallerOrigin,
-    MemoryCriteria,
-    ProgressCallback,
-    SearchHit,
-    checked_caller_origin,
-    search_items,
-    within,
-)
-from ..text import adds_nothing, is_question, says_nothing
-from ..tokens import count_off_loop
-from ..transforms import FULL, MemoryTransform, cut
-from ..utf8 import to_utf8
+from memory_context.foundation.credentials.masks import masked, masked_in_place, without_padding
+from memory_context.foundation.errors import ConflictError
+from memory_context.foundation.identifiers import checked_identifier
+from memory_context.foundation.references import KEY_PATTERN, MemoryRef
+from memory_context.foundation.runtime.background import in_thread_if_large
+from memory_context.foundation.text.novelty import adds_nothing, is_question, says_nothing
+from memory_context.foundation.tokens import count_off_loop
+from memory_context.foundation.utf8 import to_utf8
+from memory_context.store.criteria import MemoryCriteria
+from memory_context.store.forget import ProgressCallback
+from memory_context.store.items import CallerOrigin, checked_caller_origin
+from memory_context.store.limits import within
+from memory_context.store.search.hits import SearchHit, search_items
+
 from .items import (
     MAX_CONTENT_BYTES,
     SUFFIX_LENGTHS,
@@ -37,9 +32,11 @@ from .items import (
     is_too_large,
     placed,
 )
+from .notes import LongTermNotes
 from .scope import AuditEvent, MemorySnapshot
 from .secret_traces import MemoryWithSecrets
 from .statements import UserStatements
+from .transforms.transform import FULL, MemoryTransform, cut
 
 __all__ = ["AgentMemory"]
 

@@ -8,9 +8,16 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from ..references import IMAGE_TYPE, KEY_PATTERN, memory_key_for, one_line
-from ..store import CONVERSATION_TYPE, RESERVED_METADATA, USER_TYPES, MemoryItem, NewItem, refuse_secret
-from ..utf8 import to_utf8
+from memory_context.foundation.references import IMAGE_TYPE, KEY_PATTERN, memory_key_for, one_line
+from memory_context.foundation.utf8 import to_utf8
+from memory_context.store.items import (
+    CONVERSATION_TYPE,
+    RESERVED_METADATA,
+    USER_TYPES,
+    MemoryItem,
+    NewItem,
+    refuse_secret,
+)
 
 __all__ = [
     "KNOWN_TYPES",

@@ -14,17 +14,20 @@ from weakref import WeakKeyDictionary
 from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints
 from typing_extensions import Self
 
-from ..credentials import masked
-from ..errors import ItemNotFoundError
-from ..identifiers import Sharing
-from ..references import KEY_PATTERN, MemoryRef, ToolAnswer, one_line, shorten
-from ..store import AuditEvent, EventKind, MemoryStore, Reach, ReadScope, Whereabouts
-from ..store.events import NewEvent
-from ..tokens import TokenCounter, default_token_counter
-from ..vault import secrets_of
+from memory_context.foundation.credentials.masks import masked
+from memory_context.foundation.errors import ItemNotFoundError
+from memory_context.foundation.identifiers import Sharing
+from memory_context.foundation.references import KEY_PATTERN, MemoryRef, ToolAnswer, one_line, shorten
+from memory_context.foundation.tokens import TokenCounter, default_token_counter
+from memory_context.store.events import AuditEvent, EventKind, NewEvent
+from memory_context.store.items import Reach, ReadScope, Whereabouts
+from memory_context.store.memory_store import MemoryStore
+
+from .vault.secrets import secrets_of
 
 if TYPE_CHECKING:
-    from ..transcript import Decision, Transcript
+    from memory_context.sessions.transcript.decisions import Decision
+    from memory_context.sessions.transcript.transcript import Transcript
 
 __all__ = ["AuditEvent", "AuditTrail", "EventKind", "MemoryScope", "MemorySnapshot", "refusal"]
 

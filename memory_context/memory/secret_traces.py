@@ -8,12 +8,16 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from ..errors import SecretError
-from ..runtime import in_thread_if_large
-from ..store import SECRET_TYPE, USER_TYPES, MemoryCriteria, MemoryItem, NewItem, Traces
-from ..utf8 import from_utf8, json_object, strings_in, unescape, unescape_json
-from ..vault import SecretFilter, Secrets
+from memory_context.foundation.errors import SecretError
+from memory_context.foundation.runtime.background import in_thread_if_large
+from memory_context.foundation.utf8 import from_utf8, json_object, strings_in, unescape, unescape_json
+from memory_context.store.criteria import MemoryCriteria
+from memory_context.store.items import SECRET_TYPE, USER_TYPES, MemoryItem, NewItem
+from memory_context.store.redact import Traces
+
 from .scope import MemoryScope
+from .vault.forms import SecretFilter
+from .vault.secrets import Secrets
 
 if TYPE_CHECKING:
     from .agent_memory import AgentMemory

@@ -6,14 +6,18 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timezone
 from typing import Any, Literal, get_args
 
-from ..credentials import credentials_in, states_a_credential
-from ..errors import ItemNotFoundError, SecretError
-from ..references import KEY_PATTERN, MemoryRef, memory_key_for
-from ..store import MemoryItem, MemoryStore, NewItem, Origin, ReadScope
-from ..text import canonical_words, ends_another, has_relative_time, indices_of_ended, replaces_others, subject_of
-from ..tokens import TokenCounter, count_off_loop
-from ..vault import secrets_of
+from memory_context.foundation.credentials.assignments import states_a_credential
+from memory_context.foundation.credentials.masks import credentials_in
+from memory_context.foundation.errors import ItemNotFoundError, SecretError
+from memory_context.foundation.references import KEY_PATTERN, MemoryRef, memory_key_for
+from memory_context.foundation.text.statements import canonical_words, has_relative_time
+from memory_context.foundation.text.subjects import ends_another, indices_of_ended, replaces_others, subject_of
+from memory_context.foundation.tokens import TokenCounter, count_off_loop
+from memory_context.store.items import MemoryItem, NewItem, Origin, ReadScope
+from memory_context.store.memory_store import MemoryStore
+
 from .scope import MemoryScope
+from .vault.secrets import secrets_of
 
 __all__ = [
     "STATEMENT_LIMIT_CHARACTERS",

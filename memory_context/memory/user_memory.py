@@ -10,11 +10,12 @@ from datetime import timezone
 from itertools import chain, zip_longest
 from typing import NamedTuple
 
-from ..credentials import masked
-from ..references import defused, fenced, shorten
-from ..store import MemoryItem, UserMemory
-from ..tokens import TokenCounter
-from ..transcript import UserMemoryChanged, UserMemoryLoaded
+from memory_context.foundation.credentials.masks import masked
+from memory_context.foundation.references import defused, fenced, shorten
+from memory_context.foundation.tokens import TokenCounter
+from memory_context.sessions.transcript.view_decisions import UserMemoryChanged, UserMemoryLoaded
+from memory_context.store.items import MemoryItem
+from memory_context.store.statements import UserMemory
 
 __all__ = ["UserMemoryText"]
 

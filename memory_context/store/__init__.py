@@ -3,7 +3,3 @@
 A key is handed out only after its row has committed; every str comes back identical; row-level security keeps users
 apart; failures are `StoreError`, and `StoreUnavailableError` if a retry can help.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -18,7 +18,7 @@ from psycopg.adapt import AdaptersMap, Dumper, Loader
 from psycopg.pq import Format
 from psycopg.types.datetime import TimestamptzBinaryLoader, TimestamptzLoader
 
-from memory_context.utf8 import escape, unescape, unescape_json
+from memory_context.foundation.utf8 import escape, unescape, unescape_json
 
 __all__ = ["ADAPTERS", "canonical_json", "read_canonical", "stored_form"]
 

@@ -20,8 +20,8 @@ from psycopg.pq import PollingStatus
 from psycopg.pq.abc import PGcancelConn, PGconn
 from psycopg.rows import DictRow, dict_row
 
-from memory_context.errors import StoreError, StoreUnavailableError
-from memory_context.runtime import Timer, attempt
+from memory_context.foundation.errors import StoreError, StoreUnavailableError
+from memory_context.foundation.runtime.background import Timer, attempt
 
 from .codec import ADAPTERS
 from .limits import extend

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Literal
 
-from memory_context.identifiers import checked_identifier
-from memory_context.runtime import in_thread_if_large
+from memory_context.foundation.identifiers import checked_identifier
+from memory_context.foundation.runtime.background import in_thread_if_large
 
 from .codec import canonical_json, read_canonical
 

@@ -13,8 +13,8 @@ from typing import Any
 import psycopg
 from psycopg.rows import DictRow
 
-from memory_context.errors import SessionGoneError, StoreError
-from memory_context.identifiers import SessionKey, checked_identifier
+from memory_context.foundation.errors import SessionGoneError, StoreError
+from memory_context.foundation.identifiers import SessionKey, checked_identifier
 
 from .codec import read_canonical
 from .conversation_rows import (

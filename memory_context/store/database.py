@@ -16,8 +16,8 @@ from psycopg.adapt import AdaptersMap
 from psycopg.rows import DictRow
 from psycopg.types import TypeInfo
 
-from memory_context.errors import SchemaError, StoreError, StoreUnavailableError
-from memory_context.runtime import Background, attempt
+from memory_context.foundation.errors import SchemaError, StoreError, StoreUnavailableError
+from memory_context.foundation.runtime.background import Background, attempt
 
 from .codec import ADAPTERS
 from .connection import Connection, dedicated, driver_errors

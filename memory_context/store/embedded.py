@@ -21,7 +21,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from memory_context.errors import StoreUnavailableError
+from memory_context.foundation.errors import StoreUnavailableError
 
 from . import keeper
 from .location import HOME_ENV, KEEP_ENV, URL_ENV

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from memory_context.errors import StoreError, StoreUnavailableError
-from memory_context.outages import outages_of
-from memory_context.runtime import Flusher, Unwritten
+from memory_context.foundation.errors import StoreError, StoreUnavailableError
+from memory_context.foundation.outages import outages_of
+from memory_context.foundation.runtime.buffers import Flusher, Unwritten
 
 from .database import Database
 from .items import ANYBODY, ReadScope, scope_params

@@ -12,7 +12,7 @@ from typing import Any
 
 from psycopg.rows import DictRow
 
-from memory_context.identifiers import SessionKey
+from memory_context.foundation.identifiers import SessionKey
 
 from . import tables
 from .codec import canonical_json, read_canonical

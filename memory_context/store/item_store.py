@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 from psycopg.rows import DictRow
 
-from memory_context.errors import ConflictError, ItemDamagedError, StoreError
-from memory_context.runtime import in_thread_if_large
+from memory_context.foundation.errors import ConflictError, ItemDamagedError, StoreError
+from memory_context.foundation.runtime.background import in_thread_if_large
 
 from .codec import canonical_json
 from .criteria import MemoryCriteria, criteria_params

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, cast, get_args
 
-from memory_context.errors import ItemDamagedError, SecretError
-from memory_context.references import MemoryRef, describe_image, one_line
-from memory_context.utf8 import ESCAPE, from_utf8, is_plain, to_utf8
+from memory_context.foundation.errors import ItemDamagedError, SecretError
+from memory_context.foundation.references import MemoryRef, describe_image, one_line
+from memory_context.foundation.utf8 import ESCAPE, from_utf8, is_plain, to_utf8
 
 __all__ = [
     "ANYBODY",

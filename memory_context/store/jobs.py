@@ -18,9 +18,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from memory_context.errors import MemoryContextError, StoreError, StoreUnavailableError
-from memory_context.outages import outages_of
-from memory_context.runtime import Background, PerLoop, Timer
+from memory_context.foundation.errors import MemoryContextError, StoreError, StoreUnavailableError
+from memory_context.foundation.outages import outages_of
+from memory_context.foundation.runtime.background import Background, PerLoop, Timer
 
 from .database import Database, every_user
 from .sql import Statement, load_queries

@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from memory_context.errors import StoreUnavailableError
-from memory_context.runtime import attempt, begin
+from memory_context.foundation.errors import StoreUnavailableError
+from memory_context.foundation.runtime.background import attempt, begin
 
 __all__ = ["StoreLimits", "TransactionKind", "Waits", "at_most", "extend", "most_seconds", "within"]
 

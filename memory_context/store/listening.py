@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import psycopg
 from psycopg.rows import DictRow
 
-from memory_context.errors import StoreError, StoreUnavailableError
+from memory_context.foundation.errors import StoreError, StoreUnavailableError
 
 from .connection import Connection, connect, driver_errors
 from .database import Database

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from memory_context.errors import StoreError
+from memory_context.foundation.errors import StoreError
 
 __all__ = ["HOME_ENV", "KEEP_ENV", "OWNER_URL_ENV", "URL_ENV", "Location", "public_url", "read_url"]
 

@@ -6,16 +6,19 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 from weakref import WeakSet
 
-from memory_context.embeddings import Embedder, check_embedder, default_embedder
-from memory_context.light_model import ChatCompletionClient as _ModelClient
-from memory_context.light_model import LightModel
-from memory_context.references import ToolAnswerRegistry
-from memory_context.runtime import WRITE_SECONDS, PerLoop, Unwritten
+from memory_context.foundation.embeddings.embedder import Embedder, check_embedder
+from memory_context.foundation.embeddings.wordllama import default_embedder
+from memory_context.foundation.light_model.model import ChatCompletionClient as _ModelClient
+from memory_context.foundation.light_model.model import LightModel
+from memory_context.foundation.references import ToolAnswerRegistry
+from memory_context.foundation.runtime.background import PerLoop
+from memory_context.foundation.runtime.buffers import WRITE_SECONDS, Unwritten
 
-from .admin import ConsolidationReport, PruneReport, StoreAdmin, UserStats
-from .admin.consolidate import Consolidation, is_consolidation_due
+from .admin.consolidate import Consolidation, ConsolidationReport, is_consolidation_due
 from .admin.daily import DailyConsolidation
-from .admin.prune import prune
+from .admin.prune import PruneReport, prune
+from .admin.status import StoreAdmin
+from .admin.user_stats import UserStats
 from .conversations import ConversationArchive
 from .database import Database, every_user
 from .events import EventLog
@@ -27,14 +30,9 @@ from .limits import StoreLimits
 from .location import Location
 from .notes import NotesStore
 from .redact import Traces
-from .search import (
-    CONVERSATION_JOB,
-    Indexer,
-    IndexReport,
-    PassageSearch,
-    register_conversation_jobs,
-    reindex,
-)
+from .search.conversation import CONVERSATION_JOB, register_conversation_jobs
+from .search.indexer import Indexer, IndexReport, reindex
+from .search.passages import PassageSearch
 from .secret_rows import KeyProvider, SecretRows
 from .session_locks import AdvisoryClaims
 from .statements import StatementStore

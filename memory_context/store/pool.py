@@ -15,7 +15,7 @@ from psycopg.adapt import AdaptersMap
 from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow
 
-from memory_context.errors import StoreUnavailableError
+from memory_context.foundation.errors import StoreUnavailableError
 
 from .codec import ADAPTERS
 from .connection import Connection, DeadlineError, connect

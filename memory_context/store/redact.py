@@ -14,9 +14,9 @@ from json.encoder import encode_basestring
 from typing import Any, Protocol, cast
 from weakref import WeakSet
 
-from memory_context.identifiers import SessionKey
-from memory_context.references import MemoryRef, one_line
-from memory_context.utf8 import escape
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.foundation.references import MemoryRef, one_line
+from memory_context.foundation.utf8 import escape
 
 __all__ = [
     "FORGOTTEN",

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import psycopg
 from psycopg import sql
 
-from memory_context.errors import SchemaError, StoreUnavailableError
+from memory_context.foundation.errors import SchemaError, StoreUnavailableError
 
 from .connection import Connection, DeadlineError, dedicated
 from .limits import StoreLimits

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from memory_context.errors import SessionBusyError, StoreError, StoreUnavailableError
-from memory_context.identifiers import SessionKey
-from memory_context.live.claims import busy_text
-from memory_context.runtime import Background, Timer
-from memory_context.utf8 import to_utf8
+from memory_context.foundation.errors import SessionBusyError, StoreError, StoreUnavailableError
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.foundation.runtime.background import Background, Timer
+from memory_context.foundation.utf8 import to_utf8
+from memory_context.sessions.live.claims import busy_text
 
 from .database import Database
 from .listening import ListeningConnection

@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg.rows import DictRow
 
-from memory_context.text import verbatim_pattern
+from memory_context.foundation.text.tokenize import verbatim_pattern
 
 from .database import Database
 from .items import (

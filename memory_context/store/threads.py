@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
-from memory_context.identifiers import checked_identifier
+from memory_context.foundation.identifiers import checked_identifier
 
 from .codec import canonical_json
 from .conversation_rows import checked_place

@@ -5,7 +5,7 @@ import os
 import uuid
 from collections import Counter
 
-from memory_context.utf8 import to_utf8
+from memory_context.foundation.utf8 import to_utf8
 
 from .sql import Statement, load_queries
 

@@ -5,8 +5,8 @@ quiet ──watch──▶ listening ──connection lost, pooler──▶ quie
 
 import logging
 
-from memory_context.errors import MemoryContextError
-from memory_context.runtime import Background, Breaker
+from memory_context.foundation.errors import MemoryContextError
+from memory_context.foundation.runtime.background import Background, Breaker
 
 from .database import Database
 from .listening import ListeningConnection

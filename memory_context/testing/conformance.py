@@ -14,14 +14,16 @@ from typing import cast
 from autogen_core import ComponentBase, ComponentLoader, ComponentModel, Image
 from pydantic import BaseModel
 
-from ..compaction import Compactor, Hint, Result, contract_violation
-from ..connectors import Connector, ConnectorHost, ConnectorObservation
-from ..embeddings import Embedder, Purpose, check_embedder, embed_checked
-from ..errors import SessionBusyError
-from ..live import Claims, SessionKey
-from ..policy import ConnectorsPolicy
-from ..runtime import begin
-from ..tokens import default_token_counter
+from memory_context.connectors.host import ConnectorHost
+from memory_context.connectors.protocols import Connector, ConnectorObservation
+from memory_context.foundation.compactors.compactor import Compactor, Hint, Result
+from memory_context.foundation.compactors.registry import contract_violation
+from memory_context.foundation.embeddings.embedder import Embedder, Purpose, check_embedder, embed_checked
+from memory_context.foundation.errors import SessionBusyError
+from memory_context.foundation.policy import ConnectorsPolicy
+from memory_context.foundation.runtime.background import begin
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.sessions.live.claims import Claims, SessionKey
 
 __all__ = ["CLAIMS_CHECKS", "COMPACTOR_CHECKS", "CONNECTOR_CHECKS", "EMBEDDER_CHECKS"]
 

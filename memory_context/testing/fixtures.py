@@ -11,7 +11,8 @@ try:
 except ModuleNotFoundError as error:
     raise ImportError("memory_context.testing.fixtures needs pytest: pip install pytest", name="pytest") from error
 
-from ..store import MemoryStore
+from memory_context.store.memory_store import MemoryStore
+
 from .stores import temporary_database
 
 __all__ = ["memory_store", "memory_url"]

@@ -22,7 +22,7 @@ from autogen_core.models import (
 from pydantic import BaseModel
 from typing_extensions import Self
 
-from ..tokens import default_token_counter
+from memory_context.foundation.tokens import default_token_counter
 
 __all__ = ["Call", "Decision", "ScriptedModel", "ScriptedModelConfig", "call", "observe_by_script", "tool_calls"]
 

@@ -10,7 +10,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ..store import MemoryStore, embedded
+from memory_context.store import embedded
+from memory_context.store.memory_store import MemoryStore
 
 __all__ = ["temporary_database", "temporary_store"]
 

@@ -2,9 +2,10 @@
 
 from bisect import bisect_left
 
-from ..messages import calls_of, results_of
-from ..observation import artifacts_of
-from ..transcript import PartId, Transcript
+from memory_context.compaction.observation.artifacts import artifacts_of
+from memory_context.foundation.messages import calls_of, results_of
+from memory_context.sessions.transcript.entries import PartId
+from memory_context.sessions.transcript.transcript import Transcript
 
 __all__ = ["arguments_to_cut"]
 

@@ -7,18 +7,16 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from ..messages import PartKind
-from ..policy import ContextPolicy
-from ..references import MemoryRef
-from ..tokens import TokenCounter
-from ..transcript import (
-    Decision,
-    ExpansionWithdrawn,
-    HistoryFolded,
-    PartId,
-    PartsCompacted,
-    Transcript,
-)
+from memory_context.foundation.messages import PartKind
+from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.references import MemoryRef
+from memory_context.foundation.tokens import TokenCounter
+from memory_context.sessions.transcript.decisions import Decision
+from memory_context.sessions.transcript.entries import PartId
+from memory_context.sessions.transcript.part_decisions import PartsCompacted
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import ExpansionWithdrawn, HistoryFolded
+
 from .economics import arithmetic_of, expected_calls
 from .history import FoldedLines, fold_key
 from .render import Renderer, current_task, text_in_view

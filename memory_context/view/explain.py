@@ -3,8 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ..notebooks import html_table
-from ..transcript import Decided, Offered, PartId, Transcript, ViewShown
+from memory_context.foundation.notebooks import html_table
+from memory_context.sessions.transcript.decisions import Decided
+from memory_context.sessions.transcript.entries import PartId
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import Offered, ViewShown
+
 from .sections import SECTIONS, Price
 from .view import PartState, Segment, View, number_of
 

@@ -3,13 +3,16 @@
 from collections.abc import Collection, Iterator
 from itertools import count
 
-from ..credentials import masked
-from ..messages import heading_of, source_of
-from ..observation import ARTIFACT_TRAIL_TOKENS, ArtifactTrail, stored_lines
-from ..policy import ContextPolicy
-from ..references import MemoryRef, one_line
-from ..tokens import TokenCounter
-from ..transcript import Entry, RunningSums, Transcript
+from memory_context.compaction.observation.artifacts import ARTIFACT_TRAIL_TOKENS, ArtifactTrail
+from memory_context.compaction.observation.digest import stored_lines
+from memory_context.foundation.credentials.masks import masked
+from memory_context.foundation.messages import heading_of, source_of
+from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.references import MemoryRef, one_line
+from memory_context.foundation.tokens import TokenCounter
+from memory_context.sessions.transcript.entries import Entry
+from memory_context.sessions.transcript.state import RunningSums
+from memory_context.sessions.transcript.transcript import Transcript
 
 __all__ = ["FoldedLines", "fold_key", "folded_text", "history_text"]
 

@@ -6,11 +6,14 @@ A result is masked when it is answered: its first view was the volatile end of t
 import secrets
 from collections.abc import Iterator
 
-from ..credentials import credentials_in
-from ..policy import ContextPolicy
-from ..tokens import TokenCounter
-from ..transcript import CredentialsMasked, Entry, Part, Transcript
-from ..vault import DETECTED, reference
+from memory_context.foundation.credentials.masks import credentials_in
+from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.tokens import TokenCounter
+from memory_context.memory.vault.forms import DETECTED, reference
+from memory_context.sessions.transcript.entries import Entry, Part
+from memory_context.sessions.transcript.part_decisions import CredentialsMasked
+from memory_context.sessions.transcript.transcript import Transcript
+
 from .render import unmasked_in_view
 
 __all__ = ["Masker"]

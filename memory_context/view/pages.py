@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..credentials import masked
-from ..messages import Address, heading_of, source_of
-from ..references import shorten
-from ..tokens import TokenCounter, cut_to_tokens
-from ..transcript import Entry, Transcript
+from memory_context.foundation.credentials.masks import masked
+from memory_context.foundation.messages import Address, heading_of, source_of
+from memory_context.foundation.references import shorten
+from memory_context.foundation.tokens import TokenCounter, cut_to_tokens
+from memory_context.sessions.transcript.entries import Entry
+from memory_context.sessions.transcript.transcript import Transcript
+
 from .history import history_text
 
 __all__ = ["HistoryPage", "PageRequest", "brief_text", "part_address", "read_history", "read_part"]

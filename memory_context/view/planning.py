@@ -2,8 +2,11 @@
 
 from collections.abc import Callable
 
-from ..policy import CachePolicy
-from ..transcript import Arithmetic, Decision, PartId, Transcript
+from memory_context.foundation.policy import CachePolicy
+from memory_context.sessions.transcript.decisions import Arithmetic, Decision
+from memory_context.sessions.transcript.entries import PartId
+from memory_context.sessions.transcript.transcript import Transcript
+
 from .budget import Budget
 from .economics import arithmetic_of, expected_calls
 from .savings import record

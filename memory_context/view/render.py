@@ -12,7 +12,7 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from ..messages import (
+from memory_context.foundation.messages import (
     MEMORY_SOURCE,
     Address,
     calls_of,
@@ -21,10 +21,12 @@ from ..messages import (
     source_of,
     with_texts,
 )
-from ..policy import ContextPolicy
-from ..tokens import TokenCounter
-from ..transcript import Entry, HistoryFolded, Part, Transcript
-from ..transcript.entries import MESSAGE_OVERHEAD_TOKENS
+from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.tokens import TokenCounter
+from memory_context.sessions.transcript.entries import MESSAGE_OVERHEAD_TOKENS, Entry, Part
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import HistoryFolded
+
 from .sections import PLACES, first_folded, history_slots, sections_beside
 from .view import TAIL_PLACE, MessageList, PartState, Segment, View, ViewMessage
 

@@ -3,10 +3,15 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ..messages import source_of
-from ..policy import ContextPolicy
-from ..tokens import TokenCounter
-from ..transcript import Decision, PartId, PartsCompacted, Transcript, UserMemoryLoaded
+from memory_context.foundation.messages import source_of
+from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.tokens import TokenCounter
+from memory_context.sessions.transcript.decisions import Decision
+from memory_context.sessions.transcript.entries import PartId
+from memory_context.sessions.transcript.part_decisions import PartsCompacted
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import UserMemoryLoaded
+
 from .arguments import arguments_to_cut
 from .economics import aged_results, ageing_of, is_cache_cold, pays_for_tools, saving_changes
 from .render import Renderer

@@ -12,18 +12,19 @@ from typing import Literal, Protocol
 from autogen_core import Image
 from autogen_core.models import UserMessage
 
-from ..messages import MEMORY_SOURCE
-from ..policy import ContextPolicy
-from ..references import defused, fenced
-from ..tokens import TokenCounter
-from ..transcript import (
-    MESSAGE_OVERHEAD_TOKENS,
+from memory_context.foundation.messages import MEMORY_SOURCE
+from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.references import defused, fenced
+from memory_context.foundation.tokens import TokenCounter
+from memory_context.sessions.transcript.entries import MESSAGE_OVERHEAD_TOKENS
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import (
     ConnectorStateShown,
     HistoryFolded,
-    Transcript,
     UserMemoryChanged,
     UserMemoryLoaded,
 )
+
 from .view import TAIL_PLACE, PartState, Segment, ViewMessage
 
 __all__ = [

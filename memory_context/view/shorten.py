@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from functools import partial
 
-from ..compaction import excerpt, render_passages
-from ..messages import Address
-from ..policy import ContextPolicy
-from ..tokens import TokenCounter
-from ..transcript import Decision, Entry, Part, PartsCompacted, PartShortened
+from memory_context.foundation.compactors.excerpt import excerpt, render_passages
+from memory_context.foundation.messages import Address
+from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.tokens import TokenCounter
+from memory_context.sessions.transcript.decisions import Decision
+from memory_context.sessions.transcript.entries import Entry, Part
+from memory_context.sessions.transcript.part_decisions import PartsCompacted, PartShortened
+
 from .view import View
 
 __all__ = ["LEAST_EXCERPT_TOKENS", "ExcerptNeededError", "Shortener", "ShownPart"]

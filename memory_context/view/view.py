@@ -10,8 +10,8 @@ from typing import Literal, cast, get_args
 
 from autogen_core.models import LLMMessage, UserMessage
 
-from ..messages import MEMORY_SOURCE, Address, PartKind, copy_message, sendable_message
-from ..transcript import PartId
+from memory_context.foundation.messages import MEMORY_SOURCE, Address, PartKind, copy_message, sendable_message
+from memory_context.sessions.transcript.entries import PartId
 
 __all__ = ["MessageList", "PartState", "Segment", "View", "ViewMessage"]
 

@@ -18,9 +18,8 @@ from autogen_agentchat.base import ChatAgent
 from autogen_core.models import AssistantMessage, UserMessage
 from pydantic import TypeAdapter
 
-from memory_context import MemoryContext, SessionGoneError
-from memory_context.light_model import LightModelBill
-from memory_context.live import SessionCache, SessionKey
+from memory_context import LightModelBill, MemoryContext, SessionGoneError, SessionKey
+from memory_context.sessions.live.cache import SessionCache
 
 from .agents import Agents
 from .plans import Plan

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from memory_context.http_server import check_port
+from memory_context.surfaces.http_server import check_port
 
 from .users import Users
 

@@ -13,7 +13,7 @@ from chainlit.context import get_context
 from chainlit.types import ThreadDict
 
 from memory_context import MemoryContextError, SessionBusyError, SessionGoneError
-from memory_context.context import provider_sentence
+from memory_context.context.builder import provider_sentence
 
 from .tabs import other_tabs
 from .ui_hook import ComponentError

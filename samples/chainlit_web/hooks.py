@@ -13,7 +13,8 @@ from chainlit.server import app
 from chainlit.types import ThreadDict
 
 from memory_context import MemoryContextError
-from memory_context.access import BodyLimits, BoundedJson, Gate, GateRules
+from memory_context.surfaces.access.bodies import BodyLimits, BoundedJson
+from memory_context.surfaces.access.gate import Gate, GateRules
 
 from .answers import answer_again, answer_question, refresh_meter
 from .failures import RETRY, offer_retry

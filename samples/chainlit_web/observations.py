@@ -11,8 +11,8 @@ from autogen_core.models import UserMessage
 from chainlit.utils import utc_now
 
 from memory_context import MemoryContext, MemoryRef
-from memory_context.chainlit_data_layer import image_url
-from memory_context.transcript import Entry
+from memory_context.sessions.transcript.entries import Entry
+from memory_context.surfaces.chainlit import image_url
 
 from .references import excerpt, fenced, labelled
 

@@ -6,9 +6,18 @@ Everything is asked for as the user whose panel it is: another user's key is a k
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from memory_context import AgentMemory, MemoryContext, MemoryCriteria, MemoryItem, MemoryStore, MemoryTransform
-from memory_context.errors import ConflictError, ItemNotFoundError, MemoryContextError
-from memory_context.references import one_line
+from memory_context import (
+    AgentMemory,
+    ConflictError,
+    ItemNotFoundError,
+    MemoryContext,
+    MemoryContextError,
+    MemoryCriteria,
+    MemoryItem,
+    MemoryStore,
+    MemoryTransform,
+)
+from memory_context.foundation.references import one_line
 
 from .references import titled
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import platformdirs
 import uvicorn
 
-from memory_context.http_server import bounded_config, serve_until_stopped
+from memory_context.surfaces.http_server import bounded_config, serve_until_stopped
 
 from ..web_chat.visitors import kept_secret
 from .users import Users

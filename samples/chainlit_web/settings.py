@@ -5,8 +5,7 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic import ValidationError
 
-from memory_context import ContextPolicy
-from memory_context.policy import FirstView
+from memory_context import ContextPolicy, FirstView
 
 __all__ = ["DEFAULTS", "NUMBERS", "Bounds", "policy_of", "values_of"]
 

@@ -1,7 +1,7 @@
 """Where Chainlit keeps its threads: in the store of the agents' memory, so that a thread and its memory go together."""
 
 from memory_context import MemoryStore
-from memory_context.chainlit_data_layer import MemoryDataLayer
+from memory_context.surfaces.chainlit import MemoryDataLayer
 
 from .chats import Chats
 

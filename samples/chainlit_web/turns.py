@@ -23,8 +23,7 @@ from autogen_core import CancellationToken, FunctionCall
 from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage
 from chainlit.utils import utc_now
 
-from memory_context import MemoryContext, MemoryRef
-from memory_context.messages import Address
+from memory_context import Address, MemoryContext, MemoryRef
 
 from .chats import LiveChat
 from .failures import UNANSWERED

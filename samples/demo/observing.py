@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
 
-from memory_context import ContextPolicy, MemoryContext, ObservationPolicy
-from memory_context.policy import ObservationMode
+from memory_context import ContextPolicy, MemoryContext, ObservationMode, ObservationPolicy
 
 from .display import Display
 

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memory_context import MemoryStore, StoreError, choose_light_model
-from memory_context.light_model import LightModelBill
-from memory_context.store import ReadScope
+from memory_context import LightModelBill, MemoryStore, ReadScope, StoreError, choose_light_model
 
 from ..places import import_root
 from .display import Display

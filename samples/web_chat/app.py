@@ -2,7 +2,7 @@
 
     page (js) ── /api/chat ──▶ create_app ──▶ one agent and one MemoryContext per conversation ──▶ MemoryStore
 
-Everything that makes conversations last is in `memory_context.web`; what is here says who answers, who asks, and where
+Everything that makes conversations last is in `memory_context.surfaces.web`; what is here says who answers, who asks, and where
 the page is.
 """
 
@@ -23,8 +23,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from memory_context import MemoryContext, MemoryStore, StoreError, choose_light_model
-from memory_context.http_server import bounded_config, check_port, serve_until_stopped
-from memory_context.web import create_app
+from memory_context.surfaces.http_server import bounded_config, check_port, serve_until_stopped
+from memory_context.surfaces.web import create_app
 
 from ..chainlit_web.panels import item_panel
 from ..code_agent import model_client_from_env

@@ -10,7 +10,7 @@ from autogen_core import FunctionCall
 from autogen_core.models import CreateResult, FunctionExecutionResultMessage, LLMMessage, UserMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
-from memory_context.messages import calls_of, results_of, texts_of
+from memory_context.foundation.messages import calls_of, results_of, texts_of
 
 from ..agents.scripted import MODEL_INFO, USAGE
 from ..context.histories import check_pairing

@@ -9,10 +9,10 @@ from autogen_core.models import FunctionExecutionResult
 from psycopg.conninfo import make_conninfo
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.messages import results_of
-from memory_context.policy import ExpansionPolicy
+from memory_context.foundation.messages import results_of
+from memory_context.foundation.policy import ExpansionPolicy
+from memory_context.foundation.tokens import default_token_counter
 from memory_context.store import embedded
-from memory_context.tokens import default_token_counter
 from samples.code_agent import CodeAgent
 
 from ..context.histories import same, tokens_of

@@ -11,9 +11,9 @@ from autogen_core.models import ChatCompletionClient, LLMMessage
 from fastapi import FastAPI
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, UserMemoryPolicy
-from memory_context.live import SessionKey
+from memory_context.sessions.live.claims import SessionKey
+from memory_context.surfaces.web import create_chat_router
 from memory_context.testing import ScriptedModel
-from memory_context.web import create_chat_router
 from samples.chainlit_web.agents import Agents
 from samples.chainlit_web.chats import LiveChat
 from samples.chainlit_web.plans import Plan

@@ -8,8 +8,8 @@ from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.messages import TextMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.messages import results_of
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.messages import results_of
+from memory_context.foundation.tokens import default_token_counter
 
 from .actor import Actor, Step, answer, call, characters_of, check_view, key_of, keys_in
 from .texts import page, query_result, search_results

@@ -10,7 +10,7 @@ import pytest_asyncio
 import uvicorn
 
 from memory_context import MemoryStore
-from memory_context.web import create_app
+from memory_context.surfaces.web import create_app
 from tests.support.mcp import INITIALIZE
 
 from ..chainlit_web.conftest import ChainlitServer

@@ -13,8 +13,8 @@ from mcp import McpError
 from mcp.server import streamable_http
 
 from memory_context import MemoryStore
-from memory_context.access import BodyLimits, BodyRefusal, check_json
-from memory_context.web import ChatLimits, schemas
+from memory_context.surfaces.access.bodies import BodyLimits, BodyRefusal, check_json
+from memory_context.surfaces.web import ChatLimits, schemas
 from tests.support.mcp import INITIALIZE
 
 from ..mcp_server.conftest import listening, over_http, stored

@@ -8,7 +8,7 @@ import httpx
 import pytest
 import uvicorn
 
-from memory_context.http_server import ConnectionLimits, bounded_config
+from memory_context.surfaces.http_server import ConnectionLimits, bounded_config
 from tests.support.waiting import PATIENT_SECONDS
 
 from ..support.serving import serving

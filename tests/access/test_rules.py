@@ -8,7 +8,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from memory_context.access import Gate, GateRules, ProxyRefusal, TrustedProxy, UsageError
+from memory_context.surfaces.access.gate import Gate, GateRules, ProxyRefusal, TrustedProxy, UsageError
 
 PUBLIC = GateRules(("chat.example.org", "other.example.org:8443"), ("https://app.example.org",))
 

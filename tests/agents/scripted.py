@@ -5,7 +5,7 @@ from typing import Any
 from autogen_core.models import CreateResult, LLMMessage, ModelInfo, RequestUsage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
-from memory_context.messages import texts_of
+from memory_context.foundation.messages import texts_of
 from memory_context.testing import Call, tool_calls
 
 MODEL_INFO = ModelInfo(vision=False, function_calling=True, json_output=True, family="unknown", structured_output=True)

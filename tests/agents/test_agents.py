@@ -14,7 +14,7 @@ from autogen_core.tools import FunctionTool
 from autogen_ext.code_executors.local import LocalCommandLineCodeExecutor
 
 from memory_context import ContextPolicy, MemoryContext, MemoryRef, MemoryStore
-from memory_context.messages import message_to_json
+from memory_context.foundation.messages import message_to_json
 
 from ..conftest import StartPython
 from ..context.histories import check_pairing

@@ -18,7 +18,7 @@ from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 from PIL import Image as PILImage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryCriteria, MemoryStore, PostgresMemory, RecallPolicy
-from memory_context.errors import StoreUnavailableError
+from memory_context.foundation.errors import StoreUnavailableError
 
 from ..context.lights import Light, Reads, choose
 from .scripted import model, report, seen, text_of
@@ -280,7 +280,7 @@ async def test_an_agent_goes_on_while_the_memory_is_away(
 async def test_a_memory_that_hangs_is_not_waited_for_for_ever(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """The agent gets its turn."""
     memory = await memory_of(store)
-    monkeypatch.setattr("memory_context.autogen_memory._SEARCH_SECONDS", 0.1)
+    monkeypatch.setattr("memory_context.context.autogen_memory._SEARCH_SECONDS", 0.1)
     reads = Reads(store, monkeypatch)
     reads.release.clear()
     context = UnboundedChatCompletionContext()

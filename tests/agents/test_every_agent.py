@@ -24,7 +24,7 @@ from autogen_ext.code_executors.local import LocalCommandLineCodeExecutor
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, PostgresMemory
-from memory_context.transcript import MessageRedelivered
+from memory_context.sessions.transcript.view_decisions import MessageRedelivered
 from tests.support.waiting import soon
 
 from ..context.histories import check_pairing

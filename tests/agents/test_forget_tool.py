@@ -12,8 +12,10 @@ from autogen_agentchat.messages import ToolCallExecutionEvent
 from autogen_core import CancellationToken
 from autogen_core.models import UserMessage
 
-from memory_context import AgentMemory, MemoryContext, MemoryStore, errors
-from memory_context.tools import Confirm, ForgetMemoryTool, ForgetProposal, tool_tokens
+from memory_context import AgentMemory, MemoryContext, MemoryStore
+from memory_context.foundation import errors
+from memory_context.recall.tools.forget import Confirm, ForgetMemoryTool, ForgetProposal
+from memory_context.recall.tools.prompt_head import tool_tokens
 
 from .scripted import calls, model
 

@@ -18,9 +18,10 @@ from autogen_ext.models.openai import OpenAIChatCompletionClient
 from openai import AuthenticationError
 
 from memory_context import ContextPolicy, MemoryContext, MemoryCriteria, MemoryRef, MemoryStore
-from memory_context.messages import results_of
-from memory_context.tools import tool_tokens
-from memory_context.transcript import HistoryFolded, PartsCompacted
+from memory_context.foundation.messages import results_of
+from memory_context.recall.tools.prompt_head import tool_tokens
+from memory_context.sessions.transcript.part_decisions import PartsCompacted
+from memory_context.sessions.transcript.view_decisions import HistoryFolded
 
 from ..context.steps import add_step
 from .scripted import calls, model, report, seen, text_of

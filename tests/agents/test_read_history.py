@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memory_context import MemoryContext, MemoryStore
-from memory_context.tools import Answer
+from memory_context.recall.tools.repeats import Answer
 from tests.context.steps import add_step
 from tests.support.contexts import answer, ask, context_of
 from tests.support.outages import away

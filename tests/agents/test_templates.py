@@ -16,7 +16,7 @@ from autogen_core.models import UserMessage
 from autogen_core.tools import BaseTool, StaticWorkbench, Workbench
 
 from memory_context import MemoryContext, MemoryStore
-from memory_context.tools import MemoryTool
+from memory_context.recall.tools.base import MemoryTool
 from tests.support.contexts import check_apart
 
 from .scripted import model

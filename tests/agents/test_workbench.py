@@ -14,9 +14,10 @@ from autogen_core.tools import FunctionTool
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.policy import ArchivePolicy
-from memory_context.tools import MemoryTool, MemoryWorkbench, tool_tokens
-from memory_context.transcript import Offered
+from memory_context.foundation.policy import ArchivePolicy
+from memory_context.recall.tools.base import MemoryTool
+from memory_context.recall.tools.prompt_head import MemoryWorkbench, tool_tokens
+from memory_context.sessions.transcript.view_decisions import Offered
 from tests.support.contexts import check_apart
 
 from ..context.steps import add_step

@@ -3,8 +3,8 @@
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.messages import texts_of
-from memory_context.policy import ArchivePolicy
+from memory_context.foundation.messages import texts_of
+from memory_context.foundation.policy import ArchivePolicy
 
 SESSION = "one-session"
 KNOWN_OF_USER = "Known of this user before this conversation"

@@ -10,10 +10,10 @@ import pytest
 from autogen_core.models import AssistantMessage, UserMessage
 
 from memory_context import MemoryContext, MemoryStore
-from memory_context.archive import archiver
-from memory_context.errors import SessionGoneError, StoreUnavailableError
-from memory_context.policy import ArchivePolicy, ContextPolicy
-from memory_context.runtime import Timer
+from memory_context.foundation.errors import SessionGoneError, StoreUnavailableError
+from memory_context.foundation.policy import ArchivePolicy, ContextPolicy
+from memory_context.foundation.runtime.background import Timer
+from memory_context.sessions.archive import archiver
 from tests.support.contexts import archived, instructions
 from tests.support.rows import transcript_rows
 from tests.support.waiting import soon

@@ -6,14 +6,17 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from autogen_core.models import UserMessage
 
-from memory_context.archive.cursor import ArchiveCursor, BatchCursor, contains, next_batch
-from memory_context.archive.resume import ResumedSession, ResumeReport
-from memory_context.identifiers import SessionKey
-from memory_context.messages import Address
-from memory_context.references import MemoryRef
-from memory_context.store import ChatMessage
-from memory_context.transcript import ExpansionShown, Part, PartOffloaded, StoredPart, Transcript, ViewCleared
-from memory_context.transcript.decisions import OpenedItem
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.foundation.messages import Address
+from memory_context.foundation.references import MemoryRef
+from memory_context.sessions.archive.cursor import ArchiveCursor, BatchCursor, contains, next_batch
+from memory_context.sessions.archive.resume import ResumedSession, ResumeReport
+from memory_context.sessions.transcript.decisions import OpenedItem
+from memory_context.sessions.transcript.entries import Part, StoredPart
+from memory_context.sessions.transcript.part_decisions import PartOffloaded
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import ExpansionShown, ViewCleared
+from memory_context.store.conversation_rows import ChatMessage
 
 KEY = SessionKey("alice", "coder", "s")
 BEGAN = datetime(2026, 1, 1, tzinfo=timezone.utc)

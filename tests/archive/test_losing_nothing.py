@@ -11,11 +11,12 @@ from autogen_core import CancellationToken
 from autogen_core.models import AssistantMessage, UserMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.errors import StoreUnavailableError
-from memory_context.identifiers import SessionKey
-from memory_context.offload import offloader
-from memory_context.policy import ArchivePolicy
-from memory_context.store import ChatMessage, StoreLimits
+from memory_context.compaction import offloader
+from memory_context.foundation.errors import StoreUnavailableError
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.foundation.policy import ArchivePolicy
+from memory_context.store.conversation_rows import ChatMessage
+from memory_context.store.limits import StoreLimits
 from tests.support.contexts import archived
 from tests.support.rows import alter, transcript_rows
 

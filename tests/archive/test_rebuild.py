@@ -7,19 +7,15 @@ from typing import Any
 import pytest
 from autogen_core.models import UserMessage
 
-from memory_context.archive import messages_meanwhile, rebuild_transcript
-from memory_context.messages import Address
-from memory_context.references import MemoryRef
-from memory_context.store import Archived, StoredBatch
-from memory_context.transcript import (
-    Part,
-    PartOffloaded,
-    PartsCompacted,
-    StoredPart,
-    Transcript,
-    ViewCleared,
-    save_events,
-)
+from memory_context.foundation.messages import Address
+from memory_context.foundation.references import MemoryRef
+from memory_context.sessions.archive.resume import messages_meanwhile, rebuild_transcript
+from memory_context.sessions.transcript.codec import save_events
+from memory_context.sessions.transcript.entries import Part, StoredPart
+from memory_context.sessions.transcript.part_decisions import PartOffloaded, PartsCompacted
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import ViewCleared
+from memory_context.store.conversation_rows import Archived, StoredBatch
 
 BEGAN = datetime(2026, 1, 1, tzinfo=timezone.utc)
 TEXT = Address("text", 0)

@@ -12,10 +12,11 @@ from autogen_core.models import FunctionExecutionResultMessage, UserMessage
 from autogen_ext.code_executors.local import LocalCommandLineCodeExecutor
 
 from memory_context import MemoryContext, MemoryStore
-from memory_context.archive import MISSING_HISTORY, ResumeReport
-from memory_context.errors import ItemNotFoundError, StoreUnavailableError
-from memory_context.identifiers import SessionKey
-from memory_context.store import ConversationArchive
+from memory_context.foundation.errors import ItemNotFoundError, StoreUnavailableError
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.sessions.archive.resume import ResumeReport
+from memory_context.sessions.archive.session import MISSING_HISTORY
+from memory_context.store.conversations import ConversationArchive
 from tests.support.rows import alter, transcript_rows
 
 from ..agents.scripted import calls, model, report, seen, text_of
@@ -373,7 +374,7 @@ async def test_archive_of_a_newer_version_is_left_alone(
     monkey = context.transcript
     assert monkey.end == 2
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("memory_context.transcript.codec.STATE_VERSION", 99)
+        patch.setattr("memory_context.sessions.transcript.codec.STATE_VERSION", 99)
         await context.close()
     older = context_of(store)
     assert (await older.resume()).outcome == "unreadable"

@@ -10,9 +10,9 @@ from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
 
 from memory_context import AgentMemory, MemoryContext, MemoryCriteria, MemoryItem, MemoryStore
-from memory_context.store import SearchHit
+from memory_context.sessions.transcript import transcript
+from memory_context.store.search.hits import SearchHit
 from memory_context.store.search.postings import written_date
-from memory_context.transcript import transcript
 from tests.conftest import Server, database_of
 
 from .talking import context_of, say

@@ -6,10 +6,10 @@ import pytest
 from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, UserMessage
 
-from memory_context.archive import titles
-from memory_context.archive.titles import Titles
-from memory_context.light_model import LightModel
-from memory_context.transcript import Transcript
+from memory_context.foundation.light_model.model import LightModel
+from memory_context.sessions.archive import titles
+from memory_context.sessions.archive.titles import Titles
+from memory_context.sessions.transcript.transcript import Transcript
 
 from ..context.lights import Light
 from ..context.steps import a_turn_of_the_loop

@@ -14,9 +14,9 @@ import pytest
 from autogen_core.models import UserMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.errors import StoreUnavailableError
-from memory_context.policy import ArchivePolicy
-from memory_context.runtime import buffers
+from memory_context.foundation.errors import StoreUnavailableError
+from memory_context.foundation.policy import ArchivePolicy
+from memory_context.foundation.runtime import buffers
 from tests.support.waiting import soon
 
 from ..agents.scripted import report

@@ -13,7 +13,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from memory_context.store import MemoryStore
+from memory_context.store.memory_store import MemoryStore
 from tests.embeddings.fakes import FakeEmbedder
 
 _folder = tempfile.TemporaryDirectory(prefix="mc-chainlit-")
@@ -35,7 +35,7 @@ with warnings.catch_warnings(), pytest.MonkeyPatch.context() as _patch:
     from chainlit.types import Feedback, Pagination, ThreadFilter
     from chainlit.user import PersistedUser, User
 
-    from memory_context.chainlit_data_layer import MemoryDataLayer
+    from memory_context.surfaces.chainlit import MemoryDataLayer
 
 __all__ = [
     "Feedback",

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, ChatMessage, MemoryCriteria
-from memory_context.errors import ConflictError, ItemNotFoundError, StoreUnavailableError
-from memory_context.identifiers import SessionKey
-from memory_context.runtime import Breaker
-from memory_context.store import MemoryStore
+from memory_context.foundation.errors import ConflictError, ItemNotFoundError, StoreUnavailableError
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.foundation.runtime.background import Breaker
+from memory_context.store.memory_store import MemoryStore
 from tests.conftest import REPOSITORY, Server, database_of
 from tests.context.steps import a_turn_of_the_loop
 from tests.support.outages import away
@@ -536,11 +536,11 @@ async def test_unused_thread_is_pruned(
 
 def test_missing_chainlit_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """The name of the extra."""
-    for name in [name for name in sys.modules if name.startswith(("chainlit", "memory_context.chainlit_data_layer"))]:
+    for name in [name for name in sys.modules if name.startswith(("chainlit", "memory_context.surfaces.chainlit"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "chainlit", None)
     with pytest.raises(ImportError, match=r"needs chainlit: pip install 'memory-context\[chainlit\]'"):
-        importlib.import_module("memory_context.chainlit_data_layer")
+        importlib.import_module("memory_context.surfaces.chainlit")
 
 
 async def test_erased_user_has_no_rows_left(

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from benchmarks.leaks import ATTACKER, VICTIM, Path, Victim, attack, live
-from memory_context.store import MemoryStore
+from memory_context.store.memory_store import MemoryStore
 
 from .conftest import log_in
 

@@ -9,7 +9,7 @@ import pytest
 from autogen_agentchat.agents import AssistantAgent
 
 from memory_context import MemoryContext
-from memory_context.store import MemoryStore
+from memory_context.store.memory_store import MemoryStore
 from memory_context.testing import ScriptedModel
 from tests.support.waiting import PATIENT_SECONDS
 

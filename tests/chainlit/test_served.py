@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.chainlit_data_layer import mount_elements
-from memory_context.chainlit_data_layer.elements import byte_range
-from memory_context.errors import StoreUnavailableError
-from memory_context.store import MemoryStore
+from memory_context.foundation.errors import StoreUnavailableError
+from memory_context.store.memory_store import MemoryStore
+from memory_context.surfaces.chainlit import mount_elements
+from memory_context.surfaces.chainlit.elements import byte_range
 
 from .conftest import Feedback, MemoryDataLayer, chainlit, chat, elements, log_in
 

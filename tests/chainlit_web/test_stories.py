@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import expect
 
 from memory_context import AgentMemory, MemoryStore
-from memory_context.store import NewItem
+from memory_context.store.items import NewItem
 
 from ..model_service import model_service
 from .conftest import ChainlitServer, Person

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from memory_context.cli import execute
+from memory_context.surfaces.cli import execute
 
 from ..conftest import Server
 from .lived import Command, Lived, a_database, command_of, live

@@ -10,9 +10,9 @@ import pytest
 from autogen_core.models import UserMessage
 
 from memory_context import ContextStats, MemoryContext, MemoryStore, ViewReport
-from memory_context.cli import execute
-from memory_context.memory import AgentMemory
-from memory_context.store import ChatMessage
+from memory_context.memory.agent_memory import AgentMemory
+from memory_context.store.conversation_rows import ChatMessage
+from memory_context.surfaces.cli import execute
 
 from ..agents.scripted import report
 from ..archive.talking import say

@@ -14,10 +14,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from memory_context.cli import app
-from memory_context.cli.app import EXAMPLES, GroupedCommands
-from memory_context.extras import needs
+from memory_context.foundation.extras import needs
 from memory_context.store.sql import load_migrations
+from memory_context.surfaces.cli import app
+from memory_context.surfaces.cli.app import EXAMPLES, GroupedCommands
 
 from ..conftest import Server
 from .conftest import Run

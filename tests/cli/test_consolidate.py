@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 from memory_context import MemoryStore
-from memory_context.store import NewItem
+from memory_context.store.items import NewItem
 
 from .conftest import Run
 

@@ -6,8 +6,8 @@ import sys
 
 from typer.main import get_command
 
-from memory_context.cli import app
-from memory_context.cli.sessions import sessions_app
+from memory_context.surfaces.cli import app
+from memory_context.surfaces.cli.sessions import sessions_app
 from tests.support.waiting import PATIENT_SECONDS
 
 from ..command_table import PAGE, command_table, with_table
@@ -52,7 +52,7 @@ def test_no_command_is_cut_in_the_list_of_commands():
 def test_help_imports_nothing_that_takes_time():
     """Neither an agent framework nor a driver nor what draws tables."""
     script = (
-        "import sys; from memory_context.cli import execute; assert execute(['--help']) == 0; "
+        "import sys; from memory_context.surfaces.cli import execute; assert execute(['--help']) == 0; "
         f"print('heavy:', sorted({set(HEAVY)!r} & set(sys.modules)))"
     )
     done = subprocess.run(

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from memory_context import AgentMemory, MemoryStore
-from memory_context.cli import execute, show
-from memory_context.cli.console import print_table
-from memory_context.utf8 import to_utf8
+from memory_context.foundation.utf8 import to_utf8
+from memory_context.surfaces.cli import execute, show
+from memory_context.surfaces.cli.console import print_table
 
 from ..agents.scripted import report
 from ..conftest import Server

@@ -8,10 +8,10 @@ from dataclasses import asdict, replace
 import pytest
 
 from memory_context import ContextPolicy, ContextStats, MemoryContext, MemoryStore
-from memory_context.cli.replay import replay
-from memory_context.identifiers import SessionKey
-from memory_context.policy import LearningPolicy
-from memory_context.store import Archived
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.foundation.policy import LearningPolicy
+from memory_context.store.conversation_rows import Archived
+from memory_context.surfaces.cli.replay import replay
 
 from ..agents.scripted import report
 from ..archive.talking import say

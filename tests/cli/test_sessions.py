@@ -7,9 +7,9 @@ from datetime import datetime, timezone
 import pytest
 
 from memory_context import MemoryContext, MemoryStore
-from memory_context.errors import SessionGoneError
-from memory_context.identifiers import SessionKey
-from memory_context.store import ChatMessage
+from memory_context.foundation.errors import SessionGoneError
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.store.conversation_rows import ChatMessage
 
 from ..agents.scripted import report
 from ..archive.talking import say

@@ -19,14 +19,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import MemoryContext, MemoryStore
-from memory_context.errors import ConflictError, StoreUnavailableError
-from memory_context.store import NewItem, TransferError
+from memory_context.foundation.errors import ConflictError, StoreUnavailableError
+from memory_context.foundation.utf8 import escape, to_utf8, unescape, unescape_json
 from memory_context.store.codec import canonical_json
 from memory_context.store.connection import Connection
 from memory_context.store.database import Database
+from memory_context.store.items import NewItem
 from memory_context.store.threads import ThreadElement, ThreadStep
 from memory_context.store.transfer import exporter, importer, records
-from memory_context.utf8 import escape, to_utf8, unescape, unescape_json
+from memory_context.store.transfer.records import TransferError
 from tests.support.exports import AT, Json, item, many, written
 
 from .conftest import Run, contents

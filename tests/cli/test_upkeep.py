@@ -10,13 +10,14 @@ from typing import Any, get_args
 
 import pytest
 
-from memory_context import MemoryStore, embeddings
-from memory_context.cli import command as commands
-from memory_context.cli import maintenance
-from memory_context.identifiers import SessionKey
-from memory_context.store import ChatMessage, NewItem
+from memory_context import MemoryStore
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.store.conversation_rows import ChatMessage
+from memory_context.store.items import NewItem
 from memory_context.store.location import KEEP_ENV
 from memory_context.store.sql import load_migrations
+from memory_context.surfaces.cli import command as commands
+from memory_context.surfaces.cli import maintenance
 from tests.support.rows import make_newer
 
 from ..conftest import Server, SqlCopy, database_of
@@ -328,7 +329,7 @@ def test_reindex_goes_over_to_another_model(run: Run, database_url: str, monkeyp
         asked.append((*arguments, *options.values()))
         return FakeEmbedder("theirs")
 
-    monkeypatch.setattr(embeddings, "OpenAIEmbedder", fake)
+    monkeypatch.setattr("memory_context.foundation.embeddings.openai.OpenAIEmbedder", fake)
     store_items(database_url, "alice", "the harbour at dawn")
     ended, out, _ = run("reindex", "--embedder", "openai", "--model", "m", "--url", database_url)
     assert (ended, asked) == (0, [("m", None)])

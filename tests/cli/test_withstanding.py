@@ -211,7 +211,9 @@ async def test_ctrl_c_in_the_middle_of_an_export(start_python: StartPython, data
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     arguments = ["export", str(pipe), "--user", "alice", "--url", database_url]
-    process = await start_python(f"from memory_context.cli import execute; raise SystemExit(execute({arguments!r}))")
+    process = await start_python(
+        f"from memory_context.surfaces.cli import execute; raise SystemExit(execute({arguments!r}))"
+    )
     with await asyncio.to_thread(pipe.open, "rb", 0) as reader:
         data = await asyncio.to_thread(reader.read, 1000)
         process.send_signal(signal.SIGINT)

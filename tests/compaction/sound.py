@@ -4,7 +4,7 @@ import json
 
 from hypothesis import strategies as st
 
-from memory_context.compaction.compactor import Analysis, Analyzer, Result
+from memory_context.foundation.compactors.compactor import Analysis, Analyzer, Result
 
 __all__ = ["analyze_soundly", "bash", "spoiled"]
 

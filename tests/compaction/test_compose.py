@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_context.compaction import Compacted, Compactors, Hint, Result
-from memory_context.compaction.compactor import Analysis
-from memory_context.compaction.compose import LINES_SHARE, Reading, analyze_anything, composed
-from memory_context.references import elided
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.compactors.compactor import Analysis, Compacted, Hint, Result
+from memory_context.foundation.compactors.compose import LINES_SHARE, Reading, analyze_anything, composed
+from memory_context.foundation.compactors.registry import Compactors
+from memory_context.foundation.references import elided
+from memory_context.foundation.tokens import default_token_counter
 
 counter = default_token_counter()
 generic = Compactors(analyzers=[])

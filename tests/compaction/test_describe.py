@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.compaction import Compactors, Hint, Result
-from memory_context.compaction.analyzers.describe import describe_content
-from memory_context.compaction.compactor import Analysis
-from memory_context.text import json_text
+from memory_context.foundation.compactors.analyzers.describe import describe_content
+from memory_context.foundation.compactors.compactor import Analysis, Hint, Result
+from memory_context.foundation.compactors.registry import Compactors
+from memory_context.foundation.text import json_text
 
 from ..support.growth import assert_linear
 from .sound import analyze_soundly, bash, spoiled

@@ -5,9 +5,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.compaction import Passage, excerpt, render_passages
-from memory_context.text import error_lines
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.compactors.excerpt import Passage, excerpt, render_passages
+from memory_context.foundation.text.landmarks import error_lines
+from memory_context.foundation.tokens import default_token_counter
 
 counter = default_token_counter()
 any_text = st.text(st.characters(exclude_categories=()))

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.compaction.lines import LONGEST_LINE, RUN, Lines
-from memory_context.text import words_in
+from memory_context.foundation.compactors.lines import LONGEST_LINE, RUN, Lines
+from memory_context.foundation.text.tokenize import words_in
 
 _texts = st.text(st.sampled_from("abcXY_ 1é\n(.'"), max_size=200) | st.text(max_size=600)
 

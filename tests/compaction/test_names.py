@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.compaction import names as names_module
-from memory_context.compaction.names import ANALYSED_CHARACTERS, analysed_text, ranked_names
+from memory_context.foundation.compactors import names as names_module
+from memory_context.foundation.compactors.names import ANALYSED_CHARACTERS, analysed_text, ranked_names
 
 SOURCE = """import json
 from shop.pricing import discount_for

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.compaction import Compacted, Compactors, Hint, Passage, Result, render_passages
-from memory_context.compaction.noise import Elided, without_base64, without_markup
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.compactors.compactor import Compacted, Hint, Result
+from memory_context.foundation.compactors.excerpt import Passage, render_passages
+from memory_context.foundation.compactors.noise import Elided, without_base64, without_markup
+from memory_context.foundation.compactors.registry import Compactors
+from memory_context.foundation.tokens import default_token_counter
 
 from ..support.growth import assert_linear
 

@@ -10,7 +10,10 @@ from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import FunctionExecutionResultMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.compaction import Compacted, Compactors, Hint, Passage, Result, registry
+from memory_context.foundation.compactors import registry
+from memory_context.foundation.compactors.compactor import Compacted, Hint, Result
+from memory_context.foundation.compactors.excerpt import Passage
+from memory_context.foundation.compactors.registry import Compactors
 
 from ..agents.scripted import calls, model, report, seen
 from ..context.steps import ALWAYS_PAYS, a_turn_of_the_loop, add_step

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.compaction import Compactors, Hint
-from memory_context.compaction.analyzers.shell import analyze_command, analyze_report
-from memory_context.compaction.compactor import Analysis, Result
+from memory_context.foundation.compactors.analyzers.shell import analyze_command, analyze_report
+from memory_context.foundation.compactors.compactor import Analysis, Hint, Result
+from memory_context.foundation.compactors.registry import Compactors
 
 from ..support.growth import assert_linear
 from .sound import analyze_soundly, bash, spoiled

@@ -6,17 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.compaction import (
+from memory_context.foundation.compactors.compactor import Hint, Result
+from memory_context.foundation.compactors.salient import Statement, salient_facts
+from memory_context.foundation.compactors.summary_prompt import (
     PROMPT,
-    Hint,
-    Result,
     check_summary_prompt,
     cut_at_sentence,
     mended,
     summary_prompt,
 )
-from memory_context.compaction.salient import Statement, salient_facts
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.tokens import default_token_counter
 from tests.support.growth import assert_linear
 
 COUNTER = default_token_counter()

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.compaction import Compactors, Hint, Reading, composed
-from memory_context.compaction.analyzers.describe import describe_content
-from memory_context.compaction.analyzers.wrapper import unwrapped
-from memory_context.compaction.compactor import Analysis, Result
-from memory_context.text import Passage
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.compactors.analyzers.describe import describe_content
+from memory_context.foundation.compactors.analyzers.wrapper import unwrapped
+from memory_context.foundation.compactors.compactor import Analysis, Hint, Result
+from memory_context.foundation.compactors.compose import Reading, composed
+from memory_context.foundation.compactors.registry import Compactors
+from memory_context.foundation.text.landmarks import Passage
+from memory_context.foundation.tokens import default_token_counter
 
 from .sound import spoiled
 

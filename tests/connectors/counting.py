@@ -9,8 +9,8 @@ from autogen_core.tools import FunctionTool
 from PIL import Image as Pictures
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.connectors import Element, TextObservation
-from memory_context.policy import ConnectorsPolicy
+from memory_context.connectors.protocols import Element, TextObservation
+from memory_context.foundation.policy import ConnectorsPolicy
 
 __all__ = ["Counter", "context_of", "picture", "texts"]
 

@@ -11,8 +11,10 @@ from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, LLMMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.connectors import EditorConnector, FileSystemConnector, ShellConnector
-from memory_context.policy import ConnectorsPolicy
+from memory_context.connectors.editor import EditorConnector
+from memory_context.connectors.filesystem import FileSystemConnector
+from memory_context.connectors.shell import ShellConnector
+from memory_context.foundation.policy import ConnectorsPolicy
 from memory_context.testing import Call, Decision, ScriptedModel, call
 
 from ..support.pdf import pdf_of

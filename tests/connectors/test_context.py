@@ -10,11 +10,11 @@ from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import FunctionExecutionResultMessage, UserMessage
 
 from memory_context import MemoryStore
-from memory_context.connectors import Element, TextObservation
 from memory_context.connectors.filesystem import FileSystemConnector
+from memory_context.connectors.protocols import Element, TextObservation
 from memory_context.connectors.shell import ShellConnector
+from memory_context.memory.vault.secrets import SECRET_KEY_ENV
 from memory_context.testing import ScriptedModel, call
-from memory_context.vault import SECRET_KEY_ENV
 
 from ..context.steps import add_step
 from .counting import Counter, context_of, texts

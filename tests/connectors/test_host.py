@@ -11,17 +11,17 @@ import pytest
 from autogen_core import Image
 from PIL import Image as Pictures
 
-from memory_context.connectors import (
-    ConnectorHost,
+from memory_context.connectors.host import ConnectorHost
+from memory_context.connectors.protocols import (
     ConnectorObservation,
     ConnectorState,
     Element,
     Noticed,
     TextObservation,
 )
-from memory_context.errors import ConnectorError
-from memory_context.policy import ConnectorsPolicy
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.errors import ConnectorError
+from memory_context.foundation.policy import ConnectorsPolicy
+from memory_context.foundation.tokens import default_token_counter
 
 from ..support.waiting import soon
 

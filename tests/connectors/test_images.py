@@ -12,10 +12,10 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 from PIL import Image as Pictures
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryCriteria, MemoryStore
-from memory_context.connectors import TextObservation
-from memory_context.identifiers import SessionKey
-from memory_context.messages import calls_of, image_from_bytes, message_to_json, png_bytes
-from memory_context.policy import ConnectorsPolicy, ImagesPolicy
+from memory_context.connectors.protocols import TextObservation
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.foundation.messages import calls_of, image_from_bytes, message_to_json, png_bytes
+from memory_context.foundation.policy import ConnectorsPolicy, ImagesPolicy
 from memory_context.testing import call, tool_calls
 
 from ..conftest import Server, database_of

@@ -11,7 +11,7 @@ from autogen_core.models import UserMessage
 from autogen_core.tools import FunctionTool
 
 from memory_context import MemoryContext, MemoryStore
-from memory_context.connectors import TextObservation
+from memory_context.connectors.protocols import TextObservation
 from memory_context.testing import ScriptedModel
 
 from ..conftest import StartPython

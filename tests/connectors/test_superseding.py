@@ -6,8 +6,9 @@ import pytest
 from autogen_core.models import UserMessage
 
 from memory_context import CachePolicy, ContextPolicy, MemoryContext, MemoryStore
-from memory_context.connectors import TextObservation
-from memory_context.transcript import PartsCompacted, load_transcript, save_transcript
+from memory_context.connectors.protocols import TextObservation
+from memory_context.sessions.transcript.codec import load_transcript, save_transcript
+from memory_context.sessions.transcript.part_decisions import PartsCompacted
 
 from ..context.steps import ALWAYS_PAYS, NEVER_PAYS, add_step
 from ..support.waiting import until

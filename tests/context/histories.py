@@ -35,9 +35,11 @@ from memory_context import (
     ObservationPolicy,
     RecallPolicy,
 )
-from memory_context.compaction import Compacted, Compactors, Hint, Passage, Result
-from memory_context.connectors import TextObservation
-from memory_context.messages import (
+from memory_context.connectors.protocols import TextObservation
+from memory_context.foundation.compactors.compactor import Compacted, Hint, Result
+from memory_context.foundation.compactors.excerpt import Passage
+from memory_context.foundation.compactors.registry import Compactors
+from memory_context.foundation.messages import (
     Address,
     calls_of,
     image_from_bytes,
@@ -51,26 +53,23 @@ from memory_context.messages import (
     sendable_message,
     texts_of,
 )
-from memory_context.policy import FirstView
-from memory_context.references import defused
-from memory_context.tokens import default_token_counter
-from memory_context.transcript import (
-    Arithmetic,
-    Decision,
-    Entry,
+from memory_context.foundation.policy import FirstView
+from memory_context.foundation.references import defused
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.sessions.transcript.decisions import Arithmetic, Decision
+from memory_context.sessions.transcript.entries import Entry
+from memory_context.sessions.transcript.part_decisions import PartsCompacted, PartShortened
+from memory_context.sessions.transcript.view_decisions import (
     ExpansionShown,
     ExpansionWithdrawn,
     HistoryFolded,
     MessageRedelivered,
-    PartsCompacted,
-    PartShortened,
     ViewCleared,
 )
-from memory_context.view import View, current_task, render
 from memory_context.view.economics import saving_changes
-from memory_context.view.render import ViewMessage
+from memory_context.view.render import ViewMessage, current_task, render
 from memory_context.view.sections import PLACES
-from memory_context.view.view import TAIL_PLACE
+from memory_context.view.view import TAIL_PLACE, View
 
 from .lights import Light, choose
 from .steps import a_turn_of_the_loop

@@ -10,10 +10,10 @@ from autogen_core.models import CreateResult, LLMMessage, ModelInfo, RequestUsag
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import MemoryStore
-from memory_context.archive.titles import TITLE_INSTRUCTIONS
-from memory_context.compaction import INSTRUCTIONS
-from memory_context.learning.learner import LEARNING_INSTRUCTIONS
-from memory_context.observation.prompts import OBSERVER_INSTRUCTIONS, REFLECTOR_INSTRUCTIONS
+from memory_context.compaction.observation.prompts import OBSERVER_INSTRUCTIONS, REFLECTOR_INSTRUCTIONS
+from memory_context.foundation.compactors.summary_prompt import INSTRUCTIONS
+from memory_context.memory.learning.learner import LEARNING_INSTRUCTIONS
+from memory_context.sessions.archive.titles import TITLE_INSTRUCTIONS
 
 STRUCTURED = ModelInfo(vision=False, function_calling=True, json_output=True, family="unknown", structured_output=True)
 

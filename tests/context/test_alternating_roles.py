@@ -9,9 +9,9 @@ from autogen_core.models import AssistantMessage, LLMMessage, ModelInfo, UserMes
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore, PostgresMemory
-from memory_context.messages import message_to_json
-from memory_context.policy import RecallPolicy
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.messages import message_to_json
+from memory_context.foundation.policy import RecallPolicy
+from memory_context.foundation.tokens import default_token_counter
 from tests.support.images import picture_of
 
 from .steps import add_step

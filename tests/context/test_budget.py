@@ -11,21 +11,19 @@ from autogen_core.models import (
 )
 
 from memory_context import ContextPolicy
-from memory_context.messages import Address
-from memory_context.transcript import (
-    Decision,
+from memory_context.foundation.messages import Address
+from memory_context.sessions.transcript.decisions import Decision
+from memory_context.sessions.transcript.entries import Part
+from memory_context.sessions.transcript.part_decisions import PartsCompacted, PartShortened
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import (
     ExpansionShown,
     ExpansionWithdrawn,
     HistoryFolded,
-    Part,
-    PartsCompacted,
-    PartShortened,
-    Transcript,
     ViewShown,
 )
-from memory_context.view import render
 from memory_context.view.budget import Budget, session_tag
-from memory_context.view.render import Renderer, View
+from memory_context.view.render import Renderer, View, render
 from tests.support.economics import History, counter
 
 from .steps import NEVER_PAYS

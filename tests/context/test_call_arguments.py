@@ -7,8 +7,8 @@ from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
 
 from memory_context import CompactionPolicy, ContextPolicy, MemoryContext, MemoryStore
-from memory_context.references import cut_argument_in
-from memory_context.transcript import CallRefused
+from memory_context.foundation.references import cut_argument_in
+from memory_context.sessions.transcript.part_decisions import CallRefused
 
 from ..agents.scripted import report
 from .steps import ALWAYS_PAYS

@@ -19,16 +19,16 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryCriteria, MemoryStore
-from memory_context.live import RedisStates
-from memory_context.store import ChatMessage, NewItem, ThreadStep
-from memory_context.transcript import (
-    Edit,
+from memory_context.sessions.live.redis import RedisStates
+from memory_context.sessions.transcript.observation_decisions import (
     ObservationBuffered,
-    ObservationChunk,
-    ObservationLine,
     ObservationsActivated,
     Reflected,
 )
+from memory_context.sessions.transcript.observations import Edit, ObservationChunk, ObservationLine
+from memory_context.store.conversation_rows import ChatMessage
+from memory_context.store.items import NewItem
+from memory_context.store.threads import ThreadStep
 from tests.conftest import Server, database_of
 from tests.support.redis_server import RedisServer, redis_server
 

@@ -18,14 +18,17 @@ from autogen_core.models import (
 )
 
 from memory_context import CompactionPolicy, ContextPolicy, MemoryContext, MemoryStore
-from memory_context.compaction import Compacted, Compactors, Hint, Result
-from memory_context.errors import StoreUnavailableError
-from memory_context.messages import Address
-from memory_context.policy import ExpansionPolicy, FirstView, RecallPolicy
-from memory_context.stats import UsageMeter
-from memory_context.tokens import O200kTokenCounter, default_token_counter
-from memory_context.transcript import CompactedTextChosen, Part, PartsCompacted, Transcript
-from memory_context.view import render
+from memory_context.context.stats import UsageMeter
+from memory_context.foundation.compactors.compactor import Compacted, Hint, Result
+from memory_context.foundation.compactors.registry import Compactors
+from memory_context.foundation.errors import StoreUnavailableError
+from memory_context.foundation.messages import Address
+from memory_context.foundation.policy import ExpansionPolicy, FirstView, RecallPolicy
+from memory_context.foundation.tokens import O200kTokenCounter, default_token_counter
+from memory_context.sessions.transcript.entries import Part
+from memory_context.sessions.transcript.part_decisions import CompactedTextChosen, PartsCompacted
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.view.render import render
 from tests.support.waiting import soon
 
 from ..agents.scripted import report

@@ -14,14 +14,19 @@ from autogen_core.models import (
 )
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.messages import Address, texts_of
-from memory_context.offload.compactor_input import KnownNames
-from memory_context.policy import ArchivePolicy
-from memory_context.tokens import default_token_counter
-from memory_context.transcript import Part, RunningSums, Transcript, load_transcript, save_transcript
-from memory_context.view import Budget, Renderer, View, render, session_tag
+from memory_context.compaction.compactor_input import KnownNames
+from memory_context.foundation.messages import Address, texts_of
+from memory_context.foundation.policy import ArchivePolicy
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.sessions.transcript.codec import load_transcript, save_transcript
+from memory_context.sessions.transcript.entries import Part
+from memory_context.sessions.transcript.state import RunningSums
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.view.budget import Budget, session_tag
 from memory_context.view.history import FoldedLines
+from memory_context.view.render import Renderer, render
 from memory_context.view.shorten import OFF_LOOP_CHARACTERS, Shortener
+from memory_context.view.view import View
 from tests.support.contexts import instructions
 
 from .histories import Life, any_compactors, any_policy, long_history, moody
@@ -154,7 +159,7 @@ async def test_known_names_are_those_of_the_newest_text_of_the_view(monkeypatch:
     assert names <= KnownNames(transcript, context.policy).all()
     older = {"src/newest.py", "report_older"}
     for limit, known in ((1, {"src/newest.py"}), (17, {"src/newest.py"}), (18, older), (34, older), (35, names)):
-        monkeypatch.setattr("memory_context.offload.compactor_input._KNOWN_CHARACTERS", limit)
+        monkeypatch.setattr("memory_context.compaction.compactor_input._KNOWN_CHARACTERS", limit)
         assert KnownNames(transcript, context.policy).all() & names == known
 
 

@@ -10,7 +10,7 @@ from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, UserMessage
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore
-from memory_context.policy import ArchivePolicy, ExpansionPolicy, RecallPolicy
+from memory_context.foundation.policy import ArchivePolicy, ExpansionPolicy, RecallPolicy
 from tests.conftest import Server, database_of
 from tests.credentials.made import URL_SAFE, Chance
 from tests.embeddings.fakes import FakeEmbedder

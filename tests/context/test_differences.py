@@ -6,8 +6,8 @@ import pytest
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
 from memory_context import CachePolicy, ContextPolicy, MemoryContext, MemoryStore
-from memory_context.messages import texts_of
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.messages import texts_of
+from memory_context.foundation.tokens import default_token_counter
 
 from .histories import whole_tokens
 from .steps import NEVER_PAYS, add_step

@@ -8,21 +8,19 @@ from autogen_core.models import (
 )
 
 from memory_context import CachePolicy, CompactionPolicy, ContextPolicy, MemoryContext, MemoryStore
-from memory_context.references import MemoryRef
-from memory_context.transcript import (
-    Arithmetic,
-    CompactedTextChosen,
+from memory_context.foundation.references import MemoryRef
+from memory_context.sessions.transcript.decisions import Arithmetic
+from memory_context.sessions.transcript.entries import PartId, StoredPart
+from memory_context.sessions.transcript.part_decisions import CompactedTextChosen, PartOffloaded, PartsCompacted
+from memory_context.sessions.transcript.view_decisions import (
     ExpansionShown,
     ExpansionWithdrawn,
     HistoryFolded,
-    PartId,
-    PartOffloaded,
-    PartsCompacted,
-    StoredPart,
     ViewCleared,
 )
-from memory_context.view import Budget, Renderer, render
+from memory_context.view.budget import Budget
 from memory_context.view.economics import aged_results, ageing_of, arithmetic_of, expected_calls
+from memory_context.view.render import Renderer, render
 from tests.support.economics import PRICES, History, counter
 
 from ..agents.scripted import report

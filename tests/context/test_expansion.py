@@ -17,9 +17,10 @@ from autogen_core.models import (
 )
 
 from memory_context import ExpansionPolicy, MemoryContext, MemoryStore, RecallPolicy
-from memory_context.errors import StoreUnavailableError
-from memory_context.store import Chunk, chunks_of
-from memory_context.transcript import ExpansionShown, ExpansionWithdrawn, HistoryFolded, Transcript
+from memory_context.foundation.errors import StoreUnavailableError
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import ExpansionShown, ExpansionWithdrawn, HistoryFolded
+from memory_context.store.search.postings import Chunk, chunks_of
 from tests.support.contexts import answer, ask, context_of, opened
 from tests.support.outages import hanging
 from tests.support.waiting import PATIENT_SECONDS, soon
@@ -218,7 +219,7 @@ async def test_expansion_reads_each_of_many_large_items_once(store: MemoryStore,
         cut.append(content)
         return chunks_of(content)
 
-    monkeypatch.setattr("memory_context.expansion.render.chunks_of", cut_and_counted)
+    monkeypatch.setattr("memory_context.recall.expansion.render.chunks_of", cut_and_counted)
     (text,) = opened(await ask(context, f"Compare finding 1234 of these: {placeholders}"))
     assert 5 <= len(cut) == len(set(cut))
     assert [f"[MemoryRef: {key} - " in text for key in keys[:5]] == [True] * 5
@@ -251,9 +252,10 @@ async def test_slow_choice_of_passages_does_not_open_the_store_breaker(
     note = await context.store("a note to read", "a note", source="note")
     release = threading.Event()
     with monkeypatch.context() as patch:
-        patch.setattr("memory_context.expansion.expander._COMPOSE_SECONDS", 0.2)
+        patch.setattr("memory_context.recall.expansion.expander._COMPOSE_SECONDS", 0.2)
         patch.setattr(
-            "memory_context.expansion.expander.render_retrieved", lambda *_: release.wait(PATIENT_SECONDS) and None
+            "memory_context.recall.expansion.expander.render_retrieved",
+            lambda *_: release.wait(PATIENT_SECONDS) and None,
         )
         assert opened(await ask(context, f"[MemoryRef: {note} - x - 1 tokens]?")) == []
         release.set()

@@ -8,9 +8,11 @@ import pytest
 from autogen_core.models import AssistantMessage
 
 from memory_context import CompactionPolicy, ContextPolicy, MemoryContext, MemoryStore
-from memory_context.compaction import Analysis, Compactors, Result, compose
-from memory_context.policy import NamedFirstViews
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.compactors import compose
+from memory_context.foundation.compactors.compactor import Analysis, Result
+from memory_context.foundation.compactors.registry import Compactors
+from memory_context.foundation.policy import NamedFirstViews
+from memory_context.foundation.tokens import default_token_counter
 
 from ..conftest import Server, database_of
 from .histories import whole_tokens

@@ -7,11 +7,10 @@ from autogen_core import CancellationToken
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, SystemMessage, UserMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.references import MemoryRef
-from memory_context.tokens import default_token_counter
-from memory_context.transcript import Transcript
-from memory_context.view import history_text
-from memory_context.view.history import FoldedLines
+from memory_context.foundation.references import MemoryRef
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.view.history import FoldedLines, history_text
 
 from ..agents.scripted import report, text_of
 from .steps import add_step

@@ -14,11 +14,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryCriteria, MemoryStore
-from memory_context.store import ChatMessage, ThreadElement, ThreadStep, Traces
+from memory_context.foundation.utf8 import escape
+from memory_context.sessions.transcript.view_decisions import UserMemoryLoaded
 from memory_context.store.codec import canonical_json
-from memory_context.store.redact import FORGOTTEN, LEAST_QUOTED_CHARACTERS
-from memory_context.transcript import UserMemoryLoaded
-from memory_context.utf8 import escape
+from memory_context.store.conversation_rows import ChatMessage
+from memory_context.store.redact import FORGOTTEN, LEAST_QUOTED_CHARACTERS, Traces
+from memory_context.store.threads import ThreadElement, ThreadStep
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 from tests.support.rows import alter

@@ -7,8 +7,8 @@ from autogen_core import CancellationToken
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, UserMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.policy import ArchivePolicy
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.policy import ArchivePolicy
+from memory_context.foundation.tokens import default_token_counter
 
 from .histories import check_pairing, tokens_of
 from .steps import add_step

@@ -13,10 +13,12 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from memory_context.messages import Address, texts_of
-from memory_context.references import MemoryRef
-from memory_context.tokens import default_token_counter
-from memory_context.transcript import Part, StoredPart, Transcript, ViewCleared
+from memory_context.foundation.messages import Address, texts_of
+from memory_context.foundation.references import MemoryRef
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.sessions.transcript.entries import Part, StoredPart
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import ViewCleared
 from memory_context.view.history import fold_key, folded_text, history_text
 from memory_context.view.pages import HistoryPage, PageRequest, read_history, read_part
 

@@ -6,9 +6,9 @@ import pytest
 from autogen_core.models import AssistantMessage, UserMessage
 
 from memory_context import ContextPolicy, LearningPolicy, MemoryContext, MemoryStore
-from memory_context.cli.replay import replay
-from memory_context.identifiers import SessionKey
-from memory_context.light_model import LightModelBill, LightModelUsage
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.foundation.light_model.usage import LightModelBill, LightModelUsage
+from memory_context.surfaces.cli.replay import replay
 from tests.support.outages import away
 from tests.support.waiting import soon
 

@@ -10,16 +10,16 @@ import pytest
 from autogen_core.models import AssistantMessage, UserMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryCriteria, MemoryRef, MemoryStore
-from memory_context.errors import StoreUnavailableError
-from memory_context.offload import summaries
-from memory_context.policy import (
+from memory_context.compaction import summaries
+from memory_context.foundation.errors import StoreUnavailableError
+from memory_context.foundation.policy import (
     CompactionPolicy,
     ExpansionPolicy,
     ObservationPolicy,
     RecallPolicy,
     UserMemoryPolicy,
 )
-from memory_context.transcript import PartsCompacted
+from memory_context.sessions.transcript.part_decisions import PartsCompacted
 from tests.support.waiting import soon
 
 from ..agents.scripted import report, text_of

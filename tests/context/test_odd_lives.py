@@ -18,8 +18,9 @@ from autogen_core.models import (
 from PIL import Image as PILImage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, SchemaError, UserMemoryPolicy
-from memory_context.compaction import Compactors, Hint, Result
-from memory_context.tools import ReadHistoryTool
+from memory_context.foundation.compactors.compactor import Hint, Result
+from memory_context.foundation.compactors.registry import Compactors
+from memory_context.recall.tools.history import ReadHistoryTool
 from tests.support.growth import assert_linear, calls_counted
 
 from ..agents.scripted import report, text_of

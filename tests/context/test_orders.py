@@ -7,9 +7,9 @@ import pytest
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, ObservationPolicy, UserMemoryPolicy
-from memory_context.learning import ended_orders, orders_in
+from memory_context.foundation.text.own_words import own_passages
+from memory_context.memory.learning.rules import ended_orders, orders_in
 from memory_context.testing import ScriptedModel, observe_by_script
-from memory_context.text import own_passages
 
 from ..agents.scripted import report, text_of
 from .steps import add_step

@@ -12,8 +12,8 @@ from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage
 from psycopg.conninfo import make_conninfo
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, UserMemoryPolicy
+from memory_context.sessions.transcript.part_decisions import PartsCompacted
 from memory_context.store import embedded
-from memory_context.transcript import PartsCompacted
 from tests.support.outages import hanging
 from tests.support.waiting import seconds_waited
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import MemoryContext, MemoryStore
-from memory_context.transcript import MessageRedelivered
+from memory_context.sessions.transcript.view_decisions import MessageRedelivered
 from tests.support.contexts import answer, ask, context_of, opened
 
 from ..agents.scripted import model, report, seen

@@ -4,7 +4,7 @@ import pytest
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore
-from memory_context.transcript import RepeatFound
+from memory_context.sessions.transcript.part_decisions import RepeatFound
 
 from ..agents.scripted import report, text_of
 from .steps import ALWAYS_PAYS, add_step

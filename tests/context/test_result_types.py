@@ -7,7 +7,7 @@ import pytest
 from autogen_core.models import UserMessage
 
 from memory_context import MemoryContext, MemoryCriteria, MemoryStore
-from memory_context.offload.packing import result_type
+from memory_context.compaction.packing import result_type
 
 from ..agents.scripted import report
 from .steps import add_step

@@ -8,8 +8,9 @@ from autogen_core.model_context import UnboundedChatCompletionContext
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, LLMMessage, UserMessage
 
 from memory_context import CompactionPolicy, ContextPolicy, MemoryContext, MemoryStore
-from memory_context.compaction import Compacted, Compactors, Hint, Result
-from memory_context.transcript import CompactedTextChosen
+from memory_context.foundation.compactors.compactor import Compacted, Hint, Result
+from memory_context.foundation.compactors.registry import Compactors
+from memory_context.sessions.transcript.part_decisions import CompactedTextChosen
 
 from ..agents.scripted import report, text_of
 from .steps import ALWAYS_PAYS, NEVER_PAYS, add_step

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, MemoryContext, MemoryStore
-from memory_context.light_model import LightModel
-from memory_context.messages import message_to_json, sendable_message
+from memory_context.foundation.light_model.model import LightModel
+from memory_context.foundation.messages import message_to_json, sendable_message
+from memory_context.foundation.utf8 import sayable_json, strings_in
 from memory_context.testing import ScriptedModel, call
-from memory_context.utf8 import sayable_json, strings_in
 
 from .histories import body_of, check_sendable
 

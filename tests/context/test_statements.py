@@ -14,7 +14,7 @@ from autogen_core.models import (
 )
 
 from memory_context import AgentMemory, ArchivePolicy, ContextPolicy, LearningPolicy, MemoryContext, MemoryStore
-from memory_context.archive import archiver
+from memory_context.sessions.archive import archiver
 from memory_context.store import pool
 from memory_context.store.jobs import Jobs
 from memory_context.store.pipeline import run_pipeline

@@ -11,27 +11,26 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from memory_context.messages import Address
-from memory_context.references import MemoryRef
-from memory_context.transcript import (
+from memory_context.foundation.messages import Address
+from memory_context.foundation.references import MemoryRef
+from memory_context.sessions.transcript.codec import append_saved, save_transcript
+from memory_context.sessions.transcript.decisions import Decision
+from memory_context.sessions.transcript.entries import Entry, Part, StoredPart
+from memory_context.sessions.transcript.part_decisions import (
     CompactedTextChosen,
-    Decision,
-    Entry,
-    ExpansionShown,
-    ExpansionWithdrawn,
-    HistoryFolded,
-    MessageRedelivered,
-    Part,
     PartOffloaded,
     PartsCompacted,
     PartShortened,
     RepeatFound,
-    StoredPart,
-    Transcript,
+)
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import (
+    ExpansionShown,
+    ExpansionWithdrawn,
+    HistoryFolded,
+    MessageRedelivered,
     ViewCleared,
     ViewShown,
-    append_saved,
-    save_transcript,
 )
 
 TEXT, RESULT, ARGUMENTS = Address("text", 0), Address("result", 0), Address("arguments", 0)

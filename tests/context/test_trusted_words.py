@@ -4,7 +4,7 @@ import pytest
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore
-from memory_context.autogen_memory import PostgresMemory
+from memory_context.context.autogen_memory import PostgresMemory
 
 from ..agents.scripted import report, text_of
 from .steps import ALWAYS_PAYS, add_step

@@ -14,11 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import ContextPolicy, MemoryContext, MemoryItem, MemoryRef, MemoryStore, UserMemoryPolicy
-from memory_context.errors import StoreUnavailableError
-from memory_context.memory import AgentMemory, UserMemoryText, insert_statement
-from memory_context.store import AgentNotes, PastSession, UserMemory
+from memory_context.foundation.errors import StoreUnavailableError
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.memory.agent_memory import AgentMemory
+from memory_context.memory.statements import insert_statement
+from memory_context.memory.user_memory import UserMemoryText
 from memory_context.store.database import Database
-from memory_context.tokens import default_token_counter
+from memory_context.store.notes import AgentNotes
+from memory_context.store.statements import PastSession, UserMemory
 
 from ..agents.scripted import report, text_of
 from ..archive.talking import say

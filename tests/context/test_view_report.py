@@ -2,16 +2,15 @@
 
 from autogen_core.models import UserMessage
 
-from memory_context.messages import Address
-from memory_context.references import MemoryRef
-from memory_context.transcript import (
-    Arithmetic,
-    Decided,
+from memory_context.foundation.messages import Address
+from memory_context.foundation.references import MemoryRef
+from memory_context.sessions.transcript.decisions import Arithmetic, Decided
+from memory_context.sessions.transcript.entries import Part
+from memory_context.sessions.transcript.part_decisions import PartsCompacted
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import (
     ExpansionWithdrawn,
     HistoryFolded,
-    Part,
-    PartsCompacted,
-    Transcript,
     ViewCleared,
     ViewShown,
 )

@@ -7,14 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_context.credentials import (
-    MASK,
-    credentials_in,
-    masked,
-    masked_in_place,
-    states_a_credential,
-    without_padding,
-)
+from memory_context.foundation.credentials.assignments import states_a_credential
+from memory_context.foundation.credentials.masks import MASK, credentials_in, masked, masked_in_place, without_padding
 from tests.support.growth import assert_linear
 
 from .leaked import leaked_outputs

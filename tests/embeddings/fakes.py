@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from memory_context.embeddings import Purpose
+from memory_context.foundation.embeddings.embedder import Purpose
 
 __all__ = ["FakeEmbedder"]
 

@@ -12,18 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import MemoryContextError
-from memory_context import embeddings as public
-from memory_context.embeddings import (
+from memory_context.foundation import embeddings as public
+from memory_context.foundation.embeddings.embedder import (
     Embedder,
-    EmbeddingError,
-    FastEmbedEmbedder,
-    OpenAIEmbedder,
     Purpose,
-    WordLlamaEmbedder,
+    batches,
     check_embedder,
+    cut_to_bytes,
     embed_checked,
+    well_formed,
 )
-from memory_context.embeddings.embedder import batches, cut_to_bytes, well_formed
+from memory_context.foundation.embeddings.fastembed import FastEmbedEmbedder
+from memory_context.foundation.embeddings.openai import OpenAIEmbedder
+from memory_context.foundation.embeddings.wordllama import WordLlamaEmbedder
+from memory_context.foundation.errors import EmbeddingError
 from tests.support.waiting import PATIENT_SECONDS, soon
 
 from .fakes import FakeEmbedder
@@ -254,10 +256,10 @@ def test_public_names_of_embeddings_are_exported() -> None:
 def test_importing_loads_nothing_heavy() -> None:
     """Each embedder pays for its library when it is first used."""
     code = (
-        "import sys, memory_context.errors\n"
+        "import sys, memory_context.foundation.errors\n"
         "before = set(sys.modules)\n"
-        "import memory_context.embeddings\n"
-        "memory_context.embeddings.WordLlamaEmbedder()\n"
+        "import memory_context.foundation.embeddings\n"
+        "memory_context.foundation.embeddings.WordLlamaEmbedder()\n"
         "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
         "heavy = {'numpy', 'tokenizers', 'wordllama', 'openai', 'fastembed'}\n"
         "sys.exit(f'{new & heavy}' if new & heavy else 0)\n"

@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
-from memory_context.embeddings import Embedder, EmbeddingError, FastEmbedEmbedder, check_embedder, embed_checked
-from memory_context.embeddings import fastembed as wrapping
-from memory_context.embeddings import wordllama as default
+from memory_context.foundation.embeddings import fastembed as wrapping
+from memory_context.foundation.embeddings import wordllama as default
+from memory_context.foundation.embeddings.embedder import Embedder, check_embedder, embed_checked
+from memory_context.foundation.embeddings.fastembed import FastEmbedEmbedder
+from memory_context.foundation.errors import EmbeddingError
 
 needs_fastembed = pytest.mark.skipif(find_spec("fastembed") is None, reason="fastembed is not installed")
 

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI
 
-from memory_context.embeddings import EmbeddingError, OpenAIEmbedder, embed_checked
+from memory_context.foundation.embeddings.embedder import embed_checked
+from memory_context.foundation.embeddings.openai import OpenAIEmbedder
+from memory_context.foundation.errors import EmbeddingError
 
 from ..context.steps import a_turn_of_the_loop
 from ..support.openai_stub import EmbeddingStub, running

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from memory_context.embeddings import WordLlamaEmbedder, embed_checked, wordllama
+from memory_context.foundation.embeddings import wordllama
+from memory_context.foundation.embeddings.embedder import embed_checked
+from memory_context.foundation.embeddings.wordllama import WordLlamaEmbedder
 from tests.support.waiting import PATIENT_SECONDS
 
 from ..context.steps import a_turn_of_the_loop
@@ -129,7 +131,7 @@ async def test_wordllama_prints_nothing_and_needs_no_network() -> None:
     """Nothing on the terminal, no handler on the root logger, no address looked up; for short texts no numpy."""
     code = (
         "import asyncio, logging\n"
-        "from memory_context.embeddings import WordLlamaEmbedder\n"
+        "from memory_context.foundation.embeddings import WordLlamaEmbedder\n"
         "before = (logging.root.level, list(logging.root.handlers))\n"
         "vectors = asyncio.run(WordLlamaEmbedder().embed(['some words', ''] * 100, 'document'))\n"
         "assert len(vectors) == 200 and any(vectors[0])\n"

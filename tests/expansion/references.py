@@ -1,7 +1,7 @@
 """Turns for the tests, in one line each."""
 
-from memory_context.expansion import CandidateReference
-from memory_context.references import MemoryRef
+from memory_context.foundation.references import MemoryRef
+from memory_context.recall.expansion.candidates import CandidateReference
 
 
 def offered(

@@ -9,9 +9,10 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.expansion import EXPANSIONS_LIMIT, ExpansionAnswer, ExpansionRequest, decide, decide_by_rules
-from memory_context.light_model import LightModel
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.light_model.model import LightModel
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.recall.expansion.candidates import ExpansionAnswer, ExpansionRequest
+from memory_context.recall.expansion.decide import EXPANSIONS_LIMIT, decide, decide_by_rules
 
 from .references import offered
 

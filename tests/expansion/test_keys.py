@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.expansion import named_keys, unknown_keys
+from memory_context.recall.expansion.candidates import named_keys, unknown_keys
 
 KEY = "run_shell_k3f6x2"
 

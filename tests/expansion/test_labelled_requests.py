@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from memory_context.expansion import CandidateReference, ExpansionRequest, decide_by_rules
-from memory_context.references import MemoryRef
+from memory_context.foundation.references import MemoryRef
+from memory_context.recall.expansion.candidates import CandidateReference, ExpansionRequest
+from memory_context.recall.expansion.decide import decide_by_rules
 
 REQUESTS = Path(__file__).with_name("requests.jsonl")
 SESSIONS = Path(__file__).with_name("sessions.jsonl")  # with references in each, in eight languages

@@ -5,13 +5,14 @@ from importlib.resources import files
 
 import pytest
 
-from memory_context.expansion import ExpansionRequest, decide_by_rules
-from memory_context.expansion.meanings import meanings_in, meanings_of
-from memory_context.text import folded
+from memory_context.foundation.text.tokenize import folded
+from memory_context.recall.expansion.candidates import ExpansionRequest
+from memory_context.recall.expansion.decide import decide_by_rules
+from memory_context.recall.expansion.meanings import meanings_in, meanings_of
 
 from .references import offered
 
-TABLE = (files("memory_context") / "data" / "meanings.txt").read_text(encoding="utf-8").splitlines()
+TABLE = (files("memory_context.foundation") / "data" / "meanings.txt").read_text(encoding="utf-8").splitlines()
 OTHERS = ("kubectl get pods, 38 lines", "path=src/tax.py, 80 lines", "city=Bergen, 14 degrees")
 
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from memory_context.expansion import CandidateReference, ExpansionPrompt, ExpansionRequest, LightAnswer
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.recall.expansion.candidates import CandidateReference, ExpansionRequest
+from memory_context.recall.expansion.prompt import ExpansionPrompt, LightAnswer
 
 from .references import offered
 

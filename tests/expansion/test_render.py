@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.expansion import RetrievedText, render_retrieved
-from memory_context.store import Chunk, chunks_of
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.recall.expansion.render import RetrievedText, render_retrieved
+from memory_context.store.search.postings import Chunk, chunks_of
 
 COUNTER = default_token_counter()
 LONG = "".join(f"line {number}: the weather is fine today and nothing happens\n" for number in range(1, 2001))
@@ -83,7 +83,7 @@ def test_text_is_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:
         analysed.append(len(content))
         return chunks_of(content)
 
-    monkeypatch.setattr("memory_context.expansion.render.chunks_of", counting)
+    monkeypatch.setattr("memory_context.recall.expansion.render.chunks_of", counting)
     large = LONG * 20
     _, shown = render_retrieved(
         [RetrievedText(f"piece {number}", large) for number in range(50)], "weather", 2000, COUNTER

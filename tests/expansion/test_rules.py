@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.expansion import CandidateReference, ExpansionRequest, decide_by_rules
-from memory_context.references import QUOTATION
+from memory_context.foundation.references import QUOTATION
+from memory_context.recall.expansion.candidates import CandidateReference, ExpansionRequest
+from memory_context.recall.expansion.decide import decide_by_rules
 
 from .references import offered
 

@@ -11,11 +11,12 @@ import pytest
 from psycopg import sql
 
 from benchmarks.proxy import Proxy
-from memory_context.errors import StoreUnavailableError
-from memory_context.identifiers import SessionKey
-from memory_context.store import MemoryStore, NewItem, StoreLimits
+from memory_context.foundation.errors import StoreUnavailableError
+from memory_context.foundation.identifiers import SessionKey
 from memory_context.store.connection import DeadlineError
-from memory_context.store.limits import _call, at_most, within
+from memory_context.store.items import NewItem
+from memory_context.store.limits import StoreLimits, _call, at_most, within
+from memory_context.store.memory_store import MemoryStore
 from memory_context.store.pool import ConnectionPool
 from tests.support.waiting import PATIENT_SECONDS, soon, until
 

@@ -9,10 +9,9 @@ from autogen_core.models import UserMessage
 
 from benchmarks.proxy import Proxy
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, UserMemoryPolicy
-from memory_context.store import StoreLimits, at_most
 from memory_context.store.database import Database
 from memory_context.store.jobs import Jobs
-from memory_context.store.limits import most_seconds
+from memory_context.store.limits import StoreLimits, at_most, most_seconds
 from tests.support.waiting import soon
 
 from ..agents.scripted import report, text_of
@@ -136,7 +135,7 @@ async def test_tool_that_hangs_is_answered_for(store: MemoryStore, monkeypatch: 
     async def hang(*_: object, **__: object) -> Any:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("memory_context.tools.base._ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("memory_context.recall.tools.base._ANSWER_SECONDS", 0.1)
     monkeypatch.setattr(store, "select_memories", hang)
     (query,) = [tool for tool in MemoryContext("alice", memory_store=store).tools() if tool.name == "query_memory"]
     answer = await soon(query.run_json({}, CancellationToken()))

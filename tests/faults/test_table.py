@@ -11,8 +11,8 @@ from benchmarks.fault_calls import fill
 from benchmarks.faults import FAULTS, Place, run_calls
 from benchmarks.proxy import Proxy
 from memory_context import ContextPolicy, MemoryStore
-from memory_context.policy import ArchivePolicy
-from memory_context.store import StoreLimits
+from memory_context.foundation.policy import ArchivePolicy
+from memory_context.store.limits import StoreLimits
 
 pytestmark = pytest.mark.thorough
 

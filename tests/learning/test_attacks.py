@@ -19,9 +19,9 @@ from autogen_core.models import (
 )
 
 from memory_context import AgentMemory, MemoryContext, MemoryStore, PostgresMemory
-from memory_context.learning import has_statement
-from memory_context.store import USER_TYPES, CallerOrigin
-from memory_context.transcript import UserMemoryLoaded
+from memory_context.memory.learning.rules import has_statement
+from memory_context.sessions.transcript.view_decisions import UserMemoryLoaded
+from memory_context.store.items import USER_TYPES, CallerOrigin
 from tests.mcp_server.conftest import connected, key_of
 from tests.support.attacks import PASTES, PAYLOADS, SHOWN
 from tests.support.exports import item, written

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_context.learning import explicit_statements, has_statement
-from memory_context.text import own_passages
+from memory_context.foundation.text.own_words import own_passages
+from memory_context.memory.learning.rules import explicit_statements, has_statement
 
 FOLDER = Path(__file__).parent
 

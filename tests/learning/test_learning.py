@@ -17,11 +17,11 @@ from autogen_core.models import (
 )
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryItem, MemoryStore
-from memory_context.learning.learner import LearnedAnswer
-from memory_context.light_model.answers import response_format
-from memory_context.policy import LearningPolicy
-from memory_context.store import ThreadElement
+from memory_context.foundation.light_model.answers import response_format
+from memory_context.foundation.policy import LearningPolicy
+from memory_context.memory.learning.learner import LearnedAnswer
 from memory_context.store.jobs import Jobs
+from memory_context.store.threads import ThreadElement
 from memory_context.testing import ScriptedModel
 from tests.conftest import StartPython
 from tests.embeddings.fakes import FakeEmbedder

@@ -8,7 +8,7 @@ from autogen_core.models import AssistantMessage, UserMessage
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.policy import CompactionPolicy, ExpansionPolicy
+from memory_context.foundation.policy import CompactionPolicy, ExpansionPolicy
 
 from ..agents.scripted import report
 from ..context.steps import add_step

@@ -10,7 +10,7 @@ from autogen_ext.models.openai import OpenAIChatCompletionClient
 
 from benchmarks.longmemeval import ask, settle, small_set
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, ObservationPolicy
-from memory_context.policy import ExpansionPolicy
+from memory_context.foundation.policy import ExpansionPolicy
 
 from ..context.steps import add_step
 from .conftest import WINDOW_TOKENS

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from memory_context.errors import StoreUnavailableError
-from memory_context.live import SessionKey
+from memory_context.foundation.errors import StoreUnavailableError
+from memory_context.sessions.live.claims import SessionKey
 from tests.context.steps import a_turn_of_the_loop
 
 

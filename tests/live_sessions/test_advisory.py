@@ -16,9 +16,13 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import DictRow
 
 from memory_context import AgentMemory
-from memory_context.errors import SessionBusyError, StoreError, StoreUnavailableError
-from memory_context.live import Claims, SessionCache, SessionKey
-from memory_context.store import MemoryStore, NewItem, StoreLimits, embedded
+from memory_context.foundation.errors import SessionBusyError, StoreError, StoreUnavailableError
+from memory_context.sessions.live.cache import SessionCache
+from memory_context.sessions.live.claims import Claims, SessionKey
+from memory_context.store import embedded
+from memory_context.store.items import NewItem
+from memory_context.store.limits import StoreLimits
+from memory_context.store.memory_store import MemoryStore
 from memory_context.store.pool import Connection
 from memory_context.store.session_locks import AdvisoryClaims, _number_of
 from memory_context.store.sql import Statement

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from memory_context.errors import SessionBusyError, SessionGoneError, StoreUnavailableError
-from memory_context.live import CacheStats, LocalClaims, SessionCache, SessionKey
-from memory_context.live.entry import CacheEntry
+from memory_context.foundation.errors import SessionBusyError, SessionGoneError, StoreUnavailableError
+from memory_context.sessions.live.cache import CacheStats, SessionCache
+from memory_context.sessions.live.claims import LocalClaims, SessionKey
+from memory_context.sessions.live.entry import CacheEntry
 from tests.support.waiting import soon
 
 from .fakes import Archive, FakeSession, States, key_of, settled
@@ -42,7 +43,7 @@ def archive() -> Archive:
 
 @pytest.fixture
 def retries_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_context.live.entry._RETRY_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr("memory_context.sessions.live.entry._RETRY_SECONDS", (0.01, 0.02))
 
 
 async def use(cache: SessionCache[FakeSession], key: SessionKey, text: str | None = None) -> FakeSession:
@@ -622,7 +623,7 @@ async def test_closing_does_not_wait_for_ever(
     archive: Archive, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Neither for who does not end, nor for a store that is away; what is lost is said."""
-    monkeypatch.setattr("memory_context.live.cache._CLOSE_SECONDS", 0.01)
+    monkeypatch.setattr("memory_context.sessions.live.cache._CLOSE_SECONDS", 0.01)
     cache = SessionCache(archive.make)
     holding = asyncio.Event()
 
@@ -652,7 +653,7 @@ async def test_holder_whose_cache_is_closed_over_it_is_not_cancelled(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cache gives up saving a state; the holder's task ends as it would have."""
-    monkeypatch.setattr("memory_context.live.cache._CLOSE_SECONDS", 0.01)
+    monkeypatch.setattr("memory_context.sessions.live.cache._CLOSE_SECONDS", 0.01)
     states, is_saving = States(), asyncio.Event()
 
     async def hang(key: SessionKey, state: Mapping[str, Any]) -> None:

@@ -10,7 +10,8 @@ from autogen_core.models import UserMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, UserMemoryPolicy
-from memory_context.live import SessionCache, SessionKey
+from memory_context.sessions.live.cache import SessionCache
+from memory_context.sessions.live.claims import SessionKey
 from tests.support.waiting import soon
 
 from .fakes import States, key_of

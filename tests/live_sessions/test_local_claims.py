@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from memory_context.errors import SessionBusyError
-from memory_context.live import LocalClaims
+from memory_context.foundation.errors import SessionBusyError
+from memory_context.sessions.live.claims import LocalClaims
 from tests.support.waiting import soon
 
 from .fakes import key_of, settled

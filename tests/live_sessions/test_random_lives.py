@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from memory_context.errors import SessionBusyError, StoreUnavailableError
-from memory_context.live import LocalClaims, SessionCache, SessionKey
+from memory_context.foundation.errors import SessionBusyError, StoreUnavailableError
+from memory_context.sessions.live.cache import SessionCache
+from memory_context.sessions.live.claims import LocalClaims, SessionKey
 from tests.support.waiting import soon
 
 from .fakes import Archive, FakeSession, States, key_of
@@ -31,8 +32,8 @@ class LosableClaims(LocalClaims):
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_context.live.entry._RETRY_SECONDS", (0.001, 0.004))
-    monkeypatch.setattr("memory_context.live.entry._YIELD_SECONDS", 0.001)
+    monkeypatch.setattr("memory_context.sessions.live.entry._RETRY_SECONDS", (0.001, 0.004))
+    monkeypatch.setattr("memory_context.sessions.live.entry._YIELD_SECONDS", 0.001)
 
 
 @pytest.mark.parametrize("seed", range(8))

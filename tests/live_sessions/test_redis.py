@@ -10,10 +10,11 @@ import pytest
 from autogen_core.models import UserMessage
 
 from memory_context import AgentMemory, MemoryContext, MemoryStore
-from memory_context.errors import SessionBusyError, StoreUnavailableError
-from memory_context.live import Claims, RedisClaims, RedisStates, SessionCache, SessionKey
-from memory_context.live import redis as claims_module
-from memory_context.live.redis import name_of
+from memory_context.foundation.errors import SessionBusyError, StoreUnavailableError
+from memory_context.sessions.live import redis as claims_module
+from memory_context.sessions.live.cache import SessionCache
+from memory_context.sessions.live.claims import Claims, SessionKey
+from memory_context.sessions.live.redis import RedisClaims, RedisStates, name_of
 from memory_context.testing import CLAIMS_CHECKS
 from tests.conftest import StartPython
 from tests.support.redis_server import RedisServer, redis_server
@@ -98,7 +99,7 @@ async def test_who_is_told_that_a_session_is_free_need_not_wait(
     with pytest.raises(SessionBusyError):  # until both hear each other
         await others.claim(key_of("t"), 0.3)
     await soon(is_asked)
-    monkeypatch.setattr("memory_context.live.redis._RETRY_SECONDS", (3600, 3600))
+    monkeypatch.setattr("memory_context.sessions.live.redis._RETRY_SECONDS", (3600, 3600))
     await claims.claim(KEY, 0)
     is_asked.clear()
     waiting = asyncio.create_task(others.claim(KEY, 7200))
@@ -111,7 +112,7 @@ async def test_wait_between_attempts_at_a_claim_is_limited(
     claims: RedisClaims, others: RedisClaims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It doubles up to the limit only: without one the sixteenth attempt would come after 30 s."""
-    monkeypatch.setattr("memory_context.live.redis._RETRY_SECONDS", (0.001, 0.002))
+    monkeypatch.setattr("memory_context.sessions.live.redis._RETRY_SECONDS", (0.001, 0.002))
     asked: list[str] = []
     is_asked_often = asyncio.Event()
     run = others._server.run
@@ -193,7 +194,7 @@ async def test_only_claims_that_another_has_by_now_are_lost(
     claims: RedisClaims, others: RedisClaims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever it stands among those that are renewed together."""
-    monkeypatch.setattr("memory_context.live.redis._RENEWED_AT_ONCE", 2)
+    monkeypatch.setattr("memory_context.sessions.live.redis._RENEWED_AT_ONCE", 2)
     keys = [key_of(str(number)) for number in range(5)]
     lost: list[SessionKey] = []
     claims.watch(lambda _: None, lost.append)
@@ -250,7 +251,7 @@ async def test_a_redis_that_hangs_or_is_gone_holds_nobody_up(
     """Everything ends, with what to do, though Redis never answers."""
     before = RedisStates(redis_server.url)
     await before.save(KEY, {})
-    monkeypatch.setattr("memory_context.live.redis._ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("memory_context.sessions.live.redis._ANSWER_SECONDS", 0.1)
     claims, states = RedisClaims(redis_server.url, lease_seconds=0.5), RedisStates(redis_server.url)
     states._server.answer_seconds = 0.1
     for operation in (lambda: claims.claim(KEY, 0), lambda: states.load(KEY)):  # so that both are connected
@@ -376,7 +377,7 @@ async def test_a_state_that_cannot_be_read_is_none(states: RedisStates, caplog: 
 
 
 def test_without_redis_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_context.live.redis.find_spec", lambda name: None)
+    monkeypatch.setattr("memory_context.sessions.live.redis.find_spec", lambda name: None)
     for make in (RedisClaims, RedisStates):
         with pytest.raises(ImportError, match=rf"{make.__name__} needs .* pip install 'memory-context\[redis\]'"):
             make("redis://localhost")

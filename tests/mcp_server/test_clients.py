@@ -19,7 +19,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from memory_context import MemoryStore
-from memory_context.references import MemoryRef
+from memory_context.foundation.references import MemoryRef
 from tests.agents.scripted import MODEL_INFO, calls
 from tests.conftest import REPOSITORY, needs
 from tests.support.waiting import soon

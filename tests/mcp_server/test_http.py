@@ -12,8 +12,8 @@ from mcp import McpError, types
 from pydantic import AnyUrl
 
 from memory_context import MemoryStore
-from memory_context.access import Tokens, UsageError, is_loopback
-from memory_context.cli import execute
+from memory_context.surfaces.access.gate import Tokens, UsageError, is_loopback
+from memory_context.surfaces.cli import execute
 from tests.conftest import REPOSITORY
 from tests.support.mcp import INITIALIZE, talk
 from tests.support.waiting import soon
@@ -129,7 +129,7 @@ async def test_health_says_whether_the_database_answers(caplog: pytest.LogCaptur
 async def test_mcp_command_serves_http_until_sigterm(database_url: str):
     """It says where; with a client connected it stops at once all the same."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", "from memory_context.cli import main; main()",
+        sys.executable, "-c", "from memory_context.surfaces.cli import main; main()",
         "mcp", "--transport", "http", "--port", "0", "--url", database_url, "--token-env", "TOKENS",
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY), "TOKENS": "alice:one"},

@@ -7,8 +7,8 @@ from mcp import ClientSession, McpError, types
 from pydantic import AnyUrl
 
 from memory_context import MemoryStore
-from memory_context.mcp_server import ServedMemory
 from memory_context.memory.items import NewItem
+from memory_context.surfaces.mcp import ServedMemory
 from tests.support.images import image_item, picture_of
 from tests.support.mcp import talk
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, MemoryStore, MemoryTransform, TransformError
-from memory_context.references import memory_key_for
+from memory_context.foundation.references import memory_key_for
 
 any_text = st.text(st.characters(exclude_categories=())) | st.text("\x00\x1a\r\n\ud800\udfffa0", max_size=40)
 

@@ -20,21 +20,20 @@ from memory_context import (
     PostgresMemory,
     StoreUnavailableError,
 )
-from memory_context.memory import AgentMemory, AuditEvent
-from memory_context.messages import Address
-from memory_context.store.sql import Statement
-from memory_context.transcript import (
+from memory_context.foundation.messages import Address
+from memory_context.memory.agent_memory import AgentMemory
+from memory_context.memory.scope import AuditEvent
+from memory_context.sessions.transcript.codec import load_transcript, save_transcript
+from memory_context.sessions.transcript.decisions import OpenedItem
+from memory_context.sessions.transcript.part_decisions import PartsCompacted, PartShortened
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import (
     ExpansionShown,
     ExpansionWithdrawn,
-    OpenedItem,
-    PartsCompacted,
-    PartShortened,
-    Transcript,
     ViewCleared,
     ViewShown,
-    load_transcript,
-    save_transcript,
 )
+from memory_context.store.sql import Statement
 from tests.context.steps import ALWAYS_PAYS, add_step
 
 from ..agents.scripted import calls, model, report

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from memory_context import AgentMemory, MemoryStore
-from memory_context.identifiers import Sharing
-from memory_context.store import MemoryCriteria
+from memory_context.foundation.identifiers import Sharing
+from memory_context.store.criteria import MemoryCriteria
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 

@@ -8,10 +8,11 @@ import psycopg
 import pytest
 
 from memory_context import AgentMemory, MemoryStore
-from memory_context.errors import ItemNotFoundError, SecretError
-from memory_context.memory import insert_statement
-from memory_context.store import ReadScope, select_statements
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.errors import ItemNotFoundError, SecretError
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.memory.statements import insert_statement
+from memory_context.store.items import ReadScope
+from memory_context.store.statements import select_statements
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 from tests.support.exports import many

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, ConflictError, MemoryContext, MemoryStore, NotesError
-from memory_context.notes import LongTermNotes, NotesOperation
-from memory_context.store import NotesStore
+from memory_context.memory.notes import LongTermNotes, NotesOperation
+from memory_context.store.notes import NotesStore
 
 DELETE: NotesOperation = "delete_section_by_header"
 

@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memory_context import NotesError
-from memory_context.notes import (
+from memory_context.memory.notes import (
     LIMIT_CHARACTERS,
     NotesEdit,
     clean,

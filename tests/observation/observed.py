@@ -18,7 +18,7 @@ from memory_context import (
     RecallPolicy,
     UserMemoryPolicy,
 )
-from memory_context.light_model import Completion
+from memory_context.foundation.light_model.answers import Completion
 from tests.context.steps import NEVER_PAYS, a_turn_of_the_loop
 from tests.support.waiting import soon
 

@@ -7,11 +7,13 @@ from typing import Any
 
 from autogen_core.models import LLMMessage
 
-from memory_context.light_model import Completion
-from memory_context.observation import CompletionFunction, MessageOrigin, ObservedMessage, ObserverOutput, run_observer
-from memory_context.policy import ObservationPolicy
-from memory_context.tokens import default_token_counter
-from memory_context.transcript import ObservationChunk, ObservationLine, Priority
+from memory_context.compaction.observation.observer import ObserverOutput, run_observer
+from memory_context.compaction.observation.parsing import CompletionFunction
+from memory_context.compaction.observation.reading import MessageOrigin, ObservedMessage
+from memory_context.foundation.light_model.answers import Completion
+from memory_context.foundation.policy import ObservationPolicy
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.sessions.transcript.observations import ObservationChunk, ObservationLine, Priority
 
 COUNTER = default_token_counter()
 POLICY = ObservationPolicy()

@@ -10,10 +10,11 @@ from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.observation import ARTIFACT_TRAIL_TOKENS, ArtifactTrail, artifact_trail
-from memory_context.policy import ArchivePolicy
-from memory_context.tokens import default_token_counter
-from memory_context.transcript import Offered, Transcript
+from memory_context.compaction.observation.artifacts import ARTIFACT_TRAIL_TOKENS, ArtifactTrail, artifact_trail
+from memory_context.foundation.policy import ArchivePolicy
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import Offered
 
 COUNTER = default_token_counter()
 LEAD = "Touched by tools, by last action: "

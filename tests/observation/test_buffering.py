@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import ObservationPolicy
-from memory_context.observation.activation import (
+from memory_context.compaction.observation.activation import (
     TARGET_MARGIN,
     Leaving,
     buffer_interval,

@@ -11,8 +11,10 @@ from memory_context import (
     MemoryContext,
     MemoryStore,
 )
-from memory_context.observation import ObservationEvent, ReflectionEvent, TranscriptObservers
-from memory_context.transcript import HistoryFolded, ObservationsActivated
+from memory_context.compaction.observation.events import ObservationEvent, ReflectionEvent
+from memory_context.compaction.observation.observers import TranscriptObservers
+from memory_context.sessions.transcript.observation_decisions import ObservationsActivated
+from memory_context.sessions.transcript.view_decisions import HistoryFolded
 from tests.context.lights import Light
 from tests.context.steps import a_turn_of_the_loop, add_step
 from tests.observation.observed import NOWHERE, SENTENCE, Observer, context_of, fill, log_of, say, settled

@@ -14,19 +14,14 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from memory_context.messages import Address
-from memory_context.observation import ObservedMessage, digest_edits, digest_lines
-from memory_context.references import MemoryRef
-from memory_context.tokens import default_token_counter
-from memory_context.transcript import (
-    Entry,
-    ObservationChunk,
-    ObservationLine,
-    Part,
-    StoredPart,
-    Transcript,
-    reflected_chunks,
-)
+from memory_context.compaction.observation.digest import digest_edits, digest_lines
+from memory_context.compaction.observation.reading import ObservedMessage
+from memory_context.foundation.messages import Address
+from memory_context.foundation.references import MemoryRef
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.sessions.transcript.entries import Entry, Part, StoredPart
+from memory_context.sessions.transcript.observations import ObservationChunk, ObservationLine, reflected_chunks
+from memory_context.sessions.transcript.transcript import Transcript
 
 pytestmark = pytest.mark.thorough
 

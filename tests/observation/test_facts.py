@@ -4,8 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.compaction import SalientFact, Statement, all_facts
-from memory_context.observation.facts import FACTS_SHARE, LEAST_FACTS_TOKENS, fact_lines, facts_text, missing_facts
+from memory_context.compaction.observation.facts import (
+    FACTS_SHARE,
+    LEAST_FACTS_TOKENS,
+    fact_lines,
+    facts_text,
+    missing_facts,
+)
+from memory_context.foundation.compactors.salient import SalientFact, Statement, all_facts
 
 from .scripted import COUNTER, line, said
 

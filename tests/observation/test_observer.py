@@ -8,9 +8,10 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.errors import LightModelError
-from memory_context.light_model import Completion, LightModel
-from memory_context.observation.prompts import AGAIN
+from memory_context.compaction.observation.prompts import AGAIN
+from memory_context.foundation.errors import LightModelError
+from memory_context.foundation.light_model.answers import Completion
+from memory_context.foundation.light_model.model import LightModel
 
 from .scripted import COUNTER, POLICY, Script, observe, said, texts
 

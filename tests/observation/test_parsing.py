@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.observation.parsing import LogLine, is_degenerate, parsed_edits, parsed_observations
-from memory_context.observation.prompts import OBSERVER_INSTRUCTIONS
-from memory_context.transcript import Edit
+from memory_context.compaction.observation.parsing import LogLine, is_degenerate, parsed_edits, parsed_observations
+from memory_context.compaction.observation.prompts import OBSERVER_INSTRUCTIONS
+from memory_context.sessions.transcript.observations import Edit
 
 DAY = date(2026, 11, 22)
 N = 10_000

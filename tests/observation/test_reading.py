@@ -4,7 +4,7 @@ import pytest
 from autogen_core.models import AssistantMessage, SystemMessage, UserMessage
 
 from memory_context import MemoryContext, MemoryStore
-from memory_context.observation import ObservedMessage, UnobservedTokens, observed_messages
+from memory_context.compaction.observation.reading import ObservedMessage, UnobservedTokens, observed_messages
 from tests.context.steps import add_step
 from tests.support.contexts import answer, ask, context_of
 from tests.support.outages import away

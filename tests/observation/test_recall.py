@@ -8,15 +8,14 @@ from autogen_core import CancellationToken
 from autogen_core.models import UserMessage
 
 from memory_context import MemoryContext, MemoryStore, RecallConfig, create_recall_tool
-from memory_context.tools import RecallTool, tool_tokens
-from memory_context.transcript import (
+from memory_context.recall.tools.history import RecallTool
+from memory_context.recall.tools.prompt_head import tool_tokens
+from memory_context.sessions.transcript.observation_decisions import (
     ObservationBuffered,
-    ObservationChunk,
-    ObservationLine,
     ObservationsActivated,
     Reflected,
 )
-from memory_context.transcript.observations import Edit
+from memory_context.sessions.transcript.observations import Edit, ObservationChunk, ObservationLine
 from tests.observation.observed import Observer, fill
 from tests.observation.observed import context_of as observing
 from tests.support.contexts import answer, ask, context_of

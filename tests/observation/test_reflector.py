@@ -10,11 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.compaction import SalientFact, Statement
-from memory_context.errors import LightModelError
-from memory_context.observation import ReflectorOutput, compute_effective_reflection_threshold, run_reflector
-from memory_context.policy import ObservationPolicy
-from memory_context.transcript import Edit, ObservationChunk, reflected_chunks
+from memory_context.compaction.observation.reflector import (
+    ReflectorOutput,
+    compute_effective_reflection_threshold,
+    run_reflector,
+)
+from memory_context.foundation.compactors.salient import SalientFact, Statement
+from memory_context.foundation.errors import LightModelError
+from memory_context.foundation.policy import ObservationPolicy
+from memory_context.sessions.transcript.observations import Edit, ObservationChunk, reflected_chunks
 
 from .scripted import COUNTER, POLICY, START, Script, chunk, line
 

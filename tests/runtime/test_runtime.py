@@ -15,17 +15,17 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from memory_context.errors import StoreUnavailableError
-from memory_context.runtime import (
+from memory_context.foundation.errors import StoreUnavailableError
+from memory_context.foundation.runtime.background import (
     LARGE_CHARACTERS,
     Background,
     Breaker,
-    Flusher,
     PerLoop,
     Timer,
     attempt,
     in_thread_if_large,
 )
+from memory_context.foundation.runtime.buffers import Flusher
 from tests.support.waiting import soon
 
 from ..context.steps import a_turn_of_the_loop

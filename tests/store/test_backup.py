@@ -11,7 +11,8 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from memory_context import AgentMemory
-from memory_context.store import MemoryStore, embedded
+from memory_context.store import embedded
+from memory_context.store.memory_store import MemoryStore
 from tests.conftest import Server, database_of
 from tests.schema_file import program_of_postgres
 from tests.support.scratch import SCRATCH

@@ -9,11 +9,11 @@ from autogen_core.models import AssistantMessage, UserMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import AgentMemory, MemoryContext, MemoryCriteria, MemoryStore
-from memory_context.errors import StoreUnavailableError
-from memory_context.references import memory_key_for
-from memory_context.store import NewItem
+from memory_context.foundation.errors import StoreUnavailableError
+from memory_context.foundation.references import memory_key_for
 from memory_context.store.admin.articles import Said, recurring_topics
 from memory_context.store.admin.daily import DailyConsolidation
+from memory_context.store.items import NewItem
 from tests.agents.scripted import model
 from tests.conftest import Server
 from tests.context.steps import a_turn_of_the_loop

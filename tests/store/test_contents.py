@@ -6,7 +6,8 @@ import json
 import pytest
 
 from memory_context import AgentMemory, ItemNotFoundError, MemoryCriteria, MemoryStore, SearchHit
-from memory_context.store import IndexReport, NewItem
+from memory_context.store.items import NewItem
+from memory_context.store.search.indexer import IndexReport
 from tests.conftest import Server, database_of
 
 pytestmark = [pytest.mark.fake_embedder, pytest.mark.usefixtures("index_when_flushed")]

@@ -5,8 +5,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from memory_context.embeddings import EmbeddingError, Purpose
-from memory_context.store import MemoryCriteria, MemoryStore, NewItem, ReadScope, database
+from memory_context.foundation.embeddings.embedder import Purpose
+from memory_context.foundation.errors import EmbeddingError
+from memory_context.store import database
+from memory_context.store.criteria import MemoryCriteria
+from memory_context.store.items import NewItem, ReadScope
+from memory_context.store.memory_store import MemoryStore
 from memory_context.store.search import indexer
 from memory_context.store.search.indexer import IndexReport
 from memory_context.store.search.passages import PassageSearch, QueryVector

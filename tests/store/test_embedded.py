@@ -14,10 +14,13 @@ import psutil
 import psycopg
 import pytest
 
-from memory_context import ContextPolicy, MemoryContext, errors
-from memory_context.policy import ArchivePolicy
-from memory_context.store import MemoryStore, NewItem, embedded, keeper
+from memory_context import ContextPolicy, MemoryContext
+from memory_context.foundation import errors
+from memory_context.foundation.policy import ArchivePolicy
+from memory_context.store import embedded, keeper
+from memory_context.store.items import NewItem
 from memory_context.store.location import Location
+from memory_context.store.memory_store import MemoryStore
 from tests.conftest import StartPython
 from tests.support.waiting import PATIENT_SECONDS, soon
 

@@ -8,9 +8,12 @@ import psycopg
 import pytest
 
 from memory_context import AgentMemory, ChatMessage, MemoryCriteria, MemoryStore
-from memory_context.identifiers import SessionKey
-from memory_context.store import NewBatch, NewItem, ThreadElement, ThreadStep, tables
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.store import tables
+from memory_context.store.conversation_rows import NewBatch
+from memory_context.store.items import NewItem
 from memory_context.store.secret_rows import SealedSecret
+from memory_context.store.threads import ThreadElement, ThreadStep
 from tests.conftest import Server, StartPython, database_of
 from tests.support.rows import row_counts
 from tests.support.statements import login_of

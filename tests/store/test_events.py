@@ -8,9 +8,10 @@ import psycopg
 import pytest
 
 from memory_context import MemoryStore, StoreUnavailableError
-from memory_context.runtime import Breaker
-from memory_context.store import NewItem, events
+from memory_context.foundation.runtime.background import Breaker
+from memory_context.store import events
 from memory_context.store.events import EventLog, NewEvent
+from memory_context.store.items import NewItem
 from tests.support.waiting import soon
 
 from ..conftest import Server, database_of

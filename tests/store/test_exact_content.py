@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context import utf8
-from memory_context.references import MemoryRef
-from memory_context.store import MemoryStore, NewItem, ReadScope, StoreLimits
+from memory_context.foundation import utf8
+from memory_context.foundation.references import MemoryRef
+from memory_context.store.items import NewItem, ReadScope
+from memory_context.store.limits import StoreLimits
+from memory_context.store.memory_store import MemoryStore
 from tests.support.waiting import PATIENT_SECONDS
 
 ANY_TEXT = st.text(st.characters())  # lone surrogates included

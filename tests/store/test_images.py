@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from memory_context import AgentMemory, MemoryCriteria, MemoryStore
-from memory_context.errors import ItemDamagedError
-from memory_context.references import describe_image
-from memory_context.store.transfer import TransferError
+from memory_context.foundation.errors import ItemDamagedError
+from memory_context.foundation.references import describe_image
+from memory_context.store.transfer.records import TransferError
 from tests.conftest import Server, database_of
 from tests.support.images import image_item, picture_of
 

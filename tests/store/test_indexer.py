@@ -17,15 +17,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.embeddings import Purpose
-from memory_context.errors import EmbeddingError, StoreUnavailableError
-from memory_context.memory import AgentMemory
-from memory_context.store import MemoryCriteria, MemoryStore, NewItem, jobs
+from memory_context.foundation.embeddings.embedder import Purpose
+from memory_context.foundation.errors import EmbeddingError, StoreUnavailableError
+from memory_context.foundation.text.tokenize import query_terms
+from memory_context.foundation.utf8 import unescape
+from memory_context.memory.agent_memory import AgentMemory
+from memory_context.store import jobs
+from memory_context.store.criteria import MemoryCriteria
+from memory_context.store.items import NewItem
+from memory_context.store.memory_store import MemoryStore
 from memory_context.store.search import indexer, postings
 from memory_context.store.search.indexer import IndexReport
 from memory_context.store.search.postings import INDEXED_CHARACTERS
-from memory_context.text import query_terms
-from memory_context.utf8 import unescape
 from tests.conftest import Server, StartPython, database_of
 from tests.context.steps import a_turn_of_the_loop
 from tests.embeddings.fakes import FakeEmbedder

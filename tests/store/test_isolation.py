@@ -6,9 +6,13 @@ from datetime import datetime, timedelta, timezone
 import psycopg
 import pytest
 
-from memory_context import errors
-from memory_context.identifiers import SessionKey
-from memory_context.store import ChatMessage, MemoryStore, NewBatch, NewItem, SealedSecret, ThreadElement, ThreadStep
+from memory_context.foundation import errors
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.store.conversation_rows import ChatMessage, NewBatch
+from memory_context.store.items import NewItem
+from memory_context.store.memory_store import MemoryStore
+from memory_context.store.secret_rows import SealedSecret
+from memory_context.store.threads import ThreadElement, ThreadStep
 from tests.conftest import Server, database_of
 
 NOW = datetime.now(timezone.utc)

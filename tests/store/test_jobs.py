@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
-from memory_context.errors import StoreError, StoreUnavailableError
-from memory_context.store import IndexReport, MemoryStore, NewItem, jobs
+from memory_context.foundation.errors import StoreError, StoreUnavailableError
+from memory_context.store import jobs
+from memory_context.store.items import NewItem
 from memory_context.store.jobs import Claim, FailedJob, JobKind, JobReport, NewJob, enqueue
+from memory_context.store.memory_store import MemoryStore
+from memory_context.store.search.indexer import IndexReport
 from memory_context.store.sql import Statement, load_queries
 from tests.conftest import Server, database_of
 from tests.support.waiting import soon

@@ -10,9 +10,12 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from memory_context import AgentMemory, errors
-from memory_context.store import MemoryStore, NewItem, embedded
+from memory_context import AgentMemory
+from memory_context.foundation import errors
+from memory_context.store import embedded
+from memory_context.store.items import NewItem
 from memory_context.store.location import Location, public_url, read_url
+from memory_context.store.memory_store import MemoryStore
 from tests.conftest import Server, database_of
 
 ITEM = [NewItem("content", "", 1, key="k")]

@@ -8,8 +8,10 @@ from tempfile import TemporaryDirectory
 import psycopg
 import pytest
 
-from memory_context import AgentMemory, errors
-from memory_context.store import MemoryStore, NewItem, ReadScope
+from memory_context import AgentMemory
+from memory_context.foundation import errors
+from memory_context.store.items import NewItem, ReadScope
+from memory_context.store.memory_store import MemoryStore
 from memory_context.store.pool import Connection
 from memory_context.store.sql import Statement
 from tests.conftest import Server, database_of

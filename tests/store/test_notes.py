@@ -6,10 +6,11 @@ import json
 import psycopg
 import pytest
 
-from memory_context import errors
-from memory_context.store import AgentNotes, MemoryStore, TransferError, fetch_notes
-from memory_context.store.notes import KEPT_VERSIONS
+from memory_context.foundation import errors
+from memory_context.store.memory_store import MemoryStore
+from memory_context.store.notes import KEPT_VERSIONS, AgentNotes, fetch_notes
 from memory_context.store.sql import Statement
+from memory_context.store.transfer.records import TransferError
 from tests.conftest import Server, database_of
 from tests.support.statements import login_of
 

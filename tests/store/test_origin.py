@@ -21,11 +21,11 @@ from autogen_core.models import (
 )
 
 from memory_context import AgentMemory, MemoryContext, MemoryCriteria, MemoryItem, MemoryStore, PostgresMemory
-from memory_context.cli import execute as command
-from memory_context.errors import StoreError
-from memory_context.store import TransferError
+from memory_context.foundation.errors import StoreError
+from memory_context.foundation.utf8 import to_utf8
 from memory_context.store.sql import Statement
-from memory_context.utf8 import to_utf8
+from memory_context.store.transfer.records import TransferError
+from memory_context.surfaces.cli import execute as command
 from samples.chainlit_web.panels import _listed
 from tests.conftest import Server, database_of
 from tests.mcp_server.conftest import connected, key_of, said

@@ -12,9 +12,12 @@ import pytest
 from psycopg import waiting
 from psycopg.conninfo import make_conninfo
 
-from memory_context import errors
-from memory_context.store import MemoryStore, NewItem, StoreLimits, embedded
+from memory_context.foundation import errors
+from memory_context.store import embedded
 from memory_context.store.connection import Connection, connect
+from memory_context.store.items import NewItem
+from memory_context.store.limits import StoreLimits
+from memory_context.store.memory_store import MemoryStore
 from tests.conftest import Server, database_of
 from tests.context.steps import a_turn_of_the_loop
 from tests.support.outages import hanging

@@ -9,7 +9,8 @@ import pytest
 from psycopg.adapt import PyFormat, Transformer
 
 from memory_context import MemoryStore
-from memory_context.store import NewItem, pipeline
+from memory_context.store import pipeline
+from memory_context.store.items import NewItem
 from memory_context.store.pipeline import PIECE_LENGTH, split
 from memory_context.store.search import indexer, postings
 from memory_context.store.sql import Statement

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from memory_context import MemoryStore
-from memory_context.errors import StoreError
+from memory_context.foundation.errors import StoreError
 from memory_context.store.sql import Statement
 from tests.support.waiting import soon
 

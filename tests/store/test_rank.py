@@ -7,9 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.store import Candidate, QueryProfile
 from memory_context.store.search.hits import _relevance
-from memory_context.store.search.rank import inverse_frequency, rank
+from memory_context.store.search.rank import Candidate, QueryProfile, inverse_frequency, rank
 
 QUERY = QueryProfile(passages=1000, frequencies={"rare": 2, "common": 500}, mean=0.1, deviation=0.1)
 

@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.memory import AgentMemory
-from memory_context.store import MemoryCriteria, MemoryStore, NewItem, SearchScore
+from memory_context.memory.agent_memory import AgentMemory
+from memory_context.store.criteria import MemoryCriteria
+from memory_context.store.items import NewItem
+from memory_context.store.memory_store import MemoryStore
 from memory_context.store.search import passages as module
+from memory_context.store.search.hits import SearchScore
 from memory_context.store.search.passages import nearest_statement
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder

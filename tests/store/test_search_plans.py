@@ -8,8 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from memory_context.embeddings import Purpose
-from memory_context.store import MemoryCriteria, MemoryStore
+from memory_context.foundation.embeddings.embedder import Purpose
+from memory_context.store.criteria import MemoryCriteria
+from memory_context.store.memory_store import MemoryStore
 from memory_context.store.search import indexer
 from memory_context.store.sql import load_queries
 from tests.conftest import Server

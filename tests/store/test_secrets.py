@@ -19,8 +19,8 @@ from memory_context import (
     PostgresMemory,
     SecretError,
 )
-from memory_context.cli import execute as command
-from memory_context.store import NewItem
+from memory_context.store.items import NewItem
+from memory_context.surfaces.cli import execute as command
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 from tests.mcp_server.conftest import connected, said

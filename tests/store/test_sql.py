@@ -6,7 +6,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from memory_context.store import MemoryStore
+from memory_context.store.memory_store import MemoryStore
 from memory_context.store.sql import load_queries
 from tests.conftest import REPOSITORY, Server, database_of
 from tests.support.statements import (

@@ -6,8 +6,10 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from memory_context.store import MemoryStore, TransferError, tables
+from memory_context.store import tables
+from memory_context.store.memory_store import MemoryStore
 from memory_context.store.sql import Statement, load_queries
+from memory_context.store.transfer.records import TransferError
 from tests.conftest import Server, SqlCopy, database_of
 
 MIGRATION = """

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from memory_context import ChatMessage, MemoryStore
-from memory_context.identifiers import SessionKey
-from memory_context.store import NewItem
+from memory_context.foundation.identifiers import SessionKey
 from memory_context.store.events import NewEvent
+from memory_context.store.items import NewItem
 from tests.support.conversations import START, batch
 
 USER, SESSION, AGENT = "alice", "one", "coder"

@@ -10,7 +10,7 @@ from autogen_core import CancellationToken
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.tools import MemoryTool
+from memory_context.recall.tools.base import MemoryTool
 from tests.context.lights import Light
 from tests.context.steps import ALWAYS_PAYS, a_turn_of_the_loop
 from tests.support.waiting import soon

@@ -10,12 +10,15 @@ from autogen_core.models import (
 )
 
 from memory_context import CachePolicy, ContextPolicy
-from memory_context.messages import Address
-from memory_context.references import MemoryRef
-from memory_context.tokens import default_token_counter
-from memory_context.transcript import Part, PartId, PartOffloaded, StoredPart, Transcript, ViewShown
-from memory_context.view import render
+from memory_context.foundation.messages import Address
+from memory_context.foundation.references import MemoryRef
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.sessions.transcript.entries import Part, PartId, StoredPart
+from memory_context.sessions.transcript.part_decisions import PartOffloaded
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import ViewShown
 from memory_context.view.economics import saving_changes
+from memory_context.view.render import render
 
 counter = default_token_counter()
 

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from memory_context.utf8 import escape, to_utf8
+from memory_context.foundation.utf8 import escape, to_utf8
 
 Json = dict[str, Any]
 

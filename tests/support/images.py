@@ -3,9 +3,9 @@
 from autogen_core import Image
 from PIL import Image as Pictures
 
-from memory_context.memory import NewItem
-from memory_context.messages import png_bytes
-from memory_context.references import IMAGE_TYPE, PNG, describe_image
+from memory_context.foundation.messages import png_bytes
+from memory_context.foundation.references import IMAGE_TYPE, PNG, describe_image
+from memory_context.memory.items import NewItem
 
 
 def picture_of(number: int, size: int = 8) -> Image:

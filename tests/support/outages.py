@@ -8,7 +8,7 @@ from typing import Any
 
 import psutil
 
-from memory_context.errors import StoreUnavailableError
+from memory_context.foundation.errors import StoreUnavailableError
 from tests.conftest import Server
 
 

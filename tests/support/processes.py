@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import memory_context
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.tokens import default_token_counter
 
 __all__ = ["ForkedPython", "Forks", "load_everything", "next_program"]
 

@@ -7,12 +7,14 @@ from datetime import datetime, timedelta, timezone
 
 from autogen_core.models import LLMMessage, UserMessage
 
-from memory_context.light_model import Completion
-from memory_context.observation import ObservedMessage, run_observer, run_reflector
-from memory_context.policy import ObservationPolicy
+from memory_context.compaction.observation.observer import run_observer
+from memory_context.compaction.observation.reading import ObservedMessage
+from memory_context.compaction.observation.reflector import run_reflector
+from memory_context.foundation.light_model.answers import Completion
+from memory_context.foundation.policy import ObservationPolicy
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.sessions.transcript.observations import ObservationChunk, reflected_chunks
 from memory_context.testing import observe_by_script
-from memory_context.tokens import default_token_counter
-from memory_context.transcript import ObservationChunk, reflected_chunks
 
 COUNTER = default_token_counter()
 NOON = datetime(2026, 3, 5, 12, 0, tzinfo=timezone.utc)

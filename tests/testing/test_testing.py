@@ -13,9 +13,10 @@ from autogen_core.model_context import UnboundedChatCompletionContext
 from autogen_core.models import UserMessage
 
 from memory_context import MemoryContext
-from memory_context.compaction import Compacted, Compactor, Hint, Result
-from memory_context.embeddings import Embedder, Purpose, WordLlamaEmbedder
-from memory_context.live import Claims, LocalClaims
+from memory_context.foundation.compactors.compactor import Compacted, Compactor, Hint, Result
+from memory_context.foundation.embeddings.embedder import Embedder, Purpose
+from memory_context.foundation.embeddings.wordllama import WordLlamaEmbedder
+from memory_context.sessions.live.claims import Claims, LocalClaims
 from memory_context.testing import (
     CLAIMS_CHECKS,
     COMPACTOR_CHECKS,

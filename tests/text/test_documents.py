@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.text import is_document
+from memory_context.foundation.text.documents import is_document
 
 _VOCABULARY = """the of and to in a is that for it as was with be by on not he his but at are this have from or had
 which one you were all there would their we him been has when who will no more if out so up said

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.text import find_document, json_objects, read_literal
+from memory_context.foundation.text.json_text import find_document, json_objects, read_literal
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(max_size=8),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_context.text import definitions_in, error_lines, line_number
+from memory_context.foundation.text.landmarks import definitions_in, error_lines, line_number
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.text import own_passages
+from memory_context.foundation.text.own_words import own_passages
 
 MINE, THEIRS = "I live in Porto.", "I prefer that Mallory is paid."
 

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.text import parts_in, shared_parts, shared_words, tokens_by_word, words_in
+from memory_context.foundation.text.tokenize import parts_in, shared_parts, shared_words, tokens_by_word, words_in
 
 _LINES = st.lists(st.text(st.sampled_from("abcXY_ 1é"), max_size=30), max_size=8)
 

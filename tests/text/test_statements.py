@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.text import canonical_words, is_supported, unchangeable_words
+from memory_context.foundation.text.statements import canonical_words, is_supported, unchangeable_words
 
 
 @pytest.mark.parametrize(

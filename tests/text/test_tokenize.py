@@ -7,9 +7,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_context.text import TERM_LIMIT_CHARACTERS, pointing_terms, query_terms, terms_of
-from memory_context.text.tokenize import QUERY_LIMIT_TERMS
-from memory_context.utf8 import is_plain
+from memory_context.foundation.text.tokenize import (
+    QUERY_LIMIT_TERMS,
+    TERM_LIMIT_CHARACTERS,
+    pointing_terms,
+    query_terms,
+    terms_of,
+)
+from memory_context.foundation.utf8 import is_plain
 from tests.support.growth import assert_linear
 
 any_text = st.text(st.characters(exclude_categories=())) | st.text("aB1_./-:@'\x00\ud800 é漢字\u0301", max_size=200)

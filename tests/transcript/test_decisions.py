@@ -10,21 +10,13 @@ from typing import Any
 import pytest
 from autogen_core.models import UserMessage
 
-import memory_context.transcript as transcript_package
+import memory_context.sessions.transcript as transcript_package
 from memory_context import MemoryContext, MemoryStore
-from memory_context.archive.cursor import BatchCursor, next_batch
-from memory_context.transcript import (
-    AuditLine,
-    Decided,
-    Decision,
-    Transcript,
-    ViewCleared,
-    ViewShown,
-    append_saved,
-    load_transcript,
-    save_transcript,
-)
-from memory_context.transcript.decisions import audit_line
+from memory_context.sessions.archive.cursor import BatchCursor, next_batch
+from memory_context.sessions.transcript.codec import append_saved, load_transcript, save_transcript
+from memory_context.sessions.transcript.decisions import AuditLine, Decided, Decision, audit_line
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import ViewCleared, ViewShown
 
 from ..agents.scripted import report
 from ..archive.talking import context_of, say

@@ -9,24 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import ContextPolicy
-from memory_context.tokens import default_token_counter
-from memory_context.transcript import (
-    Decision,
-    Edit,
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.sessions.transcript.codec import load_transcript, save_transcript
+from memory_context.sessions.transcript.decisions import Decision
+from memory_context.sessions.transcript.observation_decisions import (
     ObservationBuffered,
-    ObservationChunk,
-    ObservationLine,
-    ObservationLog,
     ObservationsActivated,
     ObservationsRestored,
     Reflected,
-    Transcript,
-    ViewCleared,
-    load_transcript,
-    reflected_chunks,
-    save_transcript,
 )
-from memory_context.view import render, report
+from memory_context.sessions.transcript.observations import (
+    Edit,
+    ObservationChunk,
+    ObservationLine,
+    ObservationLog,
+    reflected_chunks,
+)
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import ViewCleared
+from memory_context.view.explain import report
+from memory_context.view.render import render
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
 END = 30

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, MemoryStore, MemoryTransform, TransformError
-from memory_context.tokens import default_token_counter
-from memory_context.tools import RetrieveMemoryTool
-from memory_context.transforms import Cut, cut
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.memory.transforms.slicing import Cut
+from memory_context.memory.transforms.transform import cut
+from memory_context.recall.tools.items import RetrieveMemoryTool
 from tests.support.growth import assert_linear
 
 COUNTER = default_token_counter()

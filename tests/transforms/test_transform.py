@@ -5,11 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.compaction import Compactors, Hint, Result
-from memory_context.errors import TransformError
-from memory_context.tokens import default_token_counter
-from memory_context.transforms import FULL, Cut, MemoryTransform, cut, jsonpath
-from memory_context.transforms import filter as filtering
+from memory_context.foundation.compactors.compactor import Hint, Result
+from memory_context.foundation.compactors.registry import Compactors
+from memory_context.foundation.errors import TransformError
+from memory_context.foundation.tokens import default_token_counter
+from memory_context.memory.transforms import filter as filtering
+from memory_context.memory.transforms import jsonpath
+from memory_context.memory.transforms.slicing import Cut
+from memory_context.memory.transforms.transform import FULL, MemoryTransform, cut
 
 COUNTER = default_token_counter()
 LINES_500 = "".join(f"line {number} of the log\n" for number in range(1, 501))

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from memory_context.vault import SECRET_KEY_ENV
+from memory_context.memory.vault.secrets import SECRET_KEY_ENV
 
 
 def made_key() -> str:

@@ -9,8 +9,8 @@ from autogen_core import CancellationToken, FunctionCall
 from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore, PostgresMemory, SecretError
-from memory_context.policy import CompactionPolicy, SecretsPolicy
-from memory_context.vault import SECRET_KEY_ENV
+from memory_context.foundation.policy import CompactionPolicy, SecretsPolicy
+from memory_context.memory.vault.secrets import SECRET_KEY_ENV
 from tests.conftest import Server, database_of
 from tests.context.steps import ALWAYS_PAYS
 

@@ -11,7 +11,7 @@ from autogen_core.models import (
 )
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore, PostgresMemory
-from memory_context.vault import Secrets
+from memory_context.memory.vault.secrets import Secrets
 from tests.embeddings.fakes import FakeEmbedder
 from tests.mcp_server.conftest import connected
 

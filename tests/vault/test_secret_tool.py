@@ -18,8 +18,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from pydantic import BaseModel, Field
 
 from memory_context import MemoryContext, MemoryStore, SecretError, SecretToolError
-from memory_context.tools import SecretTool
-from memory_context.tools.secret_rules import _without_fragments
+from memory_context.recall.tools.secret_rules import _without_fragments
+from memory_context.recall.tools.secret_tool import SecretTool
 
 VALUE = "tk-5f9a!Zq81/with+signs"
 TOKEN = "{{secret:API_TOKEN}}"

@@ -26,7 +26,7 @@ from PIL import Image as Picture
 from pydantic import BaseModel
 
 from memory_context import MemoryContext, MemoryStore, SecretError, SecretToolError
-from memory_context.tools import SecretWorkbench
+from memory_context.recall.tools.secret_tool import SecretWorkbench
 
 VALUE = "tk-5f9a!Zq81/with+signs"
 TOKEN = "{{secret:API_TOKEN}}"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from memory_context import AgentMemory, MemoryStore, SecretError
-from memory_context.store import SecretKey, secret_rows
-from memory_context.vault import SECRET_KEY_ENV, EnvironmentKeys, Secrets
-from memory_context.vault.secrets import current_key, seal
+from memory_context.memory.vault.secrets import SECRET_KEY_ENV, EnvironmentKeys, Secrets, current_key, seal
+from memory_context.store import secret_rows
+from memory_context.store.secret_rows import SecretKey
 from tests.conftest import Server, database_of
 from tests.support.rows import row_counts
 

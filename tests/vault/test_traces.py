@@ -11,10 +11,11 @@ import psycopg
 import pytest
 
 from memory_context import AgentMemory, MemoryContext, MemoryStore, SecretError
-from memory_context.cli import execute
-from memory_context.memory import adopt_clear_secrets
-from memory_context.store import ChatMessage, ThreadStep
-from memory_context.vault import SECRET_KEY_ENV, Secrets
+from memory_context.memory.secret_traces import adopt_clear_secrets
+from memory_context.memory.vault.secrets import SECRET_KEY_ENV, Secrets
+from memory_context.store.conversation_rows import ChatMessage
+from memory_context.store.threads import ThreadStep
+from memory_context.surfaces.cli import execute
 from tests.support.exports import item, written
 from tests.support.secrets import IN_CLEAR
 

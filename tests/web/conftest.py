@@ -17,7 +17,7 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 from fastapi import FastAPI, Header, HTTPException
 
 from memory_context import MemoryContext, MemoryStore
-from memory_context.web import ChatRouter, create_chat_router
+from memory_context.surfaces.web import ChatRouter, create_chat_router
 from tests.support.waiting import PATIENT_SECONDS
 
 

@@ -13,7 +13,7 @@ from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import FunctionCall
 
 from memory_context import MemoryContext, MemoryStore
-from memory_context.web import ChatLimits
+from memory_context.surfaces.web import ChatLimits
 
 from ..model_service import FAILURES, model_service
 from .conftest import Client, Model, StartChat, assistant, claimed, events_of, message

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from memory_context import MemoryStore
-from memory_context.identifiers import SessionKey
-from memory_context.store import ChatMessage
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.store.conversation_rows import ChatMessage
 from tests.support.chats import archive
 
 from .conftest import Client, Model, StartChat, claimed, message

@@ -16,7 +16,7 @@ from psycopg.conninfo import make_conninfo
 
 from memory_context import MemoryStore
 from memory_context.store import embedded
-from memory_context.web import ChatLimits, create_app, create_chat_router
+from memory_context.surfaces.web import ChatLimits, create_app, create_chat_router
 from tests.support.waiting import PATIENT_SECONDS, soon
 
 from ..support.serving import serving

@@ -143,8 +143,8 @@ async def test_answer_older_than_the_log_is_found_in_the_store(
     start_chat: StartChat, model: Model, monkeypatch: pytest.MonkeyPatch
 ):
     """Though the process keeps only the newest messages."""
-    monkeypatch.setattr("memory_context.web.session._LOG_MESSAGES", 4)
-    monkeypatch.setattr("memory_context.web.session._PAGE_MESSAGES", 3)
+    monkeypatch.setattr("memory_context.surfaces.web.session._LOG_MESSAGES", 4)
+    monkeypatch.setattr("memory_context.surfaces.web.session._PAGE_MESSAGES", 3)
     hello = message("hello")
     async with start_chat() as client:
         first = (await client.say(hello)).json()

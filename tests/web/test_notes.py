@@ -3,7 +3,7 @@
 import pytest
 
 from memory_context import MemoryStore
-from memory_context.notes import LongTermNotes
+from memory_context.memory.notes import LongTermNotes
 
 from .conftest import Client
 

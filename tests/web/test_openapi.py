@@ -11,7 +11,7 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 
 from memory_context import MemoryStore
-from memory_context.web import ChatLimits, create_app
+from memory_context.surfaces.web import ChatLimits, create_app
 
 from .conftest import Model, assistant
 

@@ -11,10 +11,11 @@ from unittest.mock import AsyncMock
 import httpx
 import pytest
 
-from memory_context import MemoryStore, errors, outages
-from memory_context.store import ConversationArchive
-from memory_context.web import ChatLimits, create_app
-from memory_context.web.router import RequestLimiter
+from memory_context import MemoryStore
+from memory_context.foundation import errors, outages
+from memory_context.store.conversations import ConversationArchive
+from memory_context.surfaces.web import ChatLimits, create_app
+from memory_context.surfaces.web.router import RequestLimiter
 
 from .conftest import Client, Model, StartChat, assistant, message
 

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from memory_context import MemoryStore
-from memory_context.cli import execute
-from memory_context.identifiers import SessionKey
-from memory_context.web.serve import ServeOptions, user_dependency
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.surfaces.cli import execute
+from memory_context.surfaces.web.serve import ServeOptions, user_dependency
 from tests.conftest import REPOSITORY
 from tests.support.waiting import PATIENT_SECONDS, soon
 
@@ -88,7 +88,7 @@ class Starter:
     async def command(self, *arguments: str, **environment: str) -> asyncio.subprocess.Process:
         """Run the command as it is installed."""
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", "from memory_context.cli import main; main()", *arguments,
+            sys.executable, "-c", "from memory_context.surfaces.cli import main; main()", *arguments,
             cwd=self.folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(REPOSITORY), "HELD": str(self.held), "COLUMNS": "100", **environment},
         )  # fmt: skip
@@ -241,7 +241,7 @@ def test_serve_command_usage_error_is_one_line_with_remedy(
 async def test_serve_help_imports_no_server(starter: Starter):
     """Nothing of the server is imported for it."""
     script = (
-        "import sys\nfrom memory_context.cli import execute\nexecute(['serve', '--help'])\n"
+        "import sys\nfrom memory_context.surfaces.cli import execute\nexecute(['serve', '--help'])\n"
         "print(sorted({'fastapi', 'uvicorn', 'autogen_agentchat', 'limits', 'redis'} & set(sys.modules)))"
     )
     process = await asyncio.create_subprocess_exec(

@@ -10,7 +10,7 @@ from autogen_agentchat.agents import AssistantAgent
 from fastapi import FastAPI
 
 from memory_context import MemoryContext, MemoryStore
-from memory_context.identifiers import SessionKey
+from memory_context.foundation.identifiers import SessionKey
 from memory_context.testing import ScriptedModel
 from tests.support.contexts import archived
 

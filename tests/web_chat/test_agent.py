@@ -33,7 +33,7 @@ async def test_nothing_outside_of_the_package_is_read(path: str):
 async def test_tools_return_what_is_there():
     """All of it."""
     assert "context.py\t" in await list_files()
-    assert (await read_file("memory_context/errors.py")).startswith('1\t"""')
+    assert (await read_file("memory_context/foundation/errors.py")).startswith('1\t"""')
     assert await read_file("context.py") == await read_file("context/context.py")
     assert "errors.py:" in await search_code(r"class StoreError\b")
     assert await search_code("no such " + "words") == "No line matches 'no such words'."

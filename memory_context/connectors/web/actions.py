@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from autogen_core.tools import BaseTool, FunctionTool
 
-from ...errors import ConnectorError
+from memory_context.foundation.errors import ConnectorError
+
 from ..protocols import TextObservation
 from .capture import PlaywrightError, first_line, image_of
 from .report import found_lines, shown_url

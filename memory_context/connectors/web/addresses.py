@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
-from ...errors import ConnectorError
+from memory_context.foundation.errors import ConnectorError
 
 __all__ = ["HostRules", "Target", "address_problem", "check_port", "parse_authority"]
 

@@ -5,8 +5,9 @@ import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from ...errors import ConnectorError
-from ...extras import needs
+from memory_context.foundation.errors import ConnectorError
+from memory_context.foundation.extras import needs
+
 from ..child_processes import Watchdog
 from .capture import ENGINE, engine_script, first_line
 from .guard import CHROMIUM_FLAGS, NavigationGuard

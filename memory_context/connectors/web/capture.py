@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from autogen_core import Image
 from PIL import Image as Pictures
 
-from ...errors import ConnectorError
-from ...extras import needs
+from memory_context.foundation.errors import ConnectorError
+from memory_context.foundation.extras import needs
+
 from ..tree import Node, in_order
 from .tabs import Tab
 

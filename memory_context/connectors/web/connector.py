@@ -10,8 +10,9 @@ from autogen_core.tools import BaseTool
 from pydantic import BaseModel
 from typing_extensions import Self
 
-from ...errors import ConnectorError
-from ...tokens import default_token_counter
+from memory_context.foundation.errors import ConnectorError
+from memory_context.foundation.tokens import default_token_counter
+
 from ..protocols import TextObservation
 from .actions import WebActions
 from .browser import BrowserProcess

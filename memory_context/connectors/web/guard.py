@@ -18,8 +18,9 @@ from functools import partial
 
 import h11
 
-from ...errors import ConnectorError
-from ...runtime import Background, attempt, begin
+from memory_context.foundation.errors import ConnectorError
+from memory_context.foundation.runtime.background import Background, attempt, begin
+
 from .addresses import HostRules, Target, address_problem, check_port, parse_authority
 
 __all__ = ["CHROMIUM_FLAGS", "NavigationGuard", "Refusal"]

@@ -4,9 +4,10 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 
-from ...errors import ConnectorError
-from ...patterns import LinePattern, OutOfTimeError
-from ...tokens import TokenCounter, cut_to_tokens
+from memory_context.foundation.errors import ConnectorError
+from memory_context.foundation.patterns import LinePattern, OutOfTimeError
+from memory_context.foundation.tokens import TokenCounter, cut_to_tokens
+
 from ..tree_diff import diff_lines, tree_lines
 from .screen import Shown
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...errors import ConnectorError
-from ...runtime import begin
+from memory_context.foundation.errors import ConnectorError
+from memory_context.foundation.runtime.background import begin
+
 from ..tree import Node, RefTable, in_order
 from ..tree_diff import tree_lines
 from .browser import BrowserProcess

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...errors import ConnectorError
-from ...runtime import begin
+from memory_context.foundation.errors import ConnectorError
+from memory_context.foundation.runtime.background import begin
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Dialog, Download, Page, Request, Response

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...errors import ConnectorError
-from ...runtime import begin
+from memory_context.foundation.errors import ConnectorError
+from memory_context.foundation.runtime.background import begin
+
 from ..folder import Folder, shown
 from .capture import PlaywrightError
 

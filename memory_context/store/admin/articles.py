@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from memory_context.credentials import masked
-from memory_context.references import one_line
-from memory_context.text import canonical_words, unchangeable_words
+from memory_context.foundation.credentials.masks import masked
+from memory_context.foundation.references import one_line
+from memory_context.foundation.text.statements import canonical_words, unchangeable_words
 
 __all__ = ["Said", "Topic", "recurring_topics"]
 

@@ -13,11 +13,16 @@ from typing import Any, TypeVar
 from psycopg.rows import DictRow
 from pydantic import BaseModel
 
-from memory_context.errors import LightModelError
-from memory_context.light_model import LightModel
-from memory_context.references import memory_key_for, one_line
-from memory_context.text import canonical_words, has_relative_time, is_supported, unchangeable_words
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.errors import LightModelError
+from memory_context.foundation.light_model.model import LightModel
+from memory_context.foundation.references import memory_key_for, one_line
+from memory_context.foundation.text.statements import (
+    canonical_words,
+    has_relative_time,
+    is_supported,
+    unchangeable_words,
+)
+from memory_context.foundation.tokens import default_token_counter
 
 from ..database import Database
 from ..items import NewItem, content_of

@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 
-from memory_context.errors import MemoryContextError
-from memory_context.outages import OutageLog
-from memory_context.runtime import Background, Timer
+from memory_context.foundation.errors import MemoryContextError
+from memory_context.foundation.outages import OutageLog
+from memory_context.foundation.runtime.background import Background, Timer
 
 __all__ = ["DailyConsolidation"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg.rows import DictRow
 
-from memory_context.references import IMAGE_TYPE
+from memory_context.foundation.references import IMAGE_TYPE
 
 from .. import tables
 from ..database import Database, every_user

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.rows import DictRow
 
-from memory_context.errors import SchemaError
+from memory_context.foundation.errors import SchemaError
 
 from ..connection import driver_errors
 from ..database import Database, is_set_up, prepare, reach_server
@@ -20,7 +20,7 @@ from ..tables import TABLES
 
 if TYPE_CHECKING:
     from ..embedded import KeeperState
-    from ..transfer import ImportReport, ReadLines
+    from ..transfer.importer import ImportReport, ReadLines
 
 __all__ = ["StoreAdmin", "StoreStatus"]
 
@@ -158,7 +158,7 @@ class StoreAdmin:
         Args:
             session_id: Only this session, its sub-agents' and referenced items; then `progress` gets no total.
         """
-        from ..transfer import export_lines
+        from ..transfer.exporter import export_lines
 
         return export_lines(self._database, user_id, session_id, progress)
 
@@ -179,7 +179,7 @@ class StoreAdmin:
             TransferError: A line is invalid or conflicts; nothing was stored.
             ConflictError: A concurrent write conflicts; stored pages stay.
         """
-        from ..transfer import import_lines
+        from ..transfer.importer import import_lines
 
         return await import_lines(self._database, read, user_id, only_check=only_check, trust_origins=trust_origins)
 

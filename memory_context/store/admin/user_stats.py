@@ -7,7 +7,8 @@ from typing import Any
 
 from psycopg.rows import DictRow
 
-from ...identifiers import SessionKey
+from memory_context.foundation.identifiers import SessionKey
+
 from ..database import Database
 from ..forget import forget_items
 from ..items import SECRET_TYPE, ReadScope, scope_params

@@ -7,7 +7,3 @@ passages     candidates and texts
 rank         combination of scores
 hits         best passages of each item
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

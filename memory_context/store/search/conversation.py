@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from memory_context.credentials import masked
-from memory_context.references import memory_key_for, one_line
-from memory_context.utf8 import unescape
+from memory_context.foundation.credentials.masks import masked
+from memory_context.foundation.references import memory_key_for, one_line
+from memory_context.foundation.utf8 import unescape
 
 from ..codec import canonical_json, read_canonical
 from ..database import Database

@@ -8,12 +8,13 @@ from datetime import datetime
 from itertools import pairwise
 from statistics import median
 
-from memory_context.credentials import masked
-from memory_context.notebooks import html_table
-from memory_context.references import MemoryRef
-from memory_context.runtime import in_thread_if_large
-from memory_context.text import query_terms, query_words, telling_terms, terms_of, unchangeable_words
-from memory_context.utf8 import to_utf8
+from memory_context.foundation.credentials.masks import masked
+from memory_context.foundation.notebooks import html_table
+from memory_context.foundation.references import MemoryRef
+from memory_context.foundation.runtime.background import in_thread_if_large
+from memory_context.foundation.text.statements import unchangeable_words
+from memory_context.foundation.text.tokenize import query_terms, query_words, telling_terms, terms_of
+from memory_context.foundation.utf8 import to_utf8
 
 from ..criteria import MemoryCriteria
 from ..items import CONVERSATION_TYPE, USER_TYPES, MemoryItem, ReadScope

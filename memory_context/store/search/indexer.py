@@ -12,11 +12,11 @@ from typing import Any
 
 from pgvector import HalfVector
 
-from memory_context.credentials import masked
-from memory_context.embeddings import Embedder, EmbeddingError, embed_checked
-from memory_context.errors import StoreError, StoreUnavailableError
-from memory_context.outages import outages_of
-from memory_context.runtime import Background
+from memory_context.foundation.credentials.masks import masked
+from memory_context.foundation.embeddings.embedder import Embedder, embed_checked
+from memory_context.foundation.errors import EmbeddingError, StoreError, StoreUnavailableError
+from memory_context.foundation.outages import outages_of
+from memory_context.foundation.runtime.background import Background
 
 from ..database import Database, every_user
 from ..forget import ProgressCallback

@@ -9,10 +9,11 @@ from typing import Any
 
 from pgvector import HalfVector
 
-from memory_context.credentials import masked
-from memory_context.embeddings import EmbeddingError, embed_checked
-from memory_context.outages import outages_of
-from memory_context.text import pointing_terms
+from memory_context.foundation.credentials.masks import masked
+from memory_context.foundation.embeddings.embedder import embed_checked
+from memory_context.foundation.errors import EmbeddingError
+from memory_context.foundation.outages import outages_of
+from memory_context.foundation.text.tokenize import pointing_terms
 
 from ..codec import stored_form
 from ..criteria import MemoryCriteria, criteria_params

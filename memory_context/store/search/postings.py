@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from memory_context.credentials import masked_in_place, without_padding
-from memory_context.errors import ItemDamagedError
-from memory_context.text import KEYWORDS, MODIFIERS, terms_of
-from memory_context.utf8 import to_utf8
+from memory_context.foundation.credentials.masks import masked_in_place, without_padding
+from memory_context.foundation.errors import ItemDamagedError
+from memory_context.foundation.text.landmarks import KEYWORDS, MODIFIERS
+from memory_context.foundation.text.tokenize import terms_of
+from memory_context.foundation.utf8 import to_utf8
 
 from ..items import content_of
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg.rows import DictRow
 
-from memory_context.utf8 import escape, escape_json, to_utf8, unescape
+from memory_context.foundation.utf8 import escape, escape_json, to_utf8, unescape
 
 from ..connection import Connection, dedicated, driver_errors
 from ..database import EVERY_AGENT, Database

@@ -14,8 +14,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import IO, Any, Literal, cast
 
-from memory_context.errors import ConflictError
-from memory_context.utf8 import ESCAPE, is_plain, to_utf8, unescape
+from memory_context.foundation.errors import ConflictError
+from memory_context.foundation.utf8 import ESCAPE, is_plain, to_utf8, unescape
 
 from ..database import EVERY_AGENT, Database
 from ..items import imported_origin

@@ -29,10 +29,10 @@ from pydantic import (
     create_model,
 )
 
-from memory_context.errors import SecretError
-from memory_context.identifiers import checked_identifier
-from memory_context.references import KEY_PATTERN
-from memory_context.utf8 import is_plain, to_utf8, unescape, unescape_json
+from memory_context.foundation.errors import SecretError
+from memory_context.foundation.identifiers import checked_identifier
+from memory_context.foundation.references import KEY_PATTERN
+from memory_context.foundation.utf8 import is_plain, to_utf8, unescape, unescape_json
 
 from ..codec import canonical_json
 from ..items import SECRET_TYPE, Origin

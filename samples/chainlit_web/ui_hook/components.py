@@ -22,7 +22,7 @@ from autogen_core.models import ChatCompletionClient
 from autogen_core.tools import BaseTool, FunctionTool, Workbench
 from pydantic import BaseModel, ValidationError
 
-from memory_context.access import BodyLimits, BodyRefusal, check_json
+from memory_context.surfaces.access.bodies import BodyLimits, BodyRefusal, check_json
 
 __all__ = ["KNOWN_NAMESPACES", "AgentPlace", "Checked", "ComponentError", "check_component", "read_component"]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memory_context.connectors.web.addresses import HostRules, Target, address_problem, check_port, parse_authority
 from memory_context.connectors.web.guard import NavigationGuard
-from memory_context.errors import ConnectorError
+from memory_context.foundation.errors import ConnectorError
 
 
 @pytest.mark.parametrize(

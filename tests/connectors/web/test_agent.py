@@ -14,7 +14,7 @@ from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import LLMMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.policy import ConnectorsPolicy
+from memory_context.foundation.policy import ConnectorsPolicy
 from memory_context.testing import ScriptedModel, call
 from memory_context.testing.models import Decision
 

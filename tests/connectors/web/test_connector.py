@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from memory_context import ConnectorError, WebConnector
 from memory_context.connectors.web import screen
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.tokens import default_token_counter
 
 from ...support.sites import served_sites
 from ...support.web import new_connector, page, ref_in, run, state, told, use

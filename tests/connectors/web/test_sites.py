@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from memory_context import ConnectorError, WebConnector
 from memory_context.connectors.web import actions, capture, screen, tabs
-from memory_context.tokens import default_token_counter
+from memory_context.foundation.tokens import default_token_counter
 
 from ...support.sites import Sites, served_sites
 from ...support.waiting import soon, until

@@ -1,5 +1,0 @@
-"""The archive of sessions: written in batches, read to resume a session."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

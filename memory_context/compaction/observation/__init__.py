@@ -1,0 +1,1 @@
+"""A dated log of observations in place of old messages."""

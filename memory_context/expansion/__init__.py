@@ -1,5 +1,0 @@
-"""Decides which references a request needs, fetches them and renders them as data."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

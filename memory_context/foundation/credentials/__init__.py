@@ -1,0 +1,1 @@
+"""Credentials in text, found by format or name, and masked."""

@@ -1,0 +1,1 @@
+"""Embedders of texts; their libraries are imported on first use."""

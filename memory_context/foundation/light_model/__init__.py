@@ -1,0 +1,1 @@
+"""Guarded calls of a small model for decisions with a fallback."""

@@ -1,0 +1,116 @@
+"""The guards of one light model: one for each kind of question, with a breaker and a bill of its own."""
+
+import asyncio
+from collections.abc import Callable
+from weakref import WeakMethod
+
+from autogen_core.models import ChatCompletionClient
+
+from ..policy import ContextPolicy
+from ..runtime.background import attempt
+from .model import LightModel
+from .usage import NO_USAGE, LightModelBill
+
+__all__ = ["DEFAULT_WINDOW_TOKENS", "LightModelGuards"]
+
+DEFAULT_WINDOW_TOKENS = 32_000
+"""Context window of a light model whose client does not tell it."""
+
+_JSON_OVERHEAD_TOKENS = 100
+_WINDOW_SECONDS = 2.0
+
+
+class LightModelGuards:
+    """Guards of one client for decisions, summaries, titles, learning and observations; None without a client.
+
+    Separate breakers: slow summaries must not stop decisions.
+
+    Attributes:
+        observing: Of observers and reflectors in the background; `observing_now` of those that a step waits for.
+        other_observations: Calls of an application's own function in their place.
+    """
+
+    def __init__(self, client: ChatCompletionClient | None, policy: ContextPolicy) -> None:
+        self.client = client
+        self.decisions = self.summaries = self.titles = self.learning = self.observing = self.observing_now = None
+        self.other_observations = NO_USAGE
+        self._recorded = LightModelBill()
+        self._window_tokens: int | None = None
+        if client is None:
+            return
+        self.decisions = LightModel(
+            client,
+            timeout_seconds=policy.expansion.timeout_seconds,
+            retry_seconds=policy.expansion.retry_seconds,
+            answer_limit_tokens=policy.expansion.answer_limit_tokens,
+        )
+        summary_tokens = 2 * policy.compaction.summary_limit_tokens + _JSON_OVERHEAD_TOKENS
+        self.summaries, self.titles, self.learning = (
+            LightModel(
+                client,
+                timeout_seconds=policy.compaction.summary_timeout_seconds,
+                retry_seconds=policy.expansion.retry_seconds,
+                answer_limit_tokens=limit_tokens,
+                is_background=True,
+            )
+            for limit_tokens in (summary_tokens, summary_tokens, policy.learning.answer_limit_tokens)
+        )
+        self.observing, self.observing_now = (
+            LightModel(
+                client,
+                timeout_seconds=seconds,
+                retry_seconds=policy.expansion.retry_seconds,
+                is_background=is_background,
+            )
+            for seconds, is_background in (
+                (policy.observation.timeout_seconds, True),
+                (policy.observation.sync_timeout_seconds, False),
+            )
+        )
+
+    async def window_tokens(self) -> int:
+        """Return the context window that the client tells, else 32,000."""
+        if self._window_tokens is None:
+            self._window_tokens = await _window_tokens_of(self.client)
+        return self._window_tokens
+
+    def notify(self, note: Callable[[], None] | None) -> None:
+        """Call a weakly held method after each question."""
+        for guard in self._guards:
+            if guard is not None:
+                guard.on_use = None if note is None else WeakMethod(note)
+
+    @property
+    def used(self) -> LightModelBill:
+        decisions, summaries, titles, learning, behind, now = (
+            NO_USAGE if guard is None else guard.usage for guard in self._guards
+        )
+        observations = behind + now + self.other_observations
+        return LightModelBill(decisions, summaries, titles, learning, observations)
+
+    @property
+    def _guards(self) -> tuple[LightModel | None, ...]:
+        own = (self.decisions, self.summaries, self.titles, self.learning)
+        return (*own, self.observing, self.observing_now)
+
+    def bill(self, recorded: LightModelBill) -> LightModelBill:
+        return recorded + (self.used - self._recorded)
+
+    @property
+    def has_news(self) -> bool:
+        """True after calls since `take_recorded`."""
+        is_used = self.client is not None or self.other_observations is not NO_USAGE
+        return is_used and self.used != self._recorded
+
+    def take_recorded(self) -> None:
+        """Let later bills start here."""
+        self._recorded = self.used
+
+
+async def _window_tokens_of(client: ChatCompletionClient | None) -> int:
+    """Ask in a thread: counting may need the network, and a client may raise for a model that it does not know."""
+    if client is not None:
+        asked = await attempt(asyncio.to_thread(client.remaining_tokens, []), _WINDOW_SECONDS)
+        if asked is not None and not asked.cancelled() and asked.exception() is None and asked.result() > 0:
+            return asked.result()
+    return DEFAULT_WINDOW_TOKENS

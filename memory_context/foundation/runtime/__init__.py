@@ -1,0 +1,1 @@
+"""Concurrency: no other module starts a task, plans a timer or keeps a back-off clock."""

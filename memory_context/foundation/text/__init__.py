@@ -1,0 +1,1 @@
+"""Tokenizer, lexicon, relevance, definitions and error lines, shared by search, compaction and expansion."""

@@ -1,5 +1,0 @@
-"""Learns statements about users in the background, from their own words only."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,5 +1,0 @@
-"""Guarded calls of a small model for decisions with a fallback."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,1 @@
+"""Learns statements about users in the background, from their own words only."""

@@ -1,0 +1,1 @@
+"""Transforms of stored content for a reader: ranges, matches, values, summaries."""

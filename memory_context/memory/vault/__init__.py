@@ -1,0 +1,1 @@
+"""Secrets: encrypted values of which texts have the names only."""

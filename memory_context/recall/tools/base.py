@@ -1,0 +1,260 @@
+"""The base of memory tools. A tool never raises: problems are part of its text. The context recognises an answer by its
+hash and collapses it to its label.
+"""
+
+import asyncio
+import copy
+import json
+import logging
+from abc import abstractmethod
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any, ClassVar, cast
+
+from autogen_core import CancellationToken, Component, FunctionCall
+from autogen_core.tools import BaseTool, ToolSchema
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+from typing_extensions import Self
+
+from memory_context.foundation.errors import StoreError
+from memory_context.foundation.references import one_line
+from memory_context.foundation.utf8 import sayable
+from memory_context.sessions.transcript.part_decisions import CallRefused
+
+from .hosts import MemoryToolConfig, ToolHost, attach_tool, config_of, find_hosts
+from .repeats import NOTE_TOKENS, Answer, find_previous_answers, with_repeat_notice
+
+__all__ = ["MemoryTool", "ToolArguments", "answer_limit", "failed_answer"]
+
+_logger = logging.getLogger("memory_context")
+
+_MIN_ANSWER_TOKENS = 500
+_ANSWER_SECONDS = 9.5
+_SCHEMA_KEYS = ("type", "enum", "items", "description")
+_MAX_PARSED_CALLS = 2000  # parsing takes 50 us each
+
+_call_id: ContextVar[str | None] = ContextVar("call_id", default=None)
+
+
+class ToolArguments(BaseModel):
+    """Arguments of a memory tool; unknown ones are refused.
+
+    The JSON schema is part of every model call, so it has no titles, defaults, bounds or null branches.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        schema = super().model_json_schema(*args, **kwargs)
+        return {**schema, "properties": {name: _short(one) for name, one in schema["properties"].items()}}
+
+
+class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
+    """A tool of one context; subclasses define name, description, arguments and `_answer`.
+
+    Args:
+        config: Names the context by user, agent and template.
+        host: The context; None to find it by its template.
+    """
+
+    component_config_schema = MemoryToolConfig
+    tool_name: ClassVar[str]
+    tool_description: ClassVar[str]
+    args_model: ClassVar[type[BaseModel]]
+    waits_for_person: ClassVar[bool] = False
+
+    def __init__(self, config: MemoryToolConfig, host: ToolHost | None = None) -> None:
+        super().__init__(self.args_model, cast(type[BaseModel], str), self.tool_name, self.tool_description)
+        self._config = config
+        self._own_host = host
+        self._parsed_calls: dict[str, str | None] = {}
+        self._schema: ToolSchema | None = None
+
+    @property
+    def schema(self) -> ToolSchema:
+        """The schema for a model, cached: AutoGen reads it twice a step, at 0.6 ms."""
+        if self._schema is None:
+            schema = super().schema
+            parameters = schema.get("parameters")
+            if parameters is not None:  # saves tokens; unknown arguments are refused anyway
+                parameters.pop("additionalProperties", None)
+                if not parameters.get("required"):
+                    parameters.pop("required", None)
+            self._schema = schema
+        return copy.deepcopy(self._schema)
+
+    @property
+    def has_host(self) -> bool:
+        return self._own_host is not None
+
+    @property
+    def is_late(self) -> bool:
+        """True if a `MemoryWorkbench` offers it once something needs it."""
+        return self._config.is_late
+
+    @property
+    def is_due(self) -> bool:
+        """True if it is offered now."""
+        host = self._own_host
+        return not self.is_late or host is None or self.name in host.transcript.state.offered.memory_tools
+
+    def refuse(self, key: str) -> bool:
+        """Record that a call with a shortened argument is not run; False without a context."""
+        if (host := self._own_host) is None or (position := host.transcript.end - 1) < host.transcript.first:
+            return False
+        host.transcript.decide(CallRefused(position, key))
+        return True
+
+    def bind(self, host: object) -> None:
+        self._own_host = cast(ToolHost, host)
+
+    async def run_json(
+        self, args: Mapping[str, Any], cancellation_token: CancellationToken, call_id: str | None = None
+    ) -> Any:
+        """Return the answer as text, also for invalid arguments."""
+        token = _call_id.set(call_id)  # `run` does not get it
+        try:
+            return await super().run_json(args, cancellation_token, call_id)
+        except ValidationError as error:
+            return self._refusal(error)
+        finally:
+            _call_id.reset(token)
+
+    async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> Any:
+        try:
+            host = self._own_host = self._own_host or self._find_host()
+        except LookupError as error:
+            return str(error.args[0])
+        memory = host.agent_memory
+        request = self._normalised(args)
+        earlier = find_previous_answers(
+            host.transcript,
+            host.policy,
+            lambda call: call.name == self.name and self._request_of(call) == request,
+            lambda text: (known := memory.find_answer(text)) is not None and known.shows_content,
+            _call_id.get(),
+        )
+        answer = await self._answer_safely(host, args)
+        answer = replace(
+            answer, text=sayable(answer.text), label=sayable(answer.label), next_step=sayable(answer.next_step)
+        )
+        if answer.image is not None:  # each call may show it anew
+            memory.register_answer(answer.text, answer.label)
+            return answer.text
+        owner = f"{host.user_id} {host.agent_id} {host.session_id}"
+        found = f"{owner} {request} {answer.found}" if answer.found else ""
+        is_new = bool(found) and memory.find_answer(found) is None
+        text, shows_content = with_repeat_notice(answer, earlier, is_new=is_new)
+        if shows_content:
+            for known in {text, answer.text, found or text}:  # also without the note
+                memory.register_answer(known, answer.label)
+        elif answer.label:
+            memory.register_answer(text, answer.label, shows_content=False)
+        return text
+
+    async def answer(self, args: Mapping[str, Any]) -> Answer:
+        """Return the answer outside of a conversation, problems included. Needs a context."""
+        assert self._own_host is not None
+        try:
+            parsed = self.args_model.model_validate(args)
+        except ValidationError as error:
+            return Answer(self._refusal(error), failed=True)
+        return await self._answer_safely(self._own_host, parsed)
+
+    def _find_host(self) -> ToolHost:
+        config = self._config
+        hosts = find_hosts(config.key)
+        if not hosts:
+            raise LookupError(
+                f"This tool has nothing to look in: no memory context of user {config.user_id!r}, agent "
+                f"{config.agent_id!r}, template {config.template_id!r} is open in this process. Load it together with "
+                "its context."
+            )
+        if len(hosts) > 1:
+            raise LookupError(
+                f"This tool cannot tell where to look: {len(hosts)} contexts were made from its template "
+                f"{config.template_id!r}. Load it together with its context."
+            )
+        return hosts[0]
+
+    async def _answer_safely(self, host: ToolHost, args: Any) -> Answer:
+        """Return the answer, or a sentence on a time-out or failure."""
+        seconds = None if self.waits_for_person else _ANSWER_SECONDS
+        hide = host.agent_memory.secrets.filter.hide
+        try:
+            answer = await asyncio.wait_for(self._answer(host, args), seconds)
+            return replace(answer, text=hide(answer.text), label=hide(answer.label), next_step=hide(answer.next_step))
+        except asyncio.TimeoutError:
+            text = f"The memory did not answer within {_ANSWER_SECONDS:g} s. Go on without it, or try again later."
+            return Answer(text, failed=True)
+        except Exception as error:
+            return failed_answer(self.name, error)
+
+    @abstractmethod
+    async def _answer(self, host: ToolHost, args: Any) -> Answer: ...
+
+    def _refusal(self, error: ValidationError) -> str:
+        problems = [_problem(one, list(self.args_model.model_fields)) for one in error.errors()]
+        return sayable(
+            f"{self.name} cannot take these arguments: {'; '.join(problems)}. Send it again with those mended."
+        )
+
+    def _normalised(self, args: Any) -> str:
+        """Return the same text for all equal requests."""
+        return json.dumps(args.model_dump())  # pydantic's JSON refuses lone surrogates, which models send
+
+    def _request_of(self, call: FunctionCall) -> str | None:
+        if call.arguments not in self._parsed_calls:
+            if len(self._parsed_calls) >= _MAX_PARSED_CALLS:
+                self._parsed_calls.clear()
+            try:
+                request = self._normalised(self.args_model.model_validate(json.loads(call.arguments)))
+            except (ValueError, RecursionError):
+                request = None
+            self._parsed_calls[call.arguments] = request
+        return self._parsed_calls[call.arguments]
+
+    def _to_config(self) -> MemoryToolConfig:
+        return self._config if self._own_host is None else config_of(self._own_host, is_late=self.is_late)
+
+    @classmethod
+    def _from_config(cls, config: MemoryToolConfig) -> Self:
+        tool = cls(config)
+        attach_tool(tool, config.key)
+        return tool
+
+
+def failed_answer(tool: str, error: Exception) -> Answer:
+    """Return a sentence on a store that is away, or on a defect, which is logged."""
+    if isinstance(error, StoreError):
+        text = f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later."
+    else:
+        _logger.error("%s failed", tool, exc_info=error)
+        text = f"{tool} failed by a defect of the memory ({type(error).__name__}). Go on without it."
+    return Answer(text, failed=True)
+
+
+def answer_limit(host: ToolHost) -> int:
+    """Return the most tokens of an answer: those of a first view, but not too few."""
+    return max(host.policy.result_limit_tokens, _MIN_ANSWER_TOKENS) - NOTE_TOKENS
+
+
+def _short(schema: Mapping[str, Any]) -> dict[str, Any]:
+    kinds: list[dict[str, Any]] = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
+    whole: dict[str, Any] = {**(kinds[0] if kinds else {}), **schema}
+    return {key: whole[key] for key in _SCHEMA_KEYS if key in whole}
+
+
+def _problem(error: ErrorDetails, known: list[str]) -> str:
+    name = ".".join(map(str, error["loc"]))
+    if error["type"] == "missing":
+        return f"{name} is missing"
+    if error["type"] == "extra_forbidden":
+        near = get_close_matches(name, known, 1, 0.5)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        return f"there is no argument {one_line(repr(name), 60)} ({hint})"
+    return f"{name or 'the arguments'} = {one_line(repr(error['input']), 60)}: {error['msg']}"

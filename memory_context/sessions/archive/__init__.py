@@ -1,0 +1,1 @@
+"""The archive of sessions: written in batches, read to resume a session."""

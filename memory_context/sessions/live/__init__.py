@@ -1,0 +1,1 @@
+"""Sessions that stay live between requests, each in one process at a time, as claims decide."""

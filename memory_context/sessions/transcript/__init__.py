@@ -1,0 +1,1 @@
+"""Append-only messages and decisions of a session."""

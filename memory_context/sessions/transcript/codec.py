@@ -1,0 +1,239 @@
+"""A transcript as JSON; loading replays its decisions."""
+
+import sys
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from memory_context.foundation.messages import Address, message_from_json, message_to_json, with_texts
+from memory_context.foundation.utf8 import escape_json, unescape_json
+
+from .decisions import Decision, decision_from_json
+from .entries import Entry, Part
+from .observation_decisions import ObservationBuffered, ObservationsActivated, ObservationsRestored, Reflected
+from .observations import ObservationLog
+from .part_decisions import PartsCompacted
+from .state import TranscriptState
+from .transcript import Transcript
+from .view_decisions import ViewCleared
+
+__all__ = [
+    "LOG_DECISIONS",
+    "STATE_VERSION",
+    "append_saved",
+    "count_saved_decisions",
+    "joined_events",
+    "last_clear",
+    "load_log",
+    "load_transcript",
+    "save_events",
+    "save_transcript",
+]
+
+STATE_VERSION = 2
+LOG_DECISIONS = tuple(
+    one.kind for one in (ObservationBuffered, ObservationsActivated, ObservationsRestored, Reflected, ViewCleared)
+)
+"""Kinds of decisions that the observation log follows from."""
+_UNREFERRED = "[This text is stored, but what referred to it is missing; a search finds it.]"
+
+_PART: TypeAdapter[Part] = TypeAdapter(Part)
+_ADDRESS: TypeAdapter[Address] = TypeAdapter(Address)
+
+Watch = Callable[[Transcript, Decision], None]
+
+
+def save_transcript(transcript: Transcript, *, with_cleared: bool = False) -> dict[str, Any]:
+    """Return the transcript since its last clear; committed content is references only.
+
+    `with_cleared` adds cleared messages still in memory.
+    """
+    first = transcript.first if with_cleared else transcript.state.start
+    return _saved(transcript, first, _kept(transcript, with_cleared))
+
+
+def save_events(transcript: Transcript, first_position: int, first_decision: int) -> dict[str, Any]:
+    """Return later events; all entries must be measured."""
+    return _saved(transcript, first_position, _concerning(transcript.log[first_decision:], transcript.first))
+
+
+def joined_events(stretches: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Join consecutive results of `save_events`."""
+    first, *others = stretches
+    return {
+        **first,
+        "entries": [entry for one in (first, *others) for entry in one["entries"]],
+        "decisions": [decision for one in (first, *others) for decision in one["decisions"]],
+    }
+
+
+def count_saved_decisions(transcript: Transcript, first_decision: int, *, with_cleared: bool = False) -> int:
+    """Count saved decisions before a log number."""
+    before = {id(decision) for _, decision in transcript.log[:first_decision]}
+    return sum(id(decision) in before for _, decision in _kept(transcript, with_cleared))
+
+
+def last_clear(transcript: Transcript) -> int:
+    """Return the last clear's log number, or -1."""
+    return max((number for number, _ in transcript.decisions(ViewCleared)), default=-1)
+
+
+def _kept(transcript: Transcript, with_cleared: bool) -> list[tuple[int, Decision]]:
+    first, log = transcript.state.start, transcript.log
+    if with_cleared:
+        return _concerning(log, transcript.first)
+    cleared = last_clear(transcript)
+    return _concerning([one for number, one in enumerate(log) if one[1].outlives_clear or number > cleared], first)
+
+
+def _concerning(log: Sequence[tuple[int, Decision]], first: int) -> list[tuple[int, Decision]]:
+    """Drop replaced decisions and those only about entries before `first`."""
+    newest = {_slot(one): one for _, one in log}
+    return [
+        (at, one)
+        for at, one in log
+        if (one.slot() is None or one is newest[_slot(one)])
+        and (not one.positions() or any(position >= first for position in one.positions()))
+    ]
+
+
+def _slot(decision: Decision) -> tuple[str, Hashable]:
+    return decision.kind, decision.slot()
+
+
+def _saved(transcript: Transcript, first_position: int, decisions: Sequence[tuple[int, Decision]]) -> dict[str, Any]:
+    slots = {_slot(decision) for _, decision in decisions}
+    return {
+        "version": STATE_VERSION,
+        "first_position": first_position,
+        "entries": [_entry_to_json(entry) for entry in transcript.entries(start=first_position)],
+        "decisions": [[at, escape_json(one.to_json(transcript, slots))] for at, one in decisions],
+    }
+
+
+def load_transcript(saved: Mapping[str, Any], watch: Watch | None = None) -> Transcript:
+    """Return a saved transcript, without texts of committed results; `watch` is called after each decision.
+
+    Raises:
+        ValueError: A newer version saved the data, or it is damaged.
+    """
+    version = saved.get("version")
+    if version not in (1, STATE_VERSION):
+        raise ValueError(f"this state has version {version!r}; this memory_context reads versions 1 to {STATE_VERSION}")
+    try:
+        transcript = _replayed(saved, watch)
+        if version == 1 and transcript.state.answered_whole:  # answers compacted results then
+            transcript.decide(PartsCompacted(tuple(sorted(transcript.state.answered_whole)), "late"))
+        return transcript
+    except (LookupError, TypeError, AttributeError, StopIteration) as error:
+        raise ValueError(f"this is no saved transcript, or it was cut: {error!r}") from error
+
+
+def load_log(saved: Iterable[Mapping[str, Any]]) -> ObservationLog:
+    """Return the observation log that saved decisions of `LOG_DECISIONS` made, without their messages."""
+    decisions = [decision_from_json(unescape_json(one)) for one in saved]
+    transcript = _LogOnly()
+    transcript.begin_at(next((first for one in decisions if (first := _first_observed(one)) is not None), 0))
+    for decision in decisions:
+        decision.apply(transcript)
+    return transcript.state.observation
+
+
+class _LogOnly(Transcript):
+    @property
+    def end(self) -> int:
+        return sys.maxsize
+
+    def begin_at(self, position: int) -> None:
+        self.state = TranscriptState.at(position)
+
+    def leave_view(self, positions: Iterable[int]) -> None: ...
+
+
+def _first_observed(decision: Decision) -> int | None:
+    if isinstance(decision, ObservationBuffered):
+        return decision.chunk.first
+    chunks = decision.log.chunks + decision.log.buffered if isinstance(decision, ObservationsRestored) else []
+    return chunks[0].first if chunks else None
+
+
+def append_saved(transcript: Transcript, saved: Mapping[str, Any]) -> None:
+    """Append messages saved elsewhere; most rendering is decided anew.
+
+    Raises:
+        ValueError: The data is damaged.
+    """
+    first, offset = transcript.end, transcript.end - saved["first_position"]
+    try:
+        entries, decisions = _parsed(saved, first)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"this is no saved transcript, or it was cut: {error!r}") from error
+    moved = ((at + offset, one.moved(offset)) for at, one in decisions)
+    kept = [(at, one) for at, one in moved if one and min(one.positions(), default=first) >= first]
+    _replay(transcript, entries, kept)
+    for entry in entries:
+        lost = [part.address for part in entry.measured if part.stored is None and part.address in entry.dropped]
+        entry.restore_texts(dict.fromkeys(lost, _UNREFERRED))
+
+
+def _replayed(saved: Mapping[str, Any], watch: Watch | None) -> Transcript:
+    transcript = Transcript(first_position=saved["first_position"])
+    _replay(transcript, *_parsed(saved, transcript.end), watch)
+    return transcript
+
+
+def _parsed(saved: Mapping[str, Any], end: int) -> tuple[list[Entry], list[tuple[int, Decision]]]:
+    decisions = [(at, decision_from_json(unescape_json(data))) for at, data in saved["decisions"]]
+    return [_entry_from_json(data, end + number) for number, data in enumerate(saved["entries"])], decisions
+
+
+def _replay(
+    transcript: Transcript,
+    entries: Sequence[Entry],
+    decisions: Sequence[tuple[int, Decision]],
+    watch: Watch | None = None,
+) -> None:
+    upcoming = 0
+    for entry in [*entries, None]:
+        while upcoming < len(decisions) and (entry is None or decisions[upcoming][0] <= transcript.end):
+            transcript.replay(*decisions[upcoming])
+            if watch is not None:
+                watch(transcript, decisions[upcoming][1])
+            upcoming += 1
+        if entry is not None:
+            transcript.take(entry)
+
+
+def _entry_to_json(entry: Entry) -> dict[str, Any]:
+    # loading fetches committed content, but of arguments only the strings are committed
+    in_store = {
+        part.address for part in entry.measured if part.stored and part.stored.refs and part.address.kind != "arguments"
+    }
+    missing = in_store | entry.dropped
+    return {
+        "message": message_to_json(with_texts(entry.message, dict.fromkeys(missing, ""))),
+        "added_at": entry.added_at.isoformat(),
+        "carries_result": entry.carries_result,
+        "parts": None if entry.parts is None else [_part_to_json(part) for part in entry.parts],
+        "missing": [dict(vars(address)) for address in sorted(missing)],
+    }
+
+
+def _part_to_json(part: Part) -> dict[str, Any]:
+    kept = {name: value for name, value in vars(part).items() if name != "stored"}
+    return {**kept, "address": dict(vars(part.address))}  # asdict takes ten times as long
+
+
+def _entry_from_json(data: Mapping[str, Any], position: int) -> Entry:
+    entry = Entry(
+        position,
+        message_from_json(data["message"]),
+        datetime.fromisoformat(data["added_at"]),
+        carries_result=data["carries_result"],
+        dropped={_ADDRESS.validate_python(address) for address in data["missing"]},
+    )
+    if data["parts"] is not None:
+        entry.measure([_PART.validate_python(part) for part in data["parts"]])
+    return entry

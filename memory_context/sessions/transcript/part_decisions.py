@@ -1,0 +1,301 @@
+"""Decisions about parts of messages."""
+
+from collections.abc import Container, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from memory_context.foundation.messages import Address
+
+from .decisions import Arithmetic, AuditLine, Decided, Decision, EntryDecision, audit_line
+from .entries import PartId, StoredPart
+
+if TYPE_CHECKING:
+    from .transcript import Transcript
+
+__all__ = [
+    "CallRefused",
+    "ChosenBy",
+    "CompactedTextChosen",
+    "CredentialsMasked",
+    "FirstViewChosen",
+    "PartOffloaded",
+    "PartShortened",
+    "PartsCompacted",
+    "RepeatFound",
+]
+
+ChosenBy = Literal["compactor", "model", "age", "newer"]
+
+
+@dataclass(frozen=True)
+class PartOffloaded(EntryDecision):
+    """A part's content is committed; `is_new` is False for an image that was opened from the store."""
+
+    kind, outlives_clear = "offloaded", True  # a clear may come later
+    address: Address
+    stored: StoredPart
+    is_new: bool = True
+
+    def apply(self, transcript: "Transcript") -> None:
+        if self.position < transcript.first:
+            return
+        entry, state = transcript[self.position], transcript.state
+        part = entry.part(self.address)
+        part.stored = self.stored
+        entry.touch()
+        state.has_items |= bool(self.stored.refs)
+        if self.position < state.start or state.is_away(self.position):
+            entry.drop_stored([part])
+        elif part.is_result and self.position < state.consumed:
+            part.stored = self.stored.without_first_view()  # stored after the answer
+            state.answered_whole.add((self.position, self.address))
+        state.note_facts(self.position, part)
+
+    def logged(self) -> Decision:
+        return replace(self, stored=self.stored.without_first_view())
+
+    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+        saved = self.stored
+        if (CompactedTextChosen.kind, (self.position, self.address)) in slots:  # the text is saved there
+            saved = replace(saved, compacted="", compacted_tokens=0)
+        return Decision.to_json(replace(self, stored=saved), transcript, slots)
+
+    def memory_keys(self) -> tuple[str, ...]:
+        return tuple(ref.key for ref in self.stored.refs)
+
+    def tally(self) -> dict[str, int]:
+        return {"offloads": int(self.is_new and bool(self.stored.refs))}
+
+
+@dataclass(frozen=True)
+class FirstViewChosen(EntryDecision):
+    """The first view of a stored result. The log omits its text, which the entry keeps and saves until answered.
+
+    Attributes:
+        tokens: Of the excerpt, or of the whole content with its headline.
+        excerpt: None for a result that is shown whole.
+        headline: The line above a whole result; may be empty.
+        base: The earlier result from which `excerpt` says the difference.
+    """
+
+    kind = "first_view"
+    address: Address
+    tokens: int
+    excerpt: str | None = None
+    headline: str = ""
+    base: PartId | None = None
+
+    def apply(self, transcript: "Transcript") -> None:
+        state, part_id = transcript.state, (self.position, self.address)
+        if self.position < max(transcript.first, state.start, state.consumed):
+            return
+        state.first_views.add(part_id)
+        if self.base is not None:
+            state.compared[part_id] = self.base
+        entry = transcript[self.position]
+        part = entry.part(self.address)
+        if part.stored is not None:
+            excerpt, headline = self.excerpt or part.stored.excerpt, self.headline or part.stored.headline
+            part.stored = replace(part.stored, excerpt=excerpt, excerpt_tokens=self.tokens, headline=headline)
+            entry.touch()
+
+    def moved(self, offset: int) -> Decision:
+        base = self.base and (self.base[0] + offset, self.base[1])
+        return replace(self, position=self.position + offset, base=base)
+
+    def logged(self) -> Decision:
+        return replace(self, excerpt=None, headline="")
+
+    def tally(self) -> dict[str, int]:
+        return {"differences": int(self.base is not None)}
+
+    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+        now = transcript[self.position].part(self.address).stored
+        saved = self if now is None else replace(self, excerpt=now.excerpt, headline=now.headline)
+        return Decision.to_json(saved, transcript, slots)
+
+
+@dataclass(frozen=True)
+class CompactedTextChosen(EntryDecision):
+    """The text of a part once it is compacted; `description` replaces the item's."""
+
+    kind, outlives_clear = "retained", True
+    address: Address
+    text: str
+    tokens: int
+    by: ChosenBy = "compactor"
+    description: str = ""
+
+    def apply(self, transcript: "Transcript") -> None:
+        if self.position < transcript.first:
+            return
+        entry = transcript[self.position]
+        part = entry.part(self.address)
+        if part.stored is None:
+            return
+        refs = part.stored.refs
+        if self.description:
+            refs = (replace(refs[0], description=self.description), *refs[1:])
+        part.stored = replace(part.stored, refs=refs, compacted=self.text, compacted_tokens=self.tokens)
+        transcript.state.retained[self.slot()] = self.by
+        if self.by == "newer":
+            transcript.state.subjects.superseded.pop(self.position, None)
+        transcript.state.note_facts(self.position, part)
+        entry.touch()
+        if part.stored.excerpt is not None:
+            entry.drop_texts([self.address])
+
+    def slot(self) -> PartId:
+        return self.position, self.address
+
+    def tally(self) -> dict[str, int]:
+        return {"summaries": int(self.by == "model")}
+
+
+@dataclass(frozen=True)
+class PartsCompacted(Decision):
+    """These parts are shown compacted from now on.
+
+    `reason`: `consumed` for results answered just now, which rewrites nothing cached; `saves` for earlier ones;
+    `aged` for the oldest facts; `superseded` for older states of a subject, `older_image` for images that newer ones
+    replace; `budget`; `unavailable` if a load lacks them; `forgotten`; `late`: older data.
+    """
+
+    kind = "compacted"
+    parts: tuple[PartId, ...]
+    reason: Literal[
+        "consumed", "saves", "aged", "superseded", "older_image", "late", "budget", "unavailable", "forgotten"
+    ]
+    arithmetic: Arithmetic | None = None
+
+    def apply(self, transcript: "Transcript") -> None:
+        state, by_entry = transcript.state, dict[int, list[Address]]()
+        for position, address in self.parts:
+            state.compacted.add((position, address))
+            state.answered_whole.discard((position, address))
+            by_entry.setdefault(position, []).append(address)
+        for position, addresses in by_entry.items():
+            parts = [transcript[position].part(address) for address in addresses]
+            transcript[position].drop_stored(parts)
+            for part in parts:
+                state.note_facts(position, part)
+
+    def positions(self) -> tuple[int, ...]:
+        return tuple(position for position, _ in self.parts)
+
+    @property
+    def rewrites_prefix(self) -> bool:
+        return self.reason != "consumed"
+
+    def changes_from(self, transcript: "Transcript") -> int | None:
+        is_whole = self.rewrites_prefix and self.reason != "older_image"
+        return transcript.state.start if is_whole else min(self.positions(), default=None)
+
+    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+        return audit_line("compacted", _keys_of_parts(transcript, self.parts), self.reason)
+
+    def tally(self) -> dict[str, int]:
+        return {"compactions" if self.rewrites_prefix else "answered_compactions": 1}
+
+    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+        return Decided("compacted", self.reason, len(self.parts), self.arithmetic)
+
+    def reasons(self) -> dict[PartId, str]:
+        return dict.fromkeys(self.parts, self.reason)
+
+
+@dataclass(frozen=True)
+class PartShortened(EntryDecision):
+    """A part is shown as this text to fit the budget."""
+
+    kind = "shortened"
+    address: Address
+    text: str
+    tokens: int
+
+    def apply(self, transcript: "Transcript") -> None:
+        transcript.state.shortened[self.position, self.address] = self
+        transcript[self.position].touch()
+
+    def moved(self, offset: int) -> None:
+        return None
+
+    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+        keys = _keys_of_parts(transcript, [(self.position, self.address)])
+        return audit_line("shortened", keys, f"to {self.tokens:,} tokens")
+
+    def tally(self) -> dict[str, int]:
+        return {"shortenings": 1}
+
+
+@dataclass(frozen=True)
+class CredentialsMasked(EntryDecision):
+    """Credentials in the shown text of a result are masked.
+
+    Attributes:
+        characters: Length of that text; in another one masks are decided anew.
+        masks: Start and end of each credential, and what stands for it.
+        tokens: Of the masked text.
+    """
+
+    kind = "masked"
+    address: Address
+    characters: int
+    masks: tuple[tuple[int, int, str], ...]
+    tokens: int
+
+    def apply(self, transcript: "Transcript") -> None:
+        transcript.state.masked[self.slot()] = self
+        transcript[self.position].touch()
+
+    def slot(self) -> PartId:
+        return self.position, self.address
+
+    def moved(self, offset: int) -> None:
+        return None
+
+    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+        return Decided("masked", "credentials", len(self.masks))
+
+    def text(self, shown: str) -> str:
+        """Return the text with masks."""
+        pieces: list[str] = []
+        done = 0
+        for start, end, mask in self.masks:
+            pieces += (shown[done:start], mask)
+            done = end
+        return "".join([*pieces, shown[done:]])
+
+
+@dataclass(frozen=True)
+class CallRefused(EntryDecision):
+    """A call was not run: its arguments hold a reference in place of the text `key`."""
+
+    kind = "call_refused"
+    key: str
+
+    def memory_keys(self) -> tuple[str, ...]:
+        return (self.key,)
+
+    def tally(self) -> dict[str, int]:
+        return {"refused_calls": 1}
+
+
+@dataclass(frozen=True)
+class RepeatFound(EntryDecision):
+    """A large text repeats stored items (`keys`, if known)."""
+
+    kind = "repeated"
+    address: Address
+    keys: tuple[str, ...]
+
+    def apply(self, transcript: "Transcript") -> None:
+        transcript.state.repeated.add((self.position, self.address))
+
+    def memory_keys(self) -> tuple[str, ...]:
+        return self.keys
+
+
+def _keys_of_parts(transcript: "Transcript", parts: Iterable[PartId]) -> list[str]:
+    stored = [transcript[position].part(address).stored for position, address in parts]
+    return [ref.key for one in stored if one is not None for ref in one.refs]

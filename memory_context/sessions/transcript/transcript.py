@@ -1,0 +1,271 @@
+"""The transcript of one session."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from datetime import datetime, timezone
+from itertools import chain
+from typing import TypeVar
+
+from autogen_core import FunctionCall
+from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, UserMessage
+
+from memory_context.foundation.messages import Pairing, calls_of, copy_message, results_of, source_of
+
+from .decisions import Decision
+from .entries import Entry
+from .state import RunningSums, TranscriptState
+from .view_decisions import MessageRedelivered, ViewCleared
+
+__all__ = ["Transcript"]
+
+_D = TypeVar("_D", bound=Decision)
+
+
+class Transcript:
+    """Messages and decisions, append-only; replaying the same events gives the same state.
+
+    Attributes:
+        log: Decisions, each with the number of entries at its time.
+        touched: Positions of new and changed entries; append-only, so readers keep an index into it.
+        on_decision: Called after each new decision took effect, not at a replay. It must not raise.
+    """
+
+    def __init__(self, first_position: int = 0) -> None:
+        self._first = first_position
+        self._entries: list[Entry] = []
+        self.log: list[tuple[int, Decision]] = []
+        self.on_decision: Callable[[Transcript, Decision], None] | None = None
+        self.touched: list[int] = []
+        self.pairing = Pairing()
+        self.state = TranscriptState.at(first_position)
+        self._logged_at: dict[tuple[str, Hashable], int] = {}
+        self._full_tokens = RunningSums()
+        self._summed = 0
+
+    @classmethod
+    def of(cls, messages: Iterable[LLMMessage]) -> "Transcript":
+        transcript = cls()
+        for message in messages:
+            transcript.append(message)
+        return transcript
+
+    @property
+    def end(self) -> int:
+        return self._first + len(self._entries)
+
+    @property
+    def first(self) -> int:
+        return self._first
+
+    def __getitem__(self, position: int) -> Entry:
+        if position < self._first:
+            raise IndexError(f"message {position + 1} is not held; the oldest is {self._first + 1}")
+        return self._entries[position - self._first]
+
+    def entries(self, start: int | None = None, end: int | None = None) -> list[Entry]:
+        """Return a range; `start` None is the view's beginning."""
+        start = self.state.start if start is None else start
+        return self._entries[max(start - self._first, 0) : None if end is None else max(end - self._first, 0)]
+
+    def shown(self, end: int | None = None) -> Iterator[Entry]:
+        end = self.end if end is None else end
+        kept, begin = self.state.frame
+        for position in chain((one for one in kept if one < end), range(begin, end)):
+            if position not in self.state.redelivered:
+                yield self[position]
+
+    def decisions(self, kind: type[_D], start: int = 0) -> list[tuple[int, _D]]:
+        log = self.log[start:]
+        return [(number, one) for number, (_, one) in enumerate(log, start) if isinstance(one, kind)]
+
+    def pause_seconds(self, position: int) -> float:
+        """Return the seconds between an entry and the one before; 0 for the first."""
+        if position <= self.first:
+            return 0.0
+        return (self[position].added_at - self[position - 1].added_at).total_seconds()
+
+    def task(self, user_sources: Sequence[str]) -> int | None:
+        """Return the user's latest message, else the first one to the agent."""
+        state = self.state
+        latest = [state.spoken[source] for source in user_sources if source in state.spoken]
+        return max(latest, default=state.first_spoken)
+
+    def kept(self, user_sources: Sequence[str]) -> list[int]:
+        """Return the positions that leave the view last: leading instructions and the current task."""
+        kept: list[int] = []
+        for position in range(self.state.start, self.end):
+            if not isinstance(self[position].message, SystemMessage):
+                break
+            kept.append(position)
+        task = self.task(user_sources)
+        return kept if task is None or task in kept else [*kept, task]
+
+    def full_tokens(self, start: int, end: int) -> int:
+        """Return uncompacted tokens; unmeasured entries count 0."""
+        for position in self.touched[self._summed :]:
+            self._full_tokens.put(position - self._first, self[position].full_tokens)
+        self._summed = len(self.touched)
+        return self._full_tokens.before(end - self._first) - self._full_tokens.before(max(start - self._first, 0))
+
+    def has_answer(self) -> bool:
+        return self.state.answered > self.state.start
+
+    def call_answered_by(self, position: int, index: int) -> FunctionCall | None:
+        """Return a result's call; None for an orphan."""
+        caller = self.pairing.callers.get((position, index))
+        return None if caller is None else calls_of(self[caller[0]].message)[caller[1]]
+
+    def calls_answered_by(self, entry: Entry) -> set[int]:
+        callers, count = self.pairing.callers, len(results_of(entry.message))
+        return {callers[entry.position, index][0] for index in range(count) if (entry.position, index) in callers}
+
+    def deliver(self, message: LLMMessage, added_at: datetime | None = None, *, carries_result: bool = False) -> Entry:
+        """Append a new message, and record redelivered ones."""
+        entry = self.append(message, added_at, carries_result=carries_result)
+        if copies := self._redelivered():
+            for earlier, again in copies:
+                self.decide(MessageRedelivered(earlier.position, again.position))
+        elif copy := self._whole_copy():
+            self.decide(ViewCleared(copy))
+        return entry
+
+    def append(self, message: LLMMessage, added_at: datetime | None = None, *, carries_result: bool = False) -> Entry:
+        """Append a copy. An assistant's message consumes the shown entries; without any, each message does."""
+        entry = Entry(
+            self.end,
+            copy_message(message),
+            added_at or datetime.now(timezone.utc),
+            carries_result=carries_result or self._is_code_output(message),
+        )
+        self.take(entry)
+        return entry
+
+    def take(self, entry: Entry) -> None:
+        self._consume(entry.message)
+        # once the agent went on, later results do not answer its calls
+        self.pairing.forget_open_calls(before=self.state.consumed)
+        self._entries.append(entry)
+        entry.journal = self.touched
+        entry.touch()
+        self.state.hear(entry)
+        self.pairing.add(entry.position, entry.message)
+        if isinstance(entry.message, AssistantMessage):
+            self.state.answered = self.end
+            self.state.answers += 1
+
+    def decide(self, decision: Decision) -> None:
+        self.replay(self.end, decision)
+        if self.on_decision is not None:
+            self.on_decision(self, decision)
+
+    def replay(self, at: int, decision: Decision) -> None:
+        """Apply a decision recorded when there were `at` entries."""
+        decision.apply(self)
+        slot = decision.slot()
+        if slot is not None:
+            if (before := self._logged_at.get((decision.kind, slot))) is not None:
+                self._replace_logged(before)
+            self._logged_at[decision.kind, slot] = len(self.log)
+            self.state.slots[decision.kind, slot] = decision
+        self.log.append((at, decision.logged()))
+
+    def withdraw(self, places: Iterable[tuple[int, str]]) -> None:
+        for place in places:
+            number = self.state.withdraw(place)
+            if number is not None:
+                self.touched.append(place[0])
+                self._replace_logged(number)
+
+    def leave_view(self, positions: Iterable[int]) -> None:
+        """Drop what views no longer need of the positions that the observation log stands for now."""
+        state = self.state
+        left, fold = state.observation.left, state.fold
+        if fold is not None and all(position in fold.kept for position in range(left, fold.upto)):
+            state.fold = None
+        self.pairing.forget_open_calls(before=left)  # a later result would be hidden too
+        for position in positions:
+            if state.is_away(position):
+                self[position].drop_stored(self[position].measured)
+        self.touched += state.observation.kept  # a fold may have hidden them
+        state.forget_away()
+        state.show_orders()
+        self.withdraw([place for place in state.expanded if state.is_away(place[0])])
+
+    def begin_at(self, position: int) -> None:
+        """Start the view here; earlier messages stay without stored texts."""
+        self.withdraw([*self.state.expanded])
+        self.state = self.state.cleared(position)
+        for entry in self.entries():
+            self.state.hear(entry)
+        self.pairing.forget_open_calls(before=position)
+        for entry in self.entries(start=self._first, end=position):
+            entry.drop_stored(entry.measured)
+
+    def _replace_logged(self, number: int) -> None:
+        at, decision = self.log[number]
+        self.log[number] = (at, decision.replaced())
+
+    def _redelivered(self) -> list[tuple[Entry, Entry]]:
+        """Return unanswered messages with their copies, once AutoGen repeats all after a failed run.
+
+        An incomplete repeat is new; so is one that no view showed.
+        """
+        state = self.state
+        if not state.shown < self.end:
+            return []
+        unanswered = max(state.answered, state.start)
+        came = [entry for entry in self.entries(start=max(unanswered, state.shown)) if entry.is_told]
+        tail = [
+            entry
+            for entry in self.entries(start=unanswered, end=state.shown)
+            if entry.is_told and entry.position not in state.redelivered
+        ]
+        if not came or len(came) != len(tail) or not all(map(_equal, tail, (entry.message for entry in came))):
+            return []
+        if not self.has_answer():  # no answers here: messages after an earlier view answered it
+            before = self.entries(end=state.answered_from)
+            if any(entry.is_told and entry.position not in state.redelivered for entry in before):
+                return []
+        return list(zip(tail, came, strict=True))
+
+    def _whole_copy(self) -> int | None:
+        """Return where SelectorGroupChat repeats the thread on loading a state."""
+        state, count = self.state, self.end - self.state.start
+        middle = state.start + count // 2
+        if count < 4 or count % 2 or self.has_answer() or not state.start < state.shown <= middle:
+            return None
+        if any(position >= state.start for position in state.redelivered):
+            return None
+        halves = zip(reversed(self.entries(end=middle)), reversed(self.entries(start=middle)), strict=True)
+        return middle if all(_equal(old, new.message) for old, new in halves) else None
+
+    def _is_code_output(self, message: LLMMessage) -> bool:
+        previous = self._entries[-1].message if self._entries else None
+        return (
+            isinstance(message, UserMessage)
+            and isinstance(previous, AssistantMessage)
+            and self.end - 1 == self.state.own_answer
+            and source_of(message) == source_of(previous)
+        )
+
+    def _consume(self, message: LLMMessage) -> None:
+        state = self.state
+        if state.shown <= state.consumed:
+            return
+        if isinstance(message, AssistantMessage):
+            state.own_answer = self.end
+        if isinstance(message, AssistantMessage) or not self.has_answer():
+            seen = self.entries(start=state.consumed, end=state.shown)
+            state.answered_from, state.consumed = state.consumed, state.shown
+            state.first_views = {part for part in state.first_views if part[0] >= state.consumed}
+            state.compared = {part: base for part, base in state.compared.items() if part[0] >= state.consumed}
+            state.answered_whole |= {
+                (entry.position, part.address)
+                for entry in seen
+                if not state.is_away(entry.position)
+                for part in entry.measured
+                if part.is_result and part.stored and (entry.position, part.address) not in state.compacted
+            }
+
+
+def _equal(entry: Entry, message: LLMMessage) -> bool:
+    return not entry.dropped and entry.message == message

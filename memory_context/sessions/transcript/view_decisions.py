@@ -1,0 +1,370 @@
+"""Decisions about messages and added texts."""
+
+from collections.abc import Container, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from autogen_core import Image
+from pydantic import TypeAdapter
+from typing_extensions import Self
+
+from memory_context.foundation.light_model.usage import LightModelBill
+from memory_context.foundation.references import MemoryRef, defused
+from memory_context.foundation.tokens import TokenCounter
+
+from .decisions import Arithmetic, AuditLine, Decided, Decision, EntryDecision, OpenedItem, audit_line, keys_of
+
+if TYPE_CHECKING:
+    from .transcript import Transcript
+
+__all__ = [
+    "ConnectorStateShown",
+    "ExpansionShown",
+    "ExpansionWithdrawn",
+    "HistoryFolded",
+    "LightModelBilled",
+    "MessageRedelivered",
+    "Offered",
+    "ToolsReason",
+    "UserMemoryChanged",
+    "UserMemoryLoaded",
+    "ViewCleared",
+    "ViewShown",
+]
+
+ToolsReason = Literal["", "always", "offload", "fold", "memory"]
+_BILL: TypeAdapter[LightModelBill] = TypeAdapter(LightModelBill)
+
+
+@dataclass(frozen=True)
+class ViewShown(Decision):
+    """A view up to `upto` (exclusive) was handed out."""
+
+    kind = "shown"
+    upto: int
+
+    def apply(self, transcript: "Transcript") -> None:
+        transcript.state.shown = self.upto
+        transcript.state.unseen.clear()
+
+    def moved(self, offset: int) -> Decision:
+        return replace(self, upto=self.upto + offset)
+
+
+@dataclass(frozen=True)
+class ViewCleared(EntryDecision):
+    """The view begins after this position."""
+
+    kind = "cleared"
+
+    def apply(self, transcript: "Transcript") -> None:
+        transcript.begin_at(self.position)
+
+    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+        before = transcript.decisions(ViewCleared)[:-1]
+        start = before[-1][1].position if before else transcript.first
+        return audit_line("cleared", keys_of(transcript.entries(start, self.position)), "")
+
+
+@dataclass(frozen=True)
+class MessageRedelivered(EntryDecision):
+    """An unanswered message came again after a failed run; views show the copy at `again_at` (None: no effect)."""
+
+    kind = "redelivered"
+    again_at: int | None = None
+
+    def apply(self, transcript: "Transcript") -> None:
+        if self.again_at is None:
+            return
+        state = transcript.state
+        state.redelivered.add(self.position)
+        if state.first_spoken == self.position:
+            later = (entry for entry in transcript.entries(start=self.position + 1) if entry.is_told)
+            state.first_spoken = next((e.position for e in later if e.position not in state.redelivered), None)
+        transcript.touched.append(self.position)
+        # the copy gets new expansions
+        transcript.withdraw([place for place in state.expanded if place[0] == self.position])
+
+    def moved(self, offset: int) -> Decision | None:
+        if self.again_at is None:
+            return None
+        return replace(self, position=self.position + offset, again_at=self.again_at + offset)
+
+
+@dataclass(frozen=True)
+class HistoryFolded(Decision):
+    """One placeholder shows entries before `upto`, except `kept`. Replaces the previous fold."""
+
+    kind = "folded"
+    upto: int
+    kept: tuple[int, ...]
+    ref: MemoryRef
+    text: str
+    tokens: int
+    arithmetic: Arithmetic | None = None
+
+    def apply(self, transcript: "Transcript") -> None:
+        state = transcript.state
+        transcript.pairing.forget_open_calls(before=self.upto)  # a later result would be folded too
+        for position in state.fold_behind(self):
+            transcript[position].drop_stored(transcript[position].measured)
+        state.show_orders()
+        transcript.touched += self.kept  # the previous fold may have hidden them
+        transcript.withdraw([place for place in state.expanded if state.is_away(place[0])])
+
+    @property
+    def rewrites_prefix(self) -> bool:
+        return True
+
+    def changes_from(self, transcript: "Transcript") -> int:
+        return transcript.state.start
+
+    def keys_shown(self) -> tuple[str, ...]:
+        return (self.ref.key,)
+
+    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+        start, kept = transcript.state.history_start, tuple[int, ...]()
+        for _, before in transcript.decisions(HistoryFolded)[:-1][-1:]:
+            start, kept = max(before.upto, start), before.kept
+        positions = [p for p in (*kept, *range(start, self.upto)) if p >= transcript.state.start and p not in self.kept]
+        keys = keys_of(transcript[position] for position in positions)
+        return audit_line("folded", keys, f"{self.ref.key}: {self.ref.description}")
+
+    def tally(self) -> dict[str, int]:
+        return {"folds": 1}
+
+    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+        count = self.upto - transcript.state.history_start - len(self.kept)
+        return Decided("folded", "budget", count, self.arithmetic)
+
+
+@dataclass(frozen=True)
+class ExpansionShown(EntryDecision):
+    """Stored content was brought back, after the message at `position`.
+
+    Attributes:
+        text: Empty in the log once withdrawn; `tokens` remains.
+        origin: A turn, AutoGen's Memory, or the notice that the session's history could not be read yet.
+        owner: The memory. A message has one expansion per origin and owner.
+    """
+
+    kind = "expanded"
+    text: str
+    tokens: int
+    opened: tuple[OpenedItem, ...]
+    origin: Literal["turn", "memory", "history"] = "turn"
+    owner: str = ""
+
+    @property
+    def place(self) -> tuple[int, str]:
+        return self.position, f"{self.origin} {self.owner}".strip()
+
+    def apply(self, transcript: "Transcript") -> None:
+        if self.position >= transcript.state.start and not transcript.state.is_away(self.position):
+            transcript.state.expand(self, len(transcript.log))
+            transcript.touched.append(self.position)
+
+    def replaced(self) -> Decision:
+        return replace(self, text="")
+
+    def moved(self, offset: int) -> None:
+        return None
+
+    def items_opened(self) -> tuple[OpenedItem, ...]:
+        return self.opened
+
+    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+        by_reason: dict[str, list[OpenedItem]] = {}
+        for opened in self.opened:
+            by_reason.setdefault(opened.reason, []).append(opened)
+        lines: list[AuditLine] = []
+        for reason, some in by_reason.items():
+            why = "; ".join(dict.fromkeys(one.why for one in some))
+            detail = why if why.startswith(reason) else f"{reason}: {why}"
+            lines.append(("recalled" if reason == "recalled" else "expanded", [one.key for one in some], detail))
+        return lines
+
+    def tally(self) -> dict[str, int]:
+        reasons = [one.reason for one in self.opened]
+        return {"expansions": len(reasons) - reasons.count("recalled"), "recalls": int("recalled" in reasons)}
+
+
+@dataclass(frozen=True)
+class ExpansionWithdrawn(Decision):
+    """Expansions are no longer shown."""
+
+    kind = "withdrawn"
+    places: tuple[tuple[int, str], ...]
+    reason: Literal["planned", "budget", "replaced"]
+    arithmetic: Arithmetic | None = None
+
+    def apply(self, transcript: "Transcript") -> None:
+        transcript.withdraw(self.places)
+
+    def positions(self) -> tuple[int, ...]:
+        return tuple(position for position, _ in self.places)
+
+    def changes_from(self, transcript: "Transcript") -> int | None:
+        return min(self.positions(), default=None)
+
+    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+        shown = {one.place: one for _, one in transcript.decisions(ExpansionShown)}  # newest per place
+        keys = [opened.key for place in self.places if place in shown for opened in shown[place].opened]
+        return audit_line("withdrawn", keys, self.reason)
+
+    def tally(self) -> dict[str, int]:
+        return {"compactions": 1}
+
+    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+        return Decided("withdrawn", self.reason, len(self.places), self.arithmetic)
+
+
+@dataclass(frozen=True)
+class Offered(Decision):
+    """The prompt in front of the view from now on, as far as known.
+
+    Attributes:
+        memory_tools: Their names; once offered, they stay.
+        reason: `always`, since the user has `memory`, for references after an `offload`, or for messages behind a
+            `fold` or observations, too; else empty.
+        instructions_tokens: Those about the memory in the system message.
+        system_tokens: The rest of the system message.
+    """
+
+    kind, outlives_clear = "offered", True
+    memory_tools: tuple[str, ...] = ()
+    reason: ToolsReason = ""
+    memory_tools_tokens: int = 0
+    instructions_tokens: int = 0
+    own_tools_tokens: int = 0
+    system_tokens: int = 0
+
+    @property
+    def own_tokens(self) -> int:
+        return self.own_tools_tokens + self.system_tokens
+
+    @property
+    def tokens(self) -> int:
+        return self.memory_tools_tokens + self.instructions_tokens + self.own_tokens
+
+    def apply(self, transcript: "Transcript") -> None:  # no slot: costs of calls need each one
+        transcript.state.slots[self.kind, ""] = self
+
+    def moved(self, offset: int) -> Decision:
+        return self
+
+    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided | None:
+        before = next((one.memory_tools for one in reversed(earlier) if isinstance(one, Offered)), ())
+        return Decided("offered", self.reason, len(self.memory_tools)) if self.memory_tools != before else None
+
+
+@dataclass(frozen=True)
+class UserMemoryLoaded(Decision):
+    """The user's memory as the session shows it from now on, the same bytes to its end.
+
+    Attributes:
+        keys: Of the statements, in the order of their lines.
+        upto: Unix time of the newest change known then.
+        notes_version: Version of the agent's notes.
+        place: `tail` for a memory that came after the first view, until the next planned compaction.
+    """
+
+    kind, outlives_clear = "user_memory", True
+    text: str
+    tokens: int
+    keys: tuple[str, ...] = ()
+    upto: float = 0.0
+    notes_version: int = 0
+    place: Literal["head", "tail"] = "head"
+
+    def slot(self) -> str:
+        return ""
+
+    def memory_keys(self) -> tuple[str, ...]:
+        return self.keys
+
+    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+        is_first = len(transcript.decisions(UserMemoryLoaded)) == 1
+        return audit_line("recalled", self.keys, "user memory") if is_first else []
+
+    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+        is_moved = any(isinstance(one, UserMemoryLoaded) for one in earlier)
+        reason = "moved to the head" if is_moved else "session start" if self.place == "head" else "late"
+        return Decided("user memory", reason, len(self.keys))
+
+
+@dataclass(frozen=True)
+class UserMemoryChanged(Decision):
+    """Changes of the user's memory since the session loaded it, shown in the tail; an empty text shows none."""
+
+    kind, outlives_clear = "user_memory_news", True
+    text: str
+    tokens: int
+    keys: tuple[str, ...] = ()
+
+    def slot(self) -> str:
+        return ""
+
+    def memory_keys(self) -> tuple[str, ...]:
+        return self.keys
+
+    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+        return audit_line("recalled", self.keys, "changed user memory")
+
+
+@dataclass(frozen=True)
+class ConnectorStateShown(Decision):
+    """The present state of what a connector watches; without text and images it shows none.
+
+    Attributes:
+        images: Not saved; the state is captured anew when a session goes on.
+    """
+
+    kind = "connector_state"
+    connector_id: str
+    text: str = ""
+    tokens: int = 0
+    images: tuple[Image, ...] = ()
+
+    @classmethod
+    def of(cls, connector_id: str, elements: Sequence[str | Image], counter: TokenCounter) -> Self:
+        texts = [one for one in elements if isinstance(one, str)]
+        images = tuple(one for one in elements if isinstance(one, Image))
+        if not elements:
+            return cls(connector_id)
+        body = "\n".join(map(defused, texts))
+        text = f'<connector_state id="{connector_id}">\n{body}\n</connector_state>'
+        return cls(connector_id, text, counter.count(text), images)
+
+    def slot(self) -> str:
+        return self.connector_id
+
+    def replaced(self) -> Decision:
+        return replace(self, text="", images=())
+
+    def moved(self, offset: int) -> Decision:
+        return self
+
+    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+        return {"kind": self.kind, "connector_id": self.connector_id, "text": self.text, "tokens": self.tokens}
+
+
+@dataclass(frozen=True)
+class LightModelBilled(Decision):
+    """The light model's calls so far."""
+
+    kind, outlives_clear = "light_model", True
+    bill: LightModelBill = field(default_factory=LightModelBill)
+
+    def slot(self) -> str:
+        return ""
+
+    def moved(self, offset: int) -> Decision:
+        return self
+
+    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+        return {**asdict(self.bill), "kind": self.kind}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(_BILL.validate_python(data))

@@ -1,0 +1,1 @@
+"""For people and programs: the command line, the chat server, the MCP server, Chainlit's data layer."""

@@ -1,0 +1,347 @@
+"""Defines commands: each gets the store, the user and its output from here, and declares its own arguments only.
+
+The store is closed however a command ends. A unique prefix names a session or item; errors offer the nearest names.
+"""
+
+import asyncio
+import inspect
+import logging
+import os
+import re
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from memory_context.foundation.identifiers import SessionKey
+
+from .console import USAGE_ERROR, Failure, Output, present
+
+if TYPE_CHECKING:
+    from memory_context.foundation.embeddings.embedder import Embedder
+    from memory_context.memory.agent_memory import AgentMemory
+    from memory_context.store.admin.user_stats import TranscriptInfo
+    from memory_context.store.conversation_rows import Archived, SessionInfo
+    from memory_context.store.memory_store import MemoryStore
+
+__all__ = [
+    "JsonOption",
+    "NamedSession",
+    "SessionArgument",
+    "Target",
+    "TranscriptOption",
+    "UrlOption",
+    "UserOption",
+    "YesOption",
+    "command",
+    "find_key",
+    "find_session",
+    "group",
+    "not_empty",
+    "parse_duration",
+    "parse_since",
+    "run",
+]
+
+_KEEP_SECONDS = 300
+_OFFERED_USERS = 10
+_OFFERED_NAMES = 3
+_COMPARED_SESSIONS = 1000
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DURATION = re.compile(rf"(\d{{1,6}})\s*([{''.join(_UNITS)}])")
+
+_Result = TypeVar("_Result")
+
+
+def not_empty(name: str | None) -> str | None:
+    """Refuse an empty name: an unset variable of a script must not choose another database or user."""
+    if name == "":
+        raise typer.BadParameter("it is empty")
+    return name
+
+
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--url", callback=not_empty, help="The database. [default: MEMORY_CONTEXT_URL, else the embedded one]"
+    ),
+]
+UserOption = Annotated[
+    str | None,
+    typer.Option(
+        "--user",
+        callback=not_empty,
+        envvar="MEMORY_CONTEXT_USER",
+        help="Whose memory. [default: that of the only user]",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+@dataclass(frozen=True)
+class Target:
+    """The store that a command works on, which its first operation opens, and whose memory it concerns."""
+
+    store: "MemoryStore"
+    named_user: str | None = None
+
+    async def user(self) -> str:
+        """Return the named user, or the only one.
+
+        Raises:
+            Failure: None was named, and there is no user or there are several.
+        """
+        if self.named_user is not None:
+            return self.named_user
+        found, name = await self.store.user_stats.only_user()
+        if name is not None:
+            return name
+        if not found:
+            where = self.store.describe()
+            raise Failure(f"nothing is stored yet in {where}; give --user NAME for somebody else's view of it")
+        raise Failure(f"there are several users, give --user{await self._some_users()}", USAGE_ERROR)
+
+    async def memory(self, agent_id: str = "", session_id: str = "") -> "AgentMemory":
+        """Return the user's items, as the user sees them, or one session of an agent."""
+        from memory_context.memory.agent_memory import AgentMemory
+
+        return AgentMemory(self.store, await self.user(), agent_id, session_id)
+
+    async def _some_users(self) -> str:
+        """Return the first users to choose from, if the login may list them."""
+        from memory_context.foundation.errors import StoreError
+
+        users: list[str] = []
+        with suppress(StoreError):
+            async for name in self.store.every_user():
+                users.append(name)
+                if len(users) > _OFFERED_USERS:
+                    break
+        more = ", …" if len(users) > _OFFERED_USERS else ""
+        return f": {', '.join(map(repr, users[:_OFFERED_USERS]))}{more}" if users else ""
+
+
+# --- commands
+
+
+def group(help_: str) -> typer.Typer:
+    """Return a group of commands."""
+    return typer.Typer(help=help_, no_args_is_help=True, rich_markup_mode=None)
+
+
+def command(
+    *, user: Any = UserOption, has_json: bool = True
+) -> Callable[[Callable[..., Awaitable[Output | None]]], Callable[..., None]]:
+    """Return a decorator for commands: functions of a `Target`, and their own arguments.
+
+    Args:
+        user: The option --user; None for none.
+        has_json: Take --json; what the function returns is printed one way or the other.
+    """
+
+    def decorate(function: Callable[..., Awaitable[Output | None]]) -> Callable[..., None]:
+        def invoke(*, url: str | None, user: str | None = None, as_json: bool = False, **own: Any) -> None:
+            present(run(lambda store: function(Target(store, user), **own), url), as_json)
+
+        kind = inspect.Parameter.KEYWORD_ONLY
+        _, *parameters = [one.replace(kind=kind) for one in inspect.signature(function).parameters.values()]
+        parameters.append(inspect.Parameter("url", kind, annotation=UrlOption, default=None))
+        if user is not None:
+            parameters.append(inspect.Parameter("user", kind, annotation=user, default=None))
+        if has_json:
+            parameters.append(inspect.Parameter("as_json", kind, annotation=JsonOption, default=False))
+        # typer reads the options from these
+        invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        invoke.__annotations__ = {one.name: one.annotation for one in parameters}
+        invoke.__name__, invoke.__doc__ = function.__name__, function.__doc__
+        return invoke
+
+    return decorate
+
+
+# --- the store
+
+
+def run(
+    work: Callable[["MemoryStore"], Awaitable[_Result]], url: str | None, embedder: "Embedder | None" = None
+) -> _Result:
+    """Run work with the store, which its first operation opens."""
+
+    async def work_and_close() -> _Result:
+        from memory_context.store.memory_store import MemoryStore
+
+        store = MemoryStore(url, embedder) if url or embedder else MemoryStore.default()
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    _keep_server_warm()
+    logger = logging.getLogger("memory_context")
+    if not logger.handlers:  # the error's one line is enough
+        logger.addHandler(logging.NullHandler())
+    with _ending_at_once():
+        return asyncio.run(work_and_close())
+
+
+def _keep_server_warm() -> None:
+    """Let the embedded server outlive this command, for the next one.
+
+    Not in CI, and not where this is process 1 or its child: a container or service ends with the command.
+    """
+    from memory_context.store.location import KEEP_ENV
+
+    ends_with_us = os.environ.get("CI", "").lower() not in ("", "0", "false") or 1 in (os.getpid(), os.getppid())
+    os.environ.setdefault(KEEP_ENV, "0" if ends_with_us else str(_KEEP_SECONDS))
+
+
+@contextmanager
+def _ending_at_once() -> Generator[None, None, None]:
+    """Let the first Ctrl-C interrupt blocking work; asyncio's handler waits for an `await`."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # not ours to change
+        yield
+        return
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# --- sessions, items
+
+SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or its beginning.")]
+TranscriptOption = Annotated[
+    str | None, typer.Option("--agent", help="Whose transcript. [default: the only agent with one]")
+]
+
+
+@dataclass(frozen=True)
+class NamedSession:
+    """A session with its transcripts, the latest archived first."""
+
+    user_id: str
+    info: "SessionInfo"
+    transcripts: "list[TranscriptInfo]"
+
+    @property
+    def session_id(self) -> str:
+        return self.info.session_id
+
+    def agent(self, wanted: str | None) -> str:
+        """Return the wanted agent, or the only one with a transcript.
+
+        Raises:
+            Failure: The wanted agent has none, or the choice is ambiguous.
+        """
+        agents = list(dict.fromkeys(one.agent_id for one in self.transcripts))
+        shown = ", ".join(map(repr, agents))
+        if not agents:
+            raise Failure(f"session {self.session_id!r} has no transcript: only chat messages were archived in it")
+        if wanted is not None and wanted not in agents:
+            raise Failure(f"session {self.session_id!r} has no transcript of {wanted!r}; there are those of {shown}")
+        if wanted is None and len(agents) > 1:
+            raise Failure(
+                f"session {self.session_id!r} has transcripts of several agents, give --agent: {shown}", USAGE_ERROR
+            )
+        return wanted if wanted is not None else agents[0]
+
+    async def archived(self, store: "MemoryStore", agent: str) -> "Archived":
+        return await store.conversations.read(SessionKey(self.user_id, agent, self.session_id))
+
+
+async def find_session(target: Target, session_id: str, *, by_beginning: bool = True) -> NamedSession:
+    """Return the session with an id or a unique prefix.
+
+    Args:
+        by_beginning: False to accept whole ids only, for scripts that delete.
+
+    Raises:
+        Failure: None or several match; names the day of a deletion, or near ids.
+    """
+    store, name = target.store, await target.user()
+    info = await store.conversations.session(name, session_id)
+    if info is None:
+        deleted_at = await store.conversations.deleted_at(name, session_id)
+        if deleted_at is not None:
+            raise Failure(f"session {session_id!r} was deleted on {deleted_at:%Y-%m-%d}")
+    if info is None and by_beginning:
+        found = await store.user_stats.sessions_beginning(name, session_id, _OFFERED_NAMES + 1)
+        own = [one for one in found if not one.startswith(f"{found[0]}/")]  # sub-agents' ids extend their parent's
+        if whole := _only(session_id, own, "session"):
+            info = await store.conversations.session(name, whole)
+    if info is None:
+        raise await _no_session(store, name, session_id)
+    return NamedSession(name, info, await store.user_stats.transcripts(name, info.session_id))
+
+
+async def _no_session(store: "MemoryStore", user: str, session_id: str) -> Failure:
+    from difflib import get_close_matches
+
+    known = [one.session_id for one in await store.conversations.sessions(user, limit=_COMPARED_SESSIONS)]
+    near = get_close_matches(session_id, known, _OFFERED_NAMES)
+    offer = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return Failure(f"user {user!r} has no session {session_id!r}{offer or ': memory-context sessions list shows all'}")
+
+
+async def find_key(store: "MemoryStore", user_id: str, key: str) -> str:
+    """Return the key with a unique prefix; an unknown key is returned unchanged.
+
+    Raises:
+        Failure: Several keys have this prefix.
+    """
+    if await store.fetch_whereabouts(user_id, key) is not None:
+        return key
+    return _only(key, await store.user_stats.keys_beginning(user_id, key, _OFFERED_NAMES + 1), "item") or key
+
+
+def _only(beginning: str, found: list[str], noun: str) -> str | None:
+    if len(found) > 1:
+        more = ", …" if len(found) > _OFFERED_NAMES else ""
+        shown = ", ".join(map(repr, found[:_OFFERED_NAMES]))
+        raise Failure(f"{beginning!r} is the beginning of several {noun}s: {shown}{more}", USAGE_ERROR)
+    return found[0] if found else None
+
+
+# --- times
+
+
+def parse_duration(text: str) -> timedelta:
+    """Return the length of `90s`, `15m`, `12h`, `7d` or `4w`.
+
+    Raises:
+        Failure: The text has another form.
+    """
+    written = _DURATION.fullmatch(text.strip().lower())
+    if written is None or int(written[1]) == 0:
+        raise Failure(f"{text!r} is not a length of time: write for example 90s, 15m, 12h, 7d or 4w", USAGE_ERROR)
+    return timedelta(**{_UNITS[written[2]]: int(written[1])})
+
+
+def parse_since(text: str | None) -> datetime | None:
+    """Return the time that was a duration ago, or the beginning of a date such as `2026-01-31`; UTC without a zone.
+
+    Raises:
+        Failure: The text is neither.
+    """
+    if text is None:
+        return None
+    try:
+        day = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            return datetime.now(timezone.utc) - parse_duration(text)
+        except OverflowError:
+            raise Failure(f"{text!r} reaches back further than time does", USAGE_ERROR) from None
+    return day if day.tzinfo is not None else day.replace(tzinfo=timezone.utc)

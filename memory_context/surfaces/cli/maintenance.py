@@ -1,0 +1,388 @@
+"""`migrate`, `stop`, `prune`, `consolidate` and `reindex`: maintenance of a store."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from .command import JsonOption, Target, UrlOption, YesOption, command, parse_duration, run
+from .console import (
+    FAILED,
+    USAGE_ERROR,
+    Failure,
+    Output,
+    byte_size,
+    confirm,
+    counted,
+    present,
+    print_fields,
+    print_table,
+    progress_bar,
+    say,
+)
+
+if TYPE_CHECKING:
+    from memory_context.foundation.embeddings.embedder import Embedder
+    from memory_context.store.admin.consolidate import ConsolidationReport
+    from memory_context.store.memory_store import MemoryStore
+    from memory_context.store.schema import MigrationState
+    from memory_context.store.search.indexer import IndexReport
+
+__all__ = ["EmbedderName", "consolidate", "migrate", "prune", "reindex", "stop"]
+
+_MAX_FAILURES_PRINTED = 5
+_MIGRATION_STATES = {
+    "applied": "applied",
+    "pending": "pending",
+    "changed": "applied, with another file",
+    "unknown": "applied by a newer version",
+    "ahead": "applied by a newer version, beside which this one works",
+    "superseded": "applied by a development version",
+}
+
+
+# --- migrate
+
+
+@command(user=None)
+async def migrate(
+    target: Target,
+    only_status: Annotated[bool, typer.Option("--status", help="List the migrations; change nothing.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="As --status, with exit code 1 unless the schema is up to date.")
+    ] = False,
+    pre: Annotated[
+        bool | None,
+        typer.Option(
+            "--pre/--post",
+            help="Only what the version before works with, too; or the rest, once this one runs everywhere.",
+            show_default="all of it",
+        ),
+    ] = None,
+) -> Output:
+    """Bring the schema of the database up to this version.
+
+    The first use of a store does so too, if its login may. Where agents have an ordinary login, name the owner's
+    address in MEMORY_CONTEXT_OWNER_URL and run this when you install a new version.
+
+    To upgrade without a pause, run it with --pre, deploy the new version beside the old one, and run it with --post
+    when the old one is gone. On a server of your own the first use of a store only does what --pre does.
+    """
+    part = None if pre is None else "pre" if pre else "post"
+    if only_status or check:
+        return _listed_migrations(await _states(target.store, part), check)
+    admin = target.store.admin
+    applied = await admin.migrate(part)
+    await _adopt_clear_secrets(target.store)
+    if advice := await admin.vector_advice():
+        say(f"warning: {advice}")
+    told = "\n".join(f"applied {name}" for name in applied) or "up to date"
+    return Output(lambda: {"applied": applied}, lambda: typer.echo(told))
+
+
+def _listed_migrations(states: "Sequence[MigrationState]", check: bool) -> Output:
+    def show() -> None:
+        rows = [(one.name, _MIGRATION_STATES[one.state], one.applied_at) for one in states]
+        print_table(("migration", "state", "applied at (UTC)"), rows)
+        say(_verdict(states))
+
+    is_done = all(one.state in ("applied", "ahead") for one in states)
+    exit_code = FAILED if check and not is_done else 0
+    return Output(lambda: [asdict(one) for one in states], show, exit_code=exit_code)
+
+
+async def _adopt_clear_secrets(store: "MemoryStore") -> None:
+    """Encrypt what earlier versions stored in clear under the type `user_secret`; say what is left."""
+    from memory_context.foundation.errors import StoreError
+    from memory_context.memory.agent_memory import AgentMemory
+    from memory_context.memory.secret_traces import adopt_clear_secrets
+
+    try:
+        async for user in store.every_user():
+            done = await adopt_clear_secrets(AgentMemory(store, user))
+            if done.encrypted:
+                names = ", ".join(done.encrypted)
+                say(f"{counted(len(done.encrypted), 'secret')} of {user!r} stood in clear, now encrypted: {names}")
+            if done.left:
+                say(
+                    f"warning: {counted(len(done.left), 'item')} of {user!r} of type user_secret in clear: set "
+                    "MEMORY_CONTEXT_SECRET_KEY and run this again, or forget them: memory-context forget "
+                    f"{' '.join(done.left)} --user {user}"
+                )
+    except StoreError as error:
+        say(f"warning: secrets in clear were not looked for: {error}")
+
+
+async def _states(store: "MemoryStore", part: str | None) -> "list[MigrationState]":
+    from memory_context.store.sql import part_of
+
+    return [one for one in await store.admin.migrations() if part in (None, part_of(one.name) or "pre")]
+
+
+def _verdict(states: "Sequence[MigrationState]") -> str:
+    """Return one line on the schema, with the remedy unless it fits."""
+    from memory_context.store.schema import SUPERSEDED
+
+    found = [one.state for one in states]
+    if "superseded" in found:
+        return SUPERSEDED
+    if "unknown" in found:
+        return "the schema is newer than this memory-context: upgrade it with pip install -U memory-context"
+    if changed := found.count("changed"):
+        return f"{counted(changed, 'migration')} ran with another file: install the version that made it"
+    if pending := found.count("pending"):
+        return f"{counted(pending, 'migration')} to come: memory-context migrate"
+    return "the schema is up to date"
+
+
+# --- stop
+
+
+@command(user=None, has_json=False)
+async def stop(target: Target) -> None:
+    """Stop the embedded server now, and wait until it has ended.
+
+    It stops by itself some time after the last command (see MEMORY_CONTEXT_KEEP_SECONDS). A server that other processes
+    use goes on.
+    """
+    where, pid = target.store.describe(), await target.store.admin.stop()
+    say(f"{where}: " + ("no server runs" if pid is None else f"the server (process {pid}) has stopped"))
+
+
+# --- prune
+
+
+@command(user=None)
+async def prune(
+    target: Target,
+    older_than: Annotated[str, typer.Option(help="How long not stored, used or archived in: such as 90d or 12w.")],
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type",
+            help="Only this type; may be given several times. [default: all but what people said of themselves]",
+        ),
+    ] = None,
+    conversations: Annotated[
+        bool,
+        typer.Option(
+            "--conversations/--keep-conversations", help="Whether conversations go, too, with what was said in them."
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count what would go, items and conversations; change nothing.")
+    ] = False,
+    yes: YesOption = False,
+) -> Output:
+    """Forget what nobody used for a while, of all users.
+
+    Preferences, facts and secrets of people stay, as do items of sessions that are still active. A forgotten item
+    leaves a tombstone with the day; its content is gone. Conversations go only with --conversations.
+    """
+    age, store = parse_duration(older_than), target.store
+    what = f"items of type {', '.join(types)}" if types else "items"
+    said = " and conversations" if conversations else ""
+    if not dry_run:
+        confirm(f"Forget {what}{said} of all users in {store.describe()} not used for {older_than}?", yes)
+    with progress_bar("pruning users") as show:
+        report = await store.prune(
+            age, types=types or None, conversations=conversations, dry_run=dry_run, progress=show
+        )
+    counts = asdict(report)
+    others: dict[str, int] = counts.pop("others")
+    forgotten, deleted = ("to forget", "to delete") if dry_run else ("forgotten", "deleted")
+    kept = ", kept without --conversations" if dry_run and report.sessions and not conversations else ""
+    fields = [
+        (f"items {forgotten}", f"{report.items:,} ({byte_size(report.content_bytes)})"),
+        (f"events {deleted}", f"{report.events:,}"),
+        (f"sessions {deleted}", f"{report.sessions:,}{kept}"),
+        *((f"{kind}s {deleted}", f"{count:,}") for kind, count in others.items()),
+    ]
+    return Output(lambda: {**counts, **others}, lambda: print_fields(fields))
+
+
+# --- reindex
+
+
+EmbedderName = Literal["wordllama", "openai", "fastembed"]
+
+
+def reindex(
+    embedder: Annotated[
+        EmbedderName | None,
+        typer.Option(help="What your agents embed with; all passages get its embeddings. [default: wordllama]"),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="The model of openai (at OPENAI_BASE_URL) or fastembed. [default: the embedder's]"),
+    ] = None,
+    dimensions: Annotated[int | None, typer.Option(min=1, help="Of its embeddings. [default: the model's]")] = None,
+    url: UrlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Index what waits, and embed what is not embedded yet.
+
+    Items that could not be indexed before are tried again. The store can be used meanwhile, and this can be stopped and
+    started again. To change the model run it with the new one, then start your agents with it.
+    """
+    chosen = _embedder(embedder, model, dimensions)
+
+    async def work(store: "MemoryStore") -> Output:
+        await store.admin.migrate("pre")  # `open` would start the background indexer, which counts nothing here
+        before = await store.admin.status()
+        if embedder is None:
+            _refuse_another_model(store, before.embeddings or ())
+        retried = await store.jobs.retry_failed()
+        indexed, report = await _index_all(store, (before.jobs_pending or 0) + retried)
+        with progress_bar("embedding passages") as show:
+            embedded = 0 if chosen is None else await store.reindex(chosen, progress=show)
+        failures = await _failures(store) if report.failed else []
+        counts = {"retried": retried, "indexed": indexed, "embedded": embedded}
+
+        def show_report() -> None:
+            _print_reindexed(retried, indexed, None if chosen is None else embedded, report)
+            for one in failures:
+                say("{memory_key!r} of {user!r}: {error!r}".format(**one))
+
+        exit_code = FAILED if report.pending or report.failed else 0
+        return Output(lambda: {**counts, **asdict(report), "failures": failures}, show_report, exit_code=exit_code)
+
+    present(run(work, url, chosen), as_json)
+
+
+def _embedder(name: EmbedderName | None, model: str | None, dimensions: int | None) -> "Embedder | None":
+    from memory_context.foundation.embeddings.fastembed import FastEmbedEmbedder
+    from memory_context.foundation.embeddings.openai import OpenAIEmbedder
+    from memory_context.foundation.embeddings.wordllama import WordLlamaEmbedder, default_embedder
+
+    if name in (None, "wordllama"):
+        if model is not None:
+            raise Failure("--model goes with --embedder openai or fastembed", USAGE_ERROR)
+        return WordLlamaEmbedder() if name else default_embedder()
+    kind = OpenAIEmbedder if name == "openai" else FastEmbedEmbedder
+    return kind(model, dimensions) if model is not None else kind(dimensions=dimensions)
+
+
+def _refuse_another_model(store: "MemoryStore", models: Collection[str]) -> None:
+    """Raise `Failure` if passages are embedded with other models than the default: agents use one of these."""
+    from memory_context.store.search.indexer import model_of
+
+    if models and store.embedder is not None and model_of(store.embedder) not in models:
+        found = ", ".join(sorted(models))
+        raise Failure(f"the passages are embedded with {found}: say with --embedder what to use", USAGE_ERROR)
+
+
+async def _index_all(store: "MemoryStore", waiting: int) -> "tuple[int, IndexReport]":
+    """Return the number of indexed items, and of remaining ones."""
+    done = 0
+    with progress_bar("indexing items", waiting) as show:
+
+        def add(items: int) -> None:
+            nonlocal done
+            done += items
+            show(done)
+
+        report = await store.flush_index(progress=add)
+    return done, report
+
+
+async def _failures(store: "MemoryStore") -> list[dict[str, str]]:
+    """Return the first unindexable items and their errors."""
+    failures: list[dict[str, str]] = []
+    async for user in store.every_user():
+        missing = _MAX_FAILURES_PRINTED - len(failures)
+        found = await store.index_failures(user, missing)
+        failures += [{"user": user, "memory_key": key, "error": error} for key, error in found]
+        if len(failures) >= _MAX_FAILURES_PRINTED:
+            break
+    return failures
+
+
+def _print_reindexed(retried: int, indexed: int, embedded: int | None, report: "IndexReport") -> None:
+    from .status import NO_EMBEDDER
+
+    left: list[str] = []
+    if report.pending:
+        left.append(f"{counted(report.pending, 'item')} not embedded yet, to be tried again later")
+    if report.failed:
+        left.append(f"{counted(report.failed, 'item')} cannot be indexed")
+    print_fields(
+        [
+            ("indexed", counted(indexed, "item") + f", {retried:,} of them again" * bool(retried)),
+            ("embedded", NO_EMBEDDER if embedded is None else f"{embedded:,} passages more"),
+            ("index", "; ".join(left) or "up to date"),
+        ]
+    )
+
+
+# --- consolidate
+
+_BUSY = "another process consolidates this user's memory just now"
+
+
+@command()
+async def consolidate(
+    target: Target,
+    everybody: Annotated[bool, typer.Option("--all", help="All users.")] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="A model at OPENAI_BASE_URL judges near-duplicates, writes articles and summaries. [default: rules]"
+        ),
+    ] = None,
+    budget_tokens: Annotated[
+        int, typer.Option(min=0, help="The most that the model reads and writes, a user.")
+    ] = 20_000,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TYPE=AGE",
+            help="How long unused items of a type stay: web_content=90d; repeatable.",
+        ),
+    ] = None,
+) -> Output:
+    """Merge equal statements; with a model, write articles.
+
+    Statements are merged only if no number, name, date, path or negation differs. Articles rest on different sentences
+    of three or more conversations, each with its source. `serve` does this once a day, without a model.
+    """
+    if everybody and target.named_user is not None:
+        raise Failure("--all goes without --user", USAGE_ERROR)
+    options: dict[str, Any] = {"budget_tokens": budget_tokens, "retention": _retention(keep or ())}
+    if model is not None:
+        from memory_context.context.builder import openai_client
+
+        options["model_client"] = openai_client(model)
+    reports = await _reports(target, everybody, options)
+
+    def show() -> None:
+        for name, report in reports.items():
+            text = _BUSY if report is None else str(report)
+            typer.echo(f"{name}: {text}" if everybody else text)
+            if report is not None and report.is_cut:
+                say(f"the budget of {budget_tokens:,} tokens ended before the work: give more with --budget-tokens")
+
+    return Output(lambda: {name: None if one is None else asdict(one) for name, one in reports.items()}, show)
+
+
+async def _reports(target: Target, everybody: bool, options: dict[str, Any]) -> "dict[str, ConsolidationReport | None]":
+    store = target.store
+    users = [one async for one in store.every_user()] if everybody else [await target.user()]
+    reports: dict[str, ConsolidationReport | None] = {}
+    with progress_bar("consolidating users", len(users), hide=not everybody) as show:
+        for done, name in enumerate(users, 1):
+            reports[name] = await store.consolidate(name, **options)
+            show(done)
+    return reports
+
+
+def _retention(keep: Sequence[str]) -> dict[str, timedelta]:
+    retention: dict[str, timedelta] = {}
+    for one in keep:
+        memory_type, equals, age = one.partition("=")
+        if not equals or not memory_type:
+            raise Failure(f"--keep {one!r}: give TYPE=AGE, such as web_content=90d", USAGE_ERROR)
+        retention[memory_type] = parse_duration(age)
+    return retention

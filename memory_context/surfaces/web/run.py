@@ -1,0 +1,304 @@
+"""The run of one request in a task of its own; its events, as one answer or server-sent events.
+
+A run stops when its client disconnects, and releases its session. An agent that ignores its cancellation token is
+cancelled a second later. An error before the first event is an HTTP error, later an event `error`.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from autogen_agentchat.base import TaskResult, TaskRunner
+from autogen_agentchat.messages import (
+    BaseAgentEvent,
+    BaseChatMessage,
+    MemoryQueryEvent,
+    ModelClientStreamingChunkEvent,
+    TextMessage,
+    ToolCallExecutionEvent,
+    ToolCallRequestEvent,
+)
+from autogen_core import CancellationToken
+from autogen_core.models import FunctionExecutionResult, FunctionExecutionResultMessage
+from fastapi import Request, Response
+from sse_starlette import EventSourceResponse, ServerSentEvent
+
+from memory_context.context.context import MemoryContext
+from memory_context.foundation.messages import Address
+from memory_context.foundation.references import shorten
+from memory_context.foundation.runtime.background import Timer, begin
+from memory_context.store.conversation_rows import ChatMessage as StoredMessage
+
+from .problems import ProblemError
+from .schemas import ChatAnswer, ChatMessage, ChatStep, replace_surrogates, to_json
+
+__all__ = [
+    "EVENTS",
+    "AgentAnswer",
+    "Answer",
+    "Delta",
+    "RequestRun",
+    "RunEnd",
+    "RunStart",
+    "collect",
+    "run_agent",
+    "stream",
+]
+
+EVENTS = "text/event-stream"
+_CLIENT_IS_GONE = ProblemError("internal", "nobody listens any more")
+_GRACE_SECONDS = 1.0  # from stop to cancellation
+_SUMMARY_CHARACTERS = 300
+_ENTRIES_SEARCHED = 8  # more than one, as agents may share a context
+
+
+@dataclass(frozen=True)
+class RunStart:
+    """The session is ready."""
+
+    session_id: str
+    agent_id: str
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A piece of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer."""
+
+    message: StoredMessage
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """The ids now durable; `replayed` if no agent ran."""
+
+    stored_ids: tuple[str, ...]
+    replayed: bool
+
+
+@dataclass(frozen=True)
+class AgentAnswer:
+    """The agent's final words; None if it said nothing."""
+
+    text: str | None
+
+
+RunEvent = RunStart | Delta | ChatStep | Answer | RunEnd
+"""Events of a run, in order."""
+
+
+class RequestRun:
+    """Work that emits events and can be stopped.
+
+    Attributes:
+        is_agent_running: True if a stop cancels the token first and the task a second later.
+    """
+
+    def __init__(self, work: "Callable[[RequestRun], Awaitable[None]]") -> None:
+        self.cancellation = CancellationToken()
+        self.is_agent_running = False
+        self._reason: ProblemError | None = None
+        self._events: asyncio.Queue[RunEvent | ProblemError | None] = asyncio.Queue()
+        self._timer = Timer(lambda: self.task.cancel())
+        self.task = begin(self._run(work))
+
+    def emit(self, event: RunEvent) -> None:
+        self._events.put_nowait(event)
+
+    async def events(self) -> AsyncIterator[RunEvent]:
+        """Yield the events.
+
+        Raises:
+            ProblemError: The run failed or was stopped.
+        """
+        while (event := await self._events.get()) is not None:
+            if isinstance(event, ProblemError):
+                raise event
+            yield event
+
+    def stop(self, reason: ProblemError) -> None:
+        """End the run without waiting."""
+        if self.task.done() or self._reason is not None:
+            return
+        self._reason = reason
+        self.cancellation.cancel()
+        if self.is_agent_running:
+            self._timer.plan(_GRACE_SECONDS)
+        else:
+            self.task.cancel()
+
+    async def _run(self, work: "Callable[[RequestRun], Awaitable[None]]") -> None:
+        try:
+            await work(self)
+            self._events.put_nowait(None)
+        except asyncio.CancelledError:
+            self._events.put_nowait(self._reason or ProblemError("agent-failed", "its run was cancelled"))
+            if self._reason is None:
+                raise
+        except Exception as error:
+            self._events.put_nowait(self._reason or ProblemError.of(error))
+
+
+# --- the agent
+
+
+async def run_agent(
+    agent: TaskRunner, context: MemoryContext, task: Sequence[StoredMessage], cancellation: CancellationToken
+) -> AsyncIterator[Delta | ChatStep | AgentAnswer]:
+    """Run an agent or a team and yield its events, `AgentAnswer` last; without a task it continues from its context.
+
+    Stored results show as the placeholders that the model sees.
+    """
+    told = [TextMessage(content=one.text, source="user", created_at=one.timestamp) for one in task]
+    seen = len(context.transcript.log)
+    answer: str | None = None
+    async with aclosing(agent.run_stream(task=told or None, cancellation_token=cancellation)) as events:
+        async for event in events:
+            for item in [item for _, one in context.transcript.log[seen:] for item in one.items_opened()]:
+                yield _step("memory", item.key, item.why)
+            seen = len(context.transcript.log)
+            if isinstance(event, TaskResult):
+                said = [one for one in event.messages if isinstance(one, BaseChatMessage) and one.source != "user"]
+                answer = said[-1].to_text() if said else None
+            elif isinstance(event, ModelClientStreamingChunkEvent):
+                yield Delta(replace_surrogates(event.content))
+            elif isinstance(event, BaseAgentEvent):
+                for step in _steps_of(event, context):
+                    yield step
+    yield AgentAnswer(answer)
+
+
+def _steps_of(event: BaseAgentEvent, context: MemoryContext) -> Iterator[ChatStep]:
+    if isinstance(event, ToolCallRequestEvent):
+        for call in event.content:
+            yield _step("call", call.name, call.arguments)
+    elif isinstance(event, ToolCallExecutionEvent):
+        for result in event.content:
+            yield _step("result", result.name, _result_summary(result, context))
+    elif isinstance(event, MemoryQueryEvent):
+        yield _step("memory", event.source, f"{len(event.content)} memories")
+
+
+def _result_summary(result: FunctionExecutionResult, context: MemoryContext) -> str:
+    for entry in reversed(context.transcript.entries()[-_ENTRIES_SEARCHED:]):
+        message = entry.message
+        if not isinstance(message, FunctionExecutionResultMessage):
+            continue
+        for index, one in enumerate(message.content):
+            if (one.call_id, one.name) == (result.call_id, result.name):
+                address = Address("result", index)
+                stored = next((part.stored for part in entry.measured if part.address == address), None)
+                if stored is not None and stored.refs:
+                    placeholder = stored.refs[0].render()
+                    status = stored.compacted.partition("[MemoryRef:")[0]
+                    return f"{shorten(status, _SUMMARY_CHARACTERS - len(placeholder))} {placeholder}".strip()
+    return result.content
+
+
+def _step(kind: str, name: str, summary: str) -> ChatStep:
+    text = summary if "[MemoryRef:" in summary else shorten(summary, _SUMMARY_CHARACTERS)
+    return ChatStep.model_construct(
+        kind=kind, name=shorten(replace_surrogates(name), 128), summary=replace_surrogates(text)
+    )
+
+
+# --- over HTTP
+
+
+async def collect(request: Request, run: RequestRun) -> ChatAnswer:
+    """Return the whole answer; raise ProblemError if the run fails."""
+    await _while_connected(request, run, run.task)
+    return await _answer_of(run)
+
+
+async def stream(request: Request, run: RequestRun, ping_seconds: int) -> Response:
+    """Return the run as events; raise ProblemError if it fails before the first."""
+    events = run.events()
+
+    async def next_event() -> RunEvent:
+        return await anext(events)
+
+    first = begin(next_event())
+    try:
+        await _while_connected(request, run, first)
+    finally:
+        first.cancel()  # no effect after its end
+    return EventSourceResponse(_sent(run, first.result(), events), ping=ping_seconds)
+
+
+async def _while_connected(request: Request, run: RequestRun, result: "asyncio.Future[Any]") -> None:
+    """Wait for a result; stop the run on a disconnect or a cancellation of the caller."""
+    gone = begin(_disconnected(request))
+    try:
+        await asyncio.wait([result, gone], return_when=asyncio.FIRST_COMPLETED)
+        if not result.done():
+            run.stop(_CLIENT_IS_GONE)
+            raise _CLIENT_IS_GONE
+    except asyncio.CancelledError:
+        run.stop(_CLIENT_IS_GONE)
+        raise
+    finally:
+        gone.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _answer_of(run: RequestRun) -> ChatAnswer:
+    start, message, end = RunStart("", ""), None, RunEnd((), False)
+    steps: list[ChatStep] = []
+    async for event in run.events():
+        if isinstance(event, RunStart):
+            start = event
+        elif isinstance(event, ChatStep):
+            steps.append(event)
+        elif isinstance(event, Answer):
+            message = ChatMessage.of(event.message)
+        elif isinstance(event, RunEnd):
+            end = event
+    return ChatAnswer.model_construct(
+        session_id=start.session_id,
+        agent_id=start.agent_id,
+        message=message,
+        steps=steps,
+        stored_ids=[*end.stored_ids],
+        replayed=end.replayed,
+    )
+
+
+async def _sent(
+    run: RequestRun, first: RunEvent, others: AsyncIterator[RunEvent]
+) -> AsyncGenerator[ServerSentEvent, None]:
+    try:
+        yield _event(first)
+        async for event in others:
+            yield _event(event)
+    except ProblemError as error:
+        yield ServerSentEvent(error.text(), event="error")
+    finally:
+        run.stop(_CLIENT_IS_GONE)  # no effect after its end
+
+
+def _event(event: RunEvent) -> ServerSentEvent:
+    if isinstance(event, Answer):
+        return ServerSentEvent(to_json(ChatMessage.of(event.message)), event="message")
+    if isinstance(event, ChatStep):
+        return ServerSentEvent(to_json(event), event="step")
+    if isinstance(event, Delta):
+        name, data = "delta", {"text": event.text}
+    elif isinstance(event, RunStart):
+        name, data = "session", {"session_id": event.session_id, "agent_id": event.agent_id}
+    else:
+        name, data = "done", {"stored_ids": [*event.stored_ids], "replayed": event.replayed}
+    return ServerSentEvent(json.dumps(data), event=name)

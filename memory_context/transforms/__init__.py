@@ -1,5 +1,0 @@
-"""Transforms of stored content for a reader: ranges, matches, values, summaries."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

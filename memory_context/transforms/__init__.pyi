@@ -1,4 +1,0 @@
-from .slicing import Cut
-from .transform import FULL, MemoryTransform, TransformName, TransformUnit, cut
-
-__all__ = ["FULL", "Cut", "MemoryTransform", "TransformName", "TransformUnit", "cut"]

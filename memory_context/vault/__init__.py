@@ -1,5 +1,0 @@
-"""Secrets: encrypted values of which texts have the names only."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
