@@ -50,7 +50,8 @@ class Variant:
 
     Attributes:
         name: What is off.
-        replaced: Names in modules of `memory_context.foundation.compactors`, such as `names._IMPORTED`, and what stands there.
+        replaced: Names in modules of `memory_context.foundation.compactors`, such as `names._IMPORTED`, and what
+            stands there.
     """
 
     name: str

@@ -86,12 +86,10 @@ from .memory.transforms.transform import MemoryTransform, TransformName, Transfo
 from .memory.vault.forms import SecretFilter
 from .memory.vault.secrets import Rotation, Secrets
 from .recall.tools.base import MemoryTool
-from .recall.tools.forget import Confirm, ForgetMemoryTool, ForgetProposal
-from .recall.tools.history import ReadHistoryTool, RecallResult, RecallTool, create_recall_tool
-from .recall.tools.items import ManageLongTermMemoryTool, RetrieveMemoryTool, StoreMemoryTool
+from .recall.tools.forget import Confirm, ForgetProposal
+from .recall.tools.history import RecallResult, create_recall_tool
 from .recall.tools.prompt_head import AnyTool, MemoryWorkbench, MoreTool
-from .recall.tools.search import QueryMemoryTool, SearchMemoryTool
-from .recall.tools.secret_tool import SecretStreamTool, SecretTool, SecretToolError, SecretWorkbench
+from .recall.tools.secret_tool import SecretToolError
 from .sessions.archive.archiver import Archiver
 from .sessions.archive.resume import ResumeOutcome, ResumeReport
 from .sessions.transcript.decisions import Arithmetic, Decided, Decision

@@ -69,7 +69,7 @@ def test_each_module_is_short_says_why_it_exists_and_what_it_offers():
         assert source.count("\n") <= 700, path
         tree = ast.parse(source)
         assert ast.get_docstring(tree), path
-        if path.name not in ("sql.py",):
+        if path.name not in ("sql.py", "__init__.py"):
             lists = (node for node in tree.body if isinstance(node, ast.Assign))
             assert any("__all__" in ast.unparse(node.targets[0]) for node in lists), path
         for node in tree.body:

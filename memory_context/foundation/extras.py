@@ -13,6 +13,6 @@ def needs(extra: str, what: str) -> Generator[None, None, None]:
         yield
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
-        if module == __package__:
+        if module == __name__.partition(".")[0]:
             raise
         raise ImportError(f"{what} needs {module}: pip install 'memory-context[{extra}]'", name=module) from error

@@ -2,8 +2,8 @@
 
     page (js) ── /api/chat ──▶ create_app ──▶ one agent and one MemoryContext per conversation ──▶ MemoryStore
 
-Everything that makes conversations last is in `memory_context.surfaces.web`; what is here says who answers, who asks, and where
-the page is.
+Everything that makes conversations last is in `memory_context.surfaces.web`; what is here says who answers, who asks,
+and where the page is.
 """
 
 import argparse

@@ -270,7 +270,7 @@ async def test_a_new_process_continues_from_a_saved_state(
     script = """
 import asyncio, json, sys
 from memory_context import MemoryContext, MemoryStore
-from memory_context.messages import message_to_json
+from memory_context.foundation.messages import message_to_json
 async def main():
     async with MemoryStore(sys.argv[1]) as store:
         context = MemoryContext("alice", "coder", memory_store=store)

@@ -30,7 +30,7 @@ from .talking import SESSION, context_of, said_in, say, turns
 PROGRAMS = """
 import asyncio, json, os, sys, threading
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.policy import ArchivePolicy
+from memory_context.foundation.policy import ArchivePolicy
 from tests.agents.scripted import calls, model, report
 from tests.archive.talking import say
 

@@ -257,17 +257,17 @@ def test_port_in_use_is_reported_first(run: Run, line: list[str]):
 
 @pytest.mark.parametrize(
     ("module", "missing", "extra"),
-    [("web", "fastapi", "web"), ("mcp_server", "mcp", "mcp"), ("chainlit_data_layer", "chainlit", "chainlit")],
+    [("web", "fastapi", "web"), ("mcp", "mcp", "mcp"), ("chainlit", "chainlit", "chainlit")],
 )
 def test_missing_extra_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch, module: str, missing: str, extra: str):
     """Whatever of it is imported first."""
-    for name in [name for name in sys.modules if name.split(".")[:2] == ["memory_context", module]]:
+    for name in [name for name in sys.modules if name.split(".")[:3] == ["memory_context", "surfaces", module]]:
         monkeypatch.delitem(sys.modules, name)
     for name in [name for name in sys.modules if name.partition(".")[0] == missing]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ImportError, match=rf"needs {missing}: pip install 'memory-context\[{extra}\]'"):
-        import_module(f"memory_context.{module}")
+        import_module(f"memory_context.surfaces.{module}")
 
 
 def test_a_missing_module_of_the_package_itself_is_no_missing_extra():

@@ -131,7 +131,7 @@ async def test_wordllama_prints_nothing_and_needs_no_network() -> None:
     """Nothing on the terminal, no handler on the root logger, no address looked up; for short texts no numpy."""
     code = (
         "import asyncio, logging\n"
-        "from memory_context.foundation.embeddings import WordLlamaEmbedder\n"
+        "from memory_context.foundation.embeddings.wordllama import WordLlamaEmbedder\n"
         "before = (logging.root.level, list(logging.root.handlers))\n"
         "vectors = asyncio.run(WordLlamaEmbedder().embed(['some words', ''] * 100, 'document'))\n"
         "assert len(vectors) == 200 and any(vectors[0])\n"

@@ -42,8 +42,9 @@ Check = Callable[[Claims, Claims], Awaitable[None]]
 
 HOLD_UNTIL_ASKED = """
 import asyncio, sys
-from memory_context.live import SessionCache, SessionKey
-from memory_context.store import MemoryStore
+from memory_context.sessions.live.cache import SessionCache
+from memory_context.sessions.live.claims import SessionKey
+from memory_context.store.memory_store import MemoryStore
 from tests.live_sessions.fakes import Archive
 
 KEY = SessionKey("alice", "coder", "s")

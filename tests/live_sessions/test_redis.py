@@ -28,8 +28,10 @@ Check = Callable[[Claims, Claims], Awaitable[None]]
 
 HOLD_UNTIL_ASKED = """
 import asyncio
-from memory_context.live import RedisClaims, RedisStates, SessionCache, SessionKey
-from memory_context.live.redis import name_of
+from memory_context.sessions.live.cache import SessionCache
+from memory_context.sessions.live.claims import SessionKey
+from memory_context.sessions.live.redis import RedisClaims, RedisStates
+from memory_context.sessions.live.redis import name_of
 from tests.live_sessions.fakes import Archive
 
 KEY = SessionKey("alice", "coder", "s")

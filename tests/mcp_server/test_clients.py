@@ -148,7 +148,7 @@ async def open_and_talk(self):
     await opened(self)
 
 MemoryStore.open = open_and_talk
-from memory_context.cli import main
+from memory_context.surfaces.cli import main
 main()
 """
 

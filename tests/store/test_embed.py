@@ -276,7 +276,7 @@ async def test_killed_in_the_middle_it_goes_on_where_it_was(
     """By SIGKILL, in another process."""
     script = (
         "import asyncio, os, signal\n"
-        "from memory_context.store import MemoryStore\n"
+        "from memory_context.store.memory_store import MemoryStore\n"
         "from memory_context.store.search import indexer\n"
         "from tests.embeddings.fakes import FakeEmbedder\n"
         "indexer.EMBED_TEXTS = 7\n"

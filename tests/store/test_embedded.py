@@ -28,7 +28,8 @@ pytestmark = pytest.mark.thorough
 
 FIRST_USE = """
 import asyncio
-from memory_context.store import MemoryStore, NewItem
+from memory_context.store.items import NewItem
+from memory_context.store.memory_store import MemoryStore
 
 async def main():
     await MemoryStore().insert_memories("alice", [NewItem("content", "", 1, key="k")])
@@ -40,7 +41,7 @@ END_BEFORE_THE_SERVER_IS_UP = """
 import asyncio
 from autogen_core.models import UserMessage
 from memory_context import ContextPolicy, MemoryContext
-from memory_context.runtime import buffers
+from memory_context.foundation.runtime import buffers
 
 buffers.WRITE_SECONDS = 60  # on a busy machine
 
@@ -56,7 +57,7 @@ loop.close()
 
 HOLD_UNTIL_TOLD = """
 import asyncio, sys
-from memory_context.store import MemoryStore
+from memory_context.store.memory_store import MemoryStore
 
 async def main():
     async with MemoryStore() as store:
@@ -69,7 +70,7 @@ asyncio.run(main())
 
 FORK_AND_END = """
 import asyncio, os, sys
-from memory_context.store import MemoryStore
+from memory_context.store.memory_store import MemoryStore
 
 async def main():
     async with MemoryStore() as store:

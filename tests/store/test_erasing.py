@@ -92,7 +92,7 @@ async def test_an_erased_user_begins_anew(store: MemoryStore) -> None:
 CLAIM = """
 import asyncio, os, sys
 from tests.embeddings.fakes import FakeEmbedder
-from memory_context.store import MemoryStore
+from memory_context.store.memory_store import MemoryStore
 
 class Waiting(FakeEmbedder):
     async def embed(self, texts, purpose):

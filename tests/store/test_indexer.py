@@ -273,7 +273,7 @@ async def test_two_stores_index_each_item_once(database_url: str, database: Data
 
 WORK = """
 import asyncio, os, signal, sys
-from memory_context.store import MemoryStore
+from memory_context.store.memory_store import MemoryStore
 from memory_context.store import jobs
 from tests.embeddings.fakes import FakeEmbedder
 url = os.environ["TEST_URL"]
