@@ -135,7 +135,7 @@ async def archive_scope(
 async def recalled_text(store: MemoryStore, user_id: str, query: str, recall: RecallPolicy) -> str:
     """Return what a new session of the user recalls."""
     context = MemoryContext(user_id, "agent", None, store, policy=ContextPolicy(recall=recall))
-    fetcher = context._parts.expander._fetcher
+    fetcher = context._session.expander._fetcher
     fetcher.deadline = time.monotonic() + 60
     found = await fetcher.recall(query, set(), [])
     text, _ = render_retrieved([one.retrieved for one in found], query, recall.limit_tokens, context.token_counter)

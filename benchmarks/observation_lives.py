@@ -439,7 +439,7 @@ class Life:
         )
         if common == len(self.view):
             return
-        rendered = self.context._parts.meter.views[1]  # pyright: ignore[reportPrivateUsage]
+        rendered = self.context._session.meter.views[1]  # pyright: ignore[reportPrivateUsage]
         positions = [10**9 if one.place == TAIL_PLACE else one.position for one in rendered.messages]
         changed = positions[common] if common < len(positions) else transcript.end
         if changed < self.fresh_from:

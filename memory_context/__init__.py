@@ -12,7 +12,7 @@ _COMPONENTS = {"ForgetMemoryTool", "ManageLongTermMemoryTool", "QueryMemoryTool"
 }
 """Component data finds these classes here; applications get them from `MemoryContext`."""
 
-__all__ = sorted({*_names} - _COMPONENTS)
+__all__ = [name for name in _names if name not in _COMPONENTS]  # pyright: ignore[reportUnsupportedDunderAll]
 
 # component data written by 0.1.0 finds its tools in this module
 sys.modules[f"{__name__}.tools"] = sys.modules[__name__]

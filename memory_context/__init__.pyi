@@ -87,9 +87,22 @@ from .memory.vault.forms import SecretFilter
 from .memory.vault.secrets import Rotation, Secrets
 from .recall.tools.base import MemoryTool
 from .recall.tools.forget import Confirm, ForgetProposal
+
+# component data finds these classes here; they are no names to import
+from .recall.tools.forget import ForgetMemoryTool as ForgetMemoryTool
+from .recall.tools.history import ReadHistoryTool as ReadHistoryTool
 from .recall.tools.history import RecallResult, create_recall_tool
+from .recall.tools.history import RecallTool as RecallTool
+from .recall.tools.items import ManageLongTermMemoryTool as ManageLongTermMemoryTool
+from .recall.tools.items import RetrieveMemoryTool as RetrieveMemoryTool
+from .recall.tools.items import StoreMemoryTool as StoreMemoryTool
 from .recall.tools.prompt_head import AnyTool, MemoryWorkbench, MoreTool
+from .recall.tools.search import QueryMemoryTool as QueryMemoryTool
+from .recall.tools.search import SearchMemoryTool as SearchMemoryTool
+from .recall.tools.secret_tool import SecretStreamTool as SecretStreamTool
+from .recall.tools.secret_tool import SecretTool as SecretTool
 from .recall.tools.secret_tool import SecretToolError
+from .recall.tools.secret_tool import SecretWorkbench as SecretWorkbench
 from .sessions.archive.archiver import Archiver
 from .sessions.archive.resume import ResumeOutcome, ResumeReport
 from .sessions.transcript.decisions import Arithmetic, Decided, Decision

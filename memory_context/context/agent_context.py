@@ -8,108 +8,71 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from autogen_core import FunctionCall, Image
 from autogen_core.models import (
     AssistantMessage,
     FunctionExecutionResult,
     FunctionExecutionResultMessage,
-    LLMMessage,
 )
 from pydantic_core import to_jsonable_python
 
+from memory_context.connectors.protocols import (
+    AgentContext,
+    ConnectorObservation,
+    ConnectorState,
+    Element,
+    HistoryThought,
+    HistoryTurn,
+)
 from memory_context.foundation.messages import Address, calls_of, texts_of
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.utf8 import json_object, sayable, sayable_json, sayable_name
+from memory_context.sessions.transcript.entries import Entry
+from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.view.render import text_in_view
 
-if TYPE_CHECKING:
-    from memory_context.connectors.protocols import (
-        AgentContext,
-        Connector,
-        ConnectorObservation,
-        Element,
-        HistoryThought,
-        HistoryTurn,
-    )
-    from memory_context.sessions.transcript.entries import Entry
-    from memory_context.sessions.transcript.transcript import Transcript
-
-    from .connectors import ConnectorLink
-    from .parts import Parts
-
-__all__ = ["AgentContextApi"]
+__all__ = ["agent_context", "in_utc", "turn_messages"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NO_ACTION = "null"
 _FOLLOWS = "Done; what was observed follows."
 
 
-class AgentContextApi:
-    """The methods of a context about what its agent thought, did and perceived."""
+def agent_context(transcript: Transcript, policy: ContextPolicy, states: Sequence[ConnectorState]) -> AgentContext:
+    """Return the history since the last clear beside the present states, with times as a model reads them."""
+    now = datetime.now(timezone.utc)
+    history = [*_history(transcript, policy)]
+    is_one_day = {at.date() for at, _, _ in history} <= {now.date()}
+    time_format = "%H:%M:%S" if is_one_day else "%Y-%m-%d %H:%M:%S"
+    return AgentContext(
+        tuple(_record(at.strftime(time_format), said, observed) for at, said, observed in history),
+        now.strftime(time_format),
+        tuple(states),
+    )
 
-    agent_id: str
-    policy: ContextPolicy
 
-    _parts: Parts
-    _connectors: ConnectorLink
+def turn_messages(
+    agent_id: str, action: object, observations: Sequence[ConnectorObservation | str | Image]
+) -> tuple[AssistantMessage, FunctionExecutionResultMessage, Sequence[ConnectorObservation | str | Image]]:
+    """Return an action as a call and its result, and the observations that follow the result.
 
-    async def _add(self, message: LLMMessage, added_at: datetime | None = None) -> None:
-        raise NotImplementedError
+    Raises:
+        ValueError: The action is not JSON.
+    """
+    call = _call_of(action)
+    texts = [*takewhile(lambda one: isinstance(one, str), observations)]
+    others = observations[len(texts) :]
+    text = "\n".join(map(str, texts)) or (_FOLLOWS if others else "")
+    result = FunctionExecutionResult(content=text, name=call.name, call_id=call.id, is_error=False)
+    said = AssistantMessage(content=[call], source=agent_id)
+    return said, FunctionExecutionResultMessage(content=[result]), others
 
-    async def build_context(self, connectors: Sequence[Connector] | None = None) -> AgentContext:
-        """Return what the agent thought and did since the last clear, and the present states of connectors.
 
-        An ordinary run of an AutoGen agent fills it; so do `record_thought` and `record_turn`.
-
-        Args:
-            connectors: Those whose states are rendered; None for the open ones of this context.
-        """
-        from memory_context.connectors.protocols import AgentContext
-
-        states = await self._connectors.states(connectors)
-        now = datetime.now(timezone.utc)
-        history = [*_history(self._parts.transcript, self.policy)]
-        is_one_day = {at.date() for at, _, _ in history} <= {now.date()}
-        time_format = "%H:%M:%S" if is_one_day else "%Y-%m-%d %H:%M:%S"
-        return AgentContext(
-            tuple(_record(at.strftime(time_format), said, observed) for at, said, observed in history),
-            now.strftime(time_format),
-            tuple(states),
-        )
-
-    async def record_thought(self, content: str, timestamp: datetime | None = None) -> None:
-        """Add words of the agent. `timestamp` None is now, one without a zone is local time."""
-        await self._add(AssistantMessage(content=content, source=self.agent_id), _in_utc(timestamp))
-
-    async def record_turn(
-        self,
-        action: object,
-        observations: Sequence[ConnectorObservation | str | Image],
-        timestamp: datetime | None = None,
-    ) -> None:
-        """Add an action with its observations, as if the agent had called a tool; then connectors are asked as always.
-
-        Args:
-            action: A `FunctionCall`, or anything JSON-able: a mapping, list, text, number, model or dataclass. A
-                mapping with `name` and `arguments`, or its JSON text, is that call; anything else is the arguments of
-                a call named `action`.
-            observations: In this order: texts in front are the result, the others follow it. Without any the result
-                is empty.
-            timestamp: As of `record_thought`.
-
-        Raises:
-            ValueError: The action is not JSON.
-        """
-        call, at = _call_of(action), _in_utc(timestamp)
-        texts = [*takewhile(lambda one: isinstance(one, str), observations)]
-        others = observations[len(texts) :]
-        text = "\n".join(map(str, texts)) or (_FOLLOWS if others else "")
-        result = FunctionExecutionResult(content=text, name=call.name, call_id=call.id, is_error=False)
-        await self._add(AssistantMessage(content=[call], source=self.agent_id), at)
-        self._connectors.note([*others])
-        await self._add(FunctionExecutionResultMessage(content=[result]), at)
+def in_utc(timestamp: datetime | None) -> datetime | None:
+    """Return a time in UTC; one without a zone is local time."""
+    return None if timestamp is None else timestamp.astimezone(timezone.utc)
 
 
 _Told = tuple[datetime, "str | FunctionCall | None", "list[Element]"]
@@ -119,8 +82,6 @@ _Told = tuple[datetime, "str | FunctionCall | None", "list[Element]"]
 def _record(
     timestamp: str, said: str | FunctionCall | None, observed: Sequence[Element]
 ) -> HistoryThought | HistoryTurn:
-    from memory_context.connectors.protocols import HistoryThought, HistoryTurn
-
     if isinstance(said, str):
         return HistoryThought(timestamp, sayable(said))
     return HistoryTurn(timestamp, _NO_ACTION if said is None else _json_of(said), tuple(observed))
@@ -200,7 +161,3 @@ def _named(data: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     if isinstance(name, str) and _NAME.fullmatch(name) and isinstance(arguments, Mapping) and len(data) == 2:
         return name, cast("Mapping[str, Any]", arguments)
     return "action", data
-
-
-def _in_utc(timestamp: datetime | None) -> datetime | None:
-    return None if timestamp is None else timestamp.astimezone(timezone.utc)

@@ -13,7 +13,6 @@ import asyncio
 import hashlib
 import json
 import logging
-import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -40,10 +39,14 @@ from memory_context.sessions.transcript.view_decisions import ConnectorStateShow
 from .images import ImageView
 
 if TYPE_CHECKING:
+    from memory_context.foundation.policy import ContextPolicy
+    from memory_context.foundation.runtime.buffers import Unwritten
+    from memory_context.foundation.tokens import TokenCounter
     from memory_context.memory.agent_memory import AgentMemory
     from memory_context.memory.items import MemoryItem
+    from memory_context.sessions.archive.session_archive import SessionArchive
 
-    from .context import MemoryContext
+    from .session import Session
 
 __all__ = ["ComparedStates", "ConnectorLink", "append_noticed"]
 
@@ -56,36 +59,38 @@ _MOST_CHARACTERS = 500_000
 
 
 class ConnectorLink:
-    """The connectors of one context, which it does not keep alive; without any it does nothing."""
+    """The connectors of one context, which it does not keep alive; without any it does nothing.
+
+    Attributes:
+        session: The session that the context has now.
+    """
 
     write_order = -1  # before what they observed is written
     extra_seconds = 0.0
+    session: Session
 
     def __init__(
-        self, context: MemoryContext, connectors: Sequence[Connector], active: Callable[[], Collection[str]] | None
+        self,
+        connectors: Sequence[Connector],
+        active: Callable[[], Collection[str]] | None,
+        policy: ContextPolicy,
+        counter: TokenCounter,
+        archive: SessionArchive,
+        buffers: Unwritten,
     ) -> None:
-        policy, counter = context.policy, context.token_counter
         self.host = ConnectorHost(connectors, policy.connectors, counter, active)
-        self.images = ImageView(policy, counter, lambda: self._context.transcript)
+        self.images = ImageView(policy, counter)
         self._counter = counter
-        self._context_ref = weakref.ref(context)
+        self._archive = archive
         self._direct: list[ConnectorObservation] = []
-        self._buffers = context.memory_store.unwritten
+        self._buffers = buffers
         self._home: asyncio.AbstractEventLoop | None = None
         self._compared = ComparedStates()
         self._looking = 0
         self._is_restored = self._is_dropped = False
-        if connectors:
-            weakref.finalize(context, self.drop).atexit = False
-
-    @property
-    def _context(self) -> MemoryContext:
-        if (context := self._context_ref()) is None:
-            raise RuntimeError("the context of these connectors was dropped")
-        return context
 
     def _hide(self, text: str) -> str:
-        return self._context.agent_memory.secrets.filter.hide(text)
+        return self.session.agent_memory.secrets.filter.hide(text)
 
     def tools(self) -> list[ActionTool]:
         """Return the connectors' tools."""
@@ -107,9 +112,9 @@ class ConnectorLink:
 
     def _append_all(self, look: Look) -> Look:
         for noticed in look.noticed:
-            older = append_noticed(noticed, self._context, self._hide)
+            older = append_noticed(noticed, self.session, self._hide)
             if older is not None:
-                self._context._parts.offloader.add_superseded(older)  # pyright: ignore[reportPrivateUsage]
+                self.session.offloader.add_superseded(older)
         return look
 
     @property
@@ -120,11 +125,11 @@ class ConnectorLink:
         """Record the states, and show only the newest images; called when all is measured and stored."""
         if look is not None:
             self._show_states(look)
-        self.images.leave_out_older()
+        self.images.leave_out_older(self.session.transcript)
 
     def _show_states(self, look: Look) -> None:
         states = {one.connector_id: one for one in look.states}
-        transcript = self._context.transcript
+        transcript = self.session.transcript
         before = {one.connector_id: one for one in transcript.state.newest_of(ConnectorStateShown)}
         for connector_id in self.host.connectors:
             state, was = states.get(connector_id), before.get(connector_id)
@@ -163,12 +168,12 @@ class ConnectorLink:
         """Record what the connectors compare with, if it changed; that of a large environment only `at_end`."""
         if self._home is not None and not self._looking and not self._is_dropped:
             ready = [one for one_id, one in self.host.connectors.items() if self.host.is_ready(one_id)]
-            await self._compared.record(ready, self._context, self._hide, at_end=at_end)
+            await self._compared.record(ready, self.session.transcript, self._hide, at_end=at_end)
 
     def restore(self) -> None:
         """Take over what a session's connectors compared with, so that they see what changed meanwhile."""
         self._is_restored = True
-        for compared in self._context.transcript.state.newest_of(ConnectorCompared):
+        for compared in self.session.transcript.state.newest_of(ConnectorCompared):
             load = getattr(self.host.connectors.get(compared.connector_id), "load_state", None)
             if load is not None and compared.state:
                 try:
@@ -179,7 +184,7 @@ class ConnectorLink:
     async def _open(self) -> None:
         if self._home is not None or not self.host.connectors:
             return
-        await self._context._session.ensure_loaded()  # pyright: ignore[reportPrivateUsage]
+        await self._archive.ensure_loaded()
         self._home = asyncio.get_running_loop()
         self._buffers.hold(self)
         if not self._is_restored:
@@ -201,8 +206,8 @@ class ConnectorLink:
     async def write_out(self, *, is_last: bool) -> None:
         """Stop the connectors before the store, the event loop or the process ends."""
         await self.close()
-        if (context := self._context_ref()) is not None:
-            await context.archive()
+        if not self._is_dropped:
+            await self._archive.flush()
 
     def drop(self) -> None:
         """Stop the connectors of a context that the program dropped without closing it."""
@@ -211,13 +216,13 @@ class ConnectorLink:
             home.call_soon_threadsafe(lambda: begin(self.close()))
 
 
-def append_noticed(noticed: Noticed, context: MemoryContext, hide: Callable[[str], str]) -> int | None:
+def append_noticed(noticed: Noticed, session: Session, hide: Callable[[str], str]) -> int | None:
     """Append what a connector noticed; return the position of the older observation that it supersedes, or None.
 
     Args:
         hide: Puts names in place of the user's secrets.
     """
-    transcript, source = context.transcript, noticed.connector_id
+    transcript, source = session.transcript, noticed.connector_id
     name = f"{source} {hide(noticed.subject)}"
     before = transcript.state.subjects.newest.get(name) if noticed.subject else None
     content = [*noticed.elements]
@@ -229,7 +234,7 @@ def append_noticed(noticed: Noticed, context: MemoryContext, hide: Callable[[str
         line = subject_line(transcript, name, "unchanged since", same_as)
         content = [line, *(one for one in content if isinstance(one, Image))]
     message = UserMessage(content=_joined(content), source=source)
-    entry = context._append(message, carries_result=True)  # pyright: ignore[reportPrivateUsage] # its own part
+    entry = session.append(message, carries_result=True)
     if not noticed.subject:
         return None
     older = before if same_as is None and before is not None and _is_worth_a_line(transcript, before) else None
@@ -271,7 +276,7 @@ class ComparedStates:
     async def record(
         self,
         connectors: Sequence[Connector],
-        context: MemoryContext,
+        transcript: Transcript,
         hide: Callable[[str], str],
         *,
         at_end: bool,
@@ -282,7 +287,7 @@ class ComparedStates:
             at_end: Also record states over 16,000 characters.
         """
         for one in connectors:
-            before = context.transcript.state.newest(ConnectorCompared, one.id) or ConnectorCompared(one.id)
+            before = transcript.state.newest(ConnectorCompared, one.id) or ConnectorCompared(one.id)
             try:
                 state = await self._read(one, hide, _MOST_CHARACTERS if at_end else _BATCH_CHARACTERS)
             except _TooLargeError:
@@ -294,7 +299,7 @@ class ComparedStates:
                 self._tell(one.id, repr(error))
                 continue
             if state != before.state:
-                context.transcript.decide(ConnectorCompared(one.id, state))
+                transcript.decide(ConnectorCompared(one.id, state))
 
     async def _read(self, connector: Connector, hide: Callable[[str], str], limit: int) -> Mapping[str, Any]:
         save = getattr(connector, "save_state", None)

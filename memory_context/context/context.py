@@ -1,11 +1,10 @@
-"""MemoryContext: the drop-in context of an AutoGen agent. It only wires the parts together.
+"""MemoryContext: the drop-in context of an AutoGen agent.
 
-add_message:   transcript.deliver -> archiver.schedule_flush (batches) -> offloader.settle (measure, compact, store)
-               -> chooser.choose_facts -> budget.plan (decide) -> expander.start (decide, read)
-               -> coordinator.end_step (observations replace messages; new ones are observed)
-get_messages:  expander.apply_decision -> chooser.choose_facts, choose_first_views -> offloader.measure
-               -> budget.fit (decide) -> copies
-a new session, load_state, the archive of a known session at first use: ResumedSession -> _attach
+add_message:   Session.append -> ConnectorLink.look -> Offloader.settle (measure, compact, store)
+               -> TextChooser.choose_facts -> Budget.plan -> Expander.start (decide, read)
+               -> BufferingCoordinator.end_step (observations stand for messages) -> Archiver (batches)
+get_messages:  Expander.apply_decision -> TextChooser -> Offloader.measure -> Budget.fit -> copies
+A new session, `load_state` and the archive of a known session each bring a transcript; `_attach` makes its `Session`.
 """
 
 from __future__ import annotations
@@ -13,62 +12,94 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
-from typing import TYPE_CHECKING, Any
-from weakref import WeakMethod
+from typing import Any, overload
 
-from autogen_core import Component
+from autogen_core import Component, Image
 from autogen_core.model_context import ChatCompletionContext
-from autogen_core.models import ChatCompletionClient, FunctionExecutionResultMessage, LLMMessage
+from autogen_core.models import AssistantMessage, ChatCompletionClient, FunctionExecutionResultMessage, LLMMessage
+from autogen_core.tools import BaseTool, ToolSchema, Workbench
 from typing_extensions import Self
 
+from memory_context.compaction.observation.observers import ObservationModels
+from memory_context.compaction.observation.state import SessionObservations, observations_of_user
 from memory_context.compaction.offloader import restore_texts
+from memory_context.connectors.protocols import AgentContext, Connector, ConnectorObservation
 from memory_context.foundation.compactors.registry import Compactors
 from memory_context.foundation.errors import MemoryContextError
 from memory_context.foundation.identifiers import SessionKey, Sharing, checked_identifier, subagent_session
 from memory_context.foundation.light_model.guards import LightModelGuards
 from memory_context.foundation.policy import ContextPolicy
-from memory_context.foundation.tokens import TokenCounter, default_token_counter
+from memory_context.foundation.runtime.background import in_thread_if_large
+from memory_context.foundation.tokens import TokenCounter, count_off_loop, default_token_counter
 from memory_context.memory.agent_memory import AgentMemory
+from memory_context.memory.items import MemoryItem, MemoryType
 from memory_context.memory.learning.learner import LEARN_JOB, Learning
+from memory_context.memory.transforms.transform import MemoryTransform
+from memory_context.recall.expansion.expander import memory_decisions
+from memory_context.recall.tools.base import is_template_in_use, register_host, register_loaded_host
+from memory_context.recall.tools.forget import Confirm
+from memory_context.recall.tools.items import retrieve_item
+from memory_context.recall.tools.prompt_head import (
+    AnyTool,
+    MemoryWorkbench,
+    MoreTool,
+    PromptHead,
+    as_tools,
+    schemas_of,
+    tools_of,
+)
+from memory_context.recall.tools.secret_rules import SecretRules
+from memory_context.recall.tools.secret_tool import tool_with_secrets
+from memory_context.sessions.archive.archiver import Archiver
 from memory_context.sessions.archive.cursor import BatchJob, conversation_job
 from memory_context.sessions.archive.resume import (
     ResumedSession,
+    ResumeReport,
     messages_meanwhile,
     new_session,
     redacted_session,
     saved_session,
 )
-from memory_context.sessions.archive.session import Session
+from memory_context.sessions.archive.session_archive import SessionArchive
 from memory_context.sessions.transcript.entries import Entry
+from memory_context.sessions.transcript.observations import ObservationChunk
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.view_decisions import ViewCleared, ViewShown
+from memory_context.store.criteria import MemoryCriteria
+from memory_context.store.items import CallerOrigin
 from memory_context.store.memory_store import MemoryStore
 from memory_context.store.redact import PendingTraces
+from memory_context.store.search.hits import SearchHit
+from memory_context.view.explain import ViewReport, report
 
-from .agent_context import AgentContextApi
+from .agent_context import agent_context, in_utc, turn_messages
 from .config import MemoryContextConfig, arguments_of, config_of
-from .memory_api import MemoryApi
-from .parts import Parts, StepGuard
-
-if TYPE_CHECKING:
-    from memory_context.connectors.protocols import Connector
-    from memory_context.sessions.archive.resume import ResumedSession
+from .connectors import ConnectorLink
+from .observation import ContextObservation
+from .session import Session, StepGuard
+from .stats import ContextStats
 
 __all__ = ["MemoryContext", "MemoryContextConfig"]
 
 _logger = logging.getLogger("memory_context")
 _CLOSE_SECONDS, _LEAVE_SECONDS, _LOAD_SECONDS = 8.0, 2.5, 8.5  # under 10 s with the store's stop
 _LEARN_SECONDS = 2.0
+_STRICT_FAMILIES = ("r1", "mistral", "ministral", "codestral", "open-codestral", "pixtral", "gemma", "llama-2")
+"""Model families whose chat templates refuse two user messages in a row."""
 
 
-class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component[MemoryContextConfig]):
+class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     """A chat context that moves large content to Postgres and leaves a placeholder; nothing is lost.
 
-    The constructor does no I/O. `add_message` and `get_messages` never raise because of the store or the light model.
+    The constructor does no I/O. `add_message` and `get_messages` never raise because of the store or the light model;
+    methods that read and write items raise StoreUnavailableError without the store.
+
+        context = MemoryContext("alice", "coder", memory_store=store)
+        agent = AssistantAgent("coder", client, workbench=context.workbench([run_shell]), model_context=context)
 
     Args:
         user_id: Owner of the session; no other user's data is visible.
@@ -81,6 +112,10 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         resume: False starts a known session from scratch.
         connectors: Parts of the environment, asked after each action.
         active_connectors: Returns the ids of those asked now; None asks all.
+
+    Attributes:
+        named_session_id: None for a generated id.
+        observation: Events, state and settings of the session's observations.
     """
 
     component_config_schema = MemoryContextConfig
@@ -103,8 +138,6 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         connectors: Sequence[Connector] = (),
         active_connectors: Callable[[], Collection[str]] | None = None,
     ) -> None:
-        from .connectors import ConnectorLink
-
         super().__init__(initial_messages)
         self.user_id = checked_identifier("user_id", user_id)
         self.agent_id = checked_identifier("agent_id", agent_id)
@@ -113,42 +146,73 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         self.policy = policy or ContextPolicy()
         self.token_counter = token_counter or default_token_counter()
         self.memory_store = memory_store or MemoryStore.default()
-        self._compactors = compactors or Compactors()
         self.light_model_client = model_client
+        self.resumes, self._is_used, self._is_strict_model = resume, False, False
+        self._compactors = compactors or Compactors()
         self._light_models = LightModelGuards(model_client, self.policy)
+        self._guard = StepGuard()
+        self._prompt_head = PromptHead(self.policy, self.token_counter)
+        self._observers = ObservationModels(self.policy, self._light_models)
+        self.observation = ContextObservation(self._observers)
         self._uses_default_store = memory_store is None
         if self._uses_default_store:
             self.memory_store.join(self)
-        self.resumes, self._is_used = resume, False
         self._forgotten = PendingTraces(self.user_id)
         self.memory_store.forgettings.watch(self._forgotten)
-        self._guard, self._is_strict_model = StepGuard(), False
-        self._connectors = ConnectorLink(self, connectors, active_connectors)
         is_own = sharing == "shared" and "/" not in self.session_id  # a sub-agent's user is another agent
         self._learning = Learning(
             self.memory_store, user_id, self.policy, self._light_models.learning, is_enabled=is_own
         )
-        batch_jobs = [
+        jobs = [
             conversation_job(self.policy, is_private=sharing != "shared"),
             BatchJob(LEARN_JOB, self._learning.payload),
         ]
-        self._session = Session(
-            self.memory_store, self.policy, self._join_history, self._prepare_batch, self._light_models, batch_jobs
+        self._archive = SessionArchive(
+            self.memory_store, self.policy, self._join_history, self._prepare_batch, self._light_models, jobs
         )
-        self._learning.flush = WeakMethod(self._session.flush)
-        new = new_session(
-            self.key,
-            Transcript.of(initial_messages or ()),
-            is_archived=self.policy.archive.enabled,
-            is_new=session_id is None,
-            resumes=resume,
+        self._learning.flush = weakref.WeakMethod(self._archive.flush)
+        unwritten = self.memory_store.unwritten
+        self._connectors = ConnectorLink(
+            connectors, active_connectors, self.policy, self.token_counter, self._archive, unwritten
         )
-        self._attach(new, self._memory_of(self.key))
+        if connectors:
+            weakref.finalize(self, self._connectors.drop).atexit = False
+        transcript = Transcript.of(initial_messages or ())
+        is_archived, is_new = self.policy.archive.enabled, session_id is None
+        self._attach(
+            new_session(self.key, transcript, is_archived=is_archived, is_new=is_new, resumes=resume),
+            self._memory_of(self.key),
+        )
         self._be_template(session_id)
 
     @property
     def key(self) -> SessionKey:
         return SessionKey(self.user_id, self.agent_id, self.session_id)
+
+    @property
+    def transcript(self) -> Transcript:
+        """Messages and decisions; read-only."""
+        return self._session.transcript
+
+    @property
+    def agent_memory(self) -> AgentMemory:
+        return self._session.agent_memory
+
+    @property
+    def connectors(self) -> Sequence[Connector]:
+        """The parts of the environment that the agent perceives, in the given order."""
+        return [*self._connectors.host.connectors.values()]
+
+    # --- the life of a session
+
+    async def resume(self) -> ResumeReport:
+        """Read a known session's history now, or raise StoreError; the report lists gaps."""
+        return await self._archive.resume()
+
+    @property
+    def resume_report(self) -> ResumeReport:
+        """`pending` until the history is read."""
+        return self._archive.report
 
     async def add_message(self, message: LLMMessage) -> None:
         """Add a copy of a message, store its large parts and start to expand references.
@@ -161,165 +225,105 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         await self._add(message)
 
     async def _add(self, message: LLMMessage, added_at: datetime | None = None) -> None:
-        await self._session.require_history()
-        entry = self._append(message, added_at)
-        look = None
+        await self._archive.require_history()
+        entry, look = self._append(message, added_at), None
         with self._guard.step("what connectors observe"):
             look = await self._connectors.look(message)
         with self._guard.step("storing and opening what this message holds and asks for"):
             await self._store_pending()
-            await self._parts.user_memory.arrive()
-            await self._parts.chooser.choose_facts()
+            await self._session.user_memory.arrive()
+            await self._session.chooser.choose_facts()
             await self._measure()  # other tasks may have added messages
             self._connectors.show(look)
             if not isinstance(message, FunctionExecutionResultMessage):  # which answers nothing: the next view plans
-                self._parts.plan_after_answer()
-            await self._parts.keep_masked()
-            self._parts.expander.start()
+                self._session.plan_after_answer()
+            await self._session.keep_masked()
+            self._session.expander.start()
         with self._guard.step("observing what was said"):
-            await self._parts.end_step(entry)
-        self._session.archiver.note_step(message)
+            await self._session.end_step(entry)
+        self._archive.archiver.note_step(message)
 
     async def get_messages(self) -> list[LLMMessage]:
         """Return fresh copies of the view."""
         self._is_used = True
-        self._session.archiver.note_view()
+        self._archive.archiver.note_view()
         self._drop_forgotten()
         with self._guard.step("the history, or what the last message asks for"):
-            await self._session.ensure_loaded()
+            await self._archive.ensure_loaded()
             await self._hide_secrets()
-            await self._parts.expander.apply_decision()
-            self._parts.user_memory.record()
+            await self._session.expander.apply_decision()
+            self._session.user_memory.record()
             await self._prompt_head.look(self.agent_memory, self.transcript.state)
-            await self._parts.chooser.choose_facts()
-            await self._parts.chooser.choose_first_views()
+            await self._session.chooser.choose_facts()
+            await self._session.chooser.choose_first_views()
         await self._measure()  # last: no await follows, except long excerpts, which restart
-        self._session.note_missing_history(self.token_counter)
-        parts = self._parts
-        view = await parts.budget.fit_off_loop(parts.transcript, parts.chooser.is_held, self._measure)
-        if parts is not self._parts or self._forgotten.waiting:
+        self._archive.note_missing_history(self.token_counter)
+        session, transcript = self._session, self._session.transcript
+        view = await session.budget.fit_off_loop(transcript, session.chooser.is_held, self._measure)
+        if session is not self._session or self._forgotten.waiting:
             return await self.get_messages()
-        if parts.summariser.record():
-            view = parts.budget.fit(parts.transcript, parts.chooser.is_held)
-        self._prompt_head.record(parts.transcript, view)
-        if parts.transcript.end > parts.transcript.state.shown or parts.transcript.state.unseen:
-            parts.transcript.decide(ViewShown(parts.transcript.end))
-        self._session.archiver.note_decisions()
-        parts.meter.add_view(parts.transcript, view)
+        if session.summariser.record():
+            view = session.budget.fit(transcript, session.chooser.is_held)
+        self._prompt_head.record(transcript, view)
+        if transcript.end > transcript.state.shown or transcript.state.unseen:
+            transcript.decide(ViewShown(transcript.end))
+        self._archive.archiver.note_decisions()
+        session.meter.add_view(transcript, view)
         await self._observers.events.fire()
         joins = self.policy.joins_user_messages
         return view.copies(joins_user_messages=self._is_strict_model if joins is None else joins)
 
-    def _append(self, message: LLMMessage, added_at: datetime | None = None, carries_result: bool = False) -> Entry:
-        self._is_used = True
-        entry = self._parts.deliver(message, added_at, carries_result=carries_result)
-        self._learning.note(entry)
-        self._session.archiver.schedule_flush()  # archives cancelled additions too
-        return entry
+    async def record_thought(self, content: str, timestamp: datetime | None = None) -> None:
+        """Add words of the agent. `timestamp` None is now, one without a zone is local time."""
+        await self._add(AssistantMessage(content=content, source=self.agent_id), in_utc(timestamp))
 
-    async def _measure(self) -> None:
-        parts = None  # the history may join during the await
-        while parts is not self._parts:
-            parts = self._parts
-            await parts.offloader.measure()
+    async def record_turn(
+        self,
+        action: object,
+        observations: Sequence[ConnectorObservation | str | Image],
+        timestamp: datetime | None = None,
+    ) -> None:
+        """Add an action with its observations, as if the agent had called a tool; then connectors are asked as always.
 
-    async def _hide_secrets(self) -> bool:
-        parts, is_done = None, False  # the history may join during the await
-        while parts is not self._parts:
-            parts = self._parts
-            is_done = await parts.hide_secrets()
-        return is_done
+        Args:
+            action: A `FunctionCall`, or anything JSON-able: a mapping, list, text, number, model or dataclass. A
+                mapping with `name` and `arguments`, or its JSON text, is that call; anything else is the arguments of
+                a call named `action`.
+            observations: In this order: texts in front are the result, the others follow it. Without any the result
+                is empty.
+            timestamp: As of `record_thought`.
 
-    async def _store_pending(self) -> bool:
-        """Return False, and store nothing, while the history or the secrets are unread."""
-        self._drop_forgotten()
-        if may_store := await self._session.ensure_loaded():
-            self._parts.user_memory.begin()
-        if is_hidden := await self._hide_secrets():
-            self._parts.orders.note()
-        may_store = is_hidden and may_store
-        await (self._parts.offloader.settle() if may_store else self._parts.offloader.measure())
-        return may_store
-
-    async def _prepare_batch(self) -> bool:
-        if may_store := await self._store_pending():
-            await self._connectors.remember()
-        return may_store
-
-    def _drop_forgotten(self) -> None:
-        """Drop forgotten contents before the next view, state or batch."""
-        while self._forgotten.waiting:
-            traces = self._forgotten.waiting.pop(0)
-            now = ResumedSession(self.key, self._parts.transcript, self._session.archiver.cursor, self._session.report)
-            if (redacted := redacted_session(now, traces)) is not None:
-                self._attach(redacted, self.agent_memory)
+        Raises:
+            ValueError: The action is not JSON.
+        """
+        call, result, others = turn_messages(self.agent_id, action, observations)
+        await self._add(call, in_utc(timestamp))
+        self._connectors.note([*others])
+        await self._add(result, in_utc(timestamp))
 
     async def clear(self) -> None:
         """Empty the view. Items and archive remain."""
-        await self._session.ensure_loaded()
+        await self._archive.ensure_loaded()
         self._clear()
 
     def _clear(self) -> None:
-        self._parts.expander.cancel()
-        self._parts.coordinator.abort()
-        self._parts.transcript.decide(ViewCleared(self._parts.transcript.end))
-        self._session.archiver.schedule_flush()
+        self._session.expander.cancel()
+        self._session.coordinator.abort()
+        self._session.transcript.decide(ViewCleared(self._session.transcript.end))
+        self._archive.archiver.schedule_flush()
 
-    def _attach(self, session: ResumedSession, agent_memory: AgentMemory) -> None:
-        """Switch to this session."""
-        self._session.attach(session)
-        self.session_id = session.key.session_id
-        before: Parts | None = getattr(self, "_parts", None)
-        if before is not None and before.transcript is session.transcript:
-            return
-        if before is not None:
-            before.cancel()
-        self._learning.first_position = session.transcript.end
-        self._learning.key = session.key
-        settings = (self.policy, self.token_counter, self._compactors, self._light_models)
-        observing = (self._observers, self._session.archiver.schedule_flush)
-        self._parts = parts = Parts(session.transcript, agent_memory, *settings, *observing)
-        head, new = self._prompt_head, session.transcript  # not self: avoids a reference cycle
-        parts.user_memory.catch_up = partial(self._learning.catch_up, of_others=True)
-        parts.budget.savings.waiting_tools = lambda: head.waiting_tokens(new.state)
-        if "retrieve_memory" in self._prompt_head.tools:
-            parts.note_tools()
-        state = session.transcript.state
-        if session.report.outcome == "resumed" and not state.unseen:
-            for entry in session.transcript.entries(start=state.shown):
-                parts.expander.observe(entry)
-
-    def _memory_of(self, key: SessionKey) -> AgentMemory:
-        counter, masks = self.token_counter, self.policy.mask_credentials
-        return AgentMemory(self.memory_store, *key, sharing=self.sharing, token_counter=counter, mask_credentials=masks)
-
-    async def _join_history(self, session: ResumedSession) -> None:
-        """Attach the archived session and append messages added meanwhile."""
-        await restore_texts(session.transcript, self.agent_memory)
-        if not self._session.is_pending or session.key != self.key:
-            return
-        before, history = self._parts.transcript, session.transcript
-        if session.report.outcome != "resumed":
-            self._attach(replace(session, transcript=before, position_offset=0), self.agent_memory)
-            return
-        first = len(self._initial_messages or ())
-        self._prompt_head.carry_over(before, history)
-        meanwhile = messages_meanwhile(before, first, history)
-        self._attach(replace(session, position_offset=history.end - first), self.agent_memory)
-        for one in meanwhile:
-            if one is None:
-                self._clear()
-            else:
-                self._append(*one)
+    async def archive(self) -> None:
+        """Write unarchived messages now, or raise StoreError; they stay buffered."""
+        await self._archive.flush()
 
     async def save_state(self) -> Mapping[str, Any]:
         """Return the session, JSON-native; stored results need the same database."""
         await self._store_pending()
-        await self._parts.expander.apply_decision(for_view=False)
+        await self._session.expander.apply_decision(for_view=False)
         await self._connectors.remember(at_end=True)
-        await self._session.hand_over()
+        await self._archive.hand_over()
         self._drop_forgotten()
-        return {"user_id": self.user_id, "session_id": self.session_id, **self._session.to_state()}
+        return {"user_id": self.user_id, "session_id": self.session_id, **self._archive.to_state()}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Continue a saved session, also of AutoGen's own contexts.
@@ -332,15 +336,15 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
         """
         saved = saved_session(state, self.key)
         ends_at = time.monotonic() + _LOAD_SECONDS
-        await self._session.leave(_LEAVE_SECONDS)
-        session = await self._session.newest(saved, may_be_archived=not self._is_used)
-        session = await self._session.without_forgotten(session)
+        await self._archive.leave(_LEAVE_SECONDS)
+        session = await self._archive.newest(saved, may_be_archived=not self._is_used)
+        session = await self._archive.without_forgotten(session)
         agent_memory = self.agent_memory if session.key == self.key else self._memory_of(session.key)
         await restore_texts(session.transcript, agent_memory, ends_at - time.monotonic())
         self._attach(session, agent_memory)
         with self._guard.step("what connectors saw before"):
             self._connectors.restore()
-        await self._parts.offloader.settle()
+        await self._session.offloader.settle()
 
     def for_subagent(
         self,
@@ -382,30 +386,20 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
             self.memory_store.join(context)
         return context
 
-    def _to_config(self) -> MemoryContextConfig:
-        store = {} if self._uses_default_store else self.memory_store.url_for_config
-        return config_of(self, store, self.light_model_client, self._initial_messages or ())
-
-    @classmethod
-    def _from_config(cls, config: MemoryContextConfig) -> Self:
-        context = cls(**arguments_of(config))
-        context._join_template(config.template_id)
-        return context
-
     async def close(self) -> None:
         """Store and archive the rest in 8 s, plus 1 s per 10 MB; the last context closes the default store.
 
         Up to 2 s of that are for learning what the user said, so that a session that begins at once knows it.
         """
-        parts = self._parts
-        parts.expander.cancel()
-        parts.coordinator.abort()
-        parts.user_memory.cancel()
+        session = self._session
+        session.expander.cancel()
+        session.coordinator.abort()
+        session.user_memory.cancel()
         await self._connectors.close()
-        ends_at = time.monotonic() + _CLOSE_SECONDS + await parts.offloader.flush(0.55 * _CLOSE_SECONDS)
-        await parts.keep_masked()
-        await parts.summariser.close()
-        await self._session.close(ends_at - time.monotonic())
+        ends_at = time.monotonic() + _CLOSE_SECONDS + await session.offloader.flush(0.55 * _CLOSE_SECONDS)
+        await session.keep_masked()
+        await session.summariser.close()
+        await self._archive.close(ends_at - time.monotonic())
         await self._learning.catch_up(min(_LEARN_SECONDS, max(ends_at - time.monotonic(), 0.0)))
         if self._uses_default_store:
             await self.memory_store.leave(self, write_seconds=max(ends_at - time.monotonic(), 0.0))
@@ -419,3 +413,361 @@ class MemoryContext(MemoryApi, AgentContextApi, ChatCompletionContext, Component
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
+
+    # --- its memory
+
+    async def store(
+        self,
+        content: Any,
+        description: str,
+        type: MemoryType = "custom",
+        *,
+        source: str | None = None,
+        tags: Sequence[str] = (),
+        related_to: Sequence[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+        origin: CallerOrigin = "application",
+    ) -> str:
+        """Store content durably and return its memory_key; `related_to` links work both ways.
+
+        Pass `origin` for words of a model, tool or file: only "application" makes preferences and facts the user's.
+
+        Raises:
+            SecretError: The type is `user_secret`, which is not supported yet.
+            ValueError: Content too large, or neither str nor JSON-able.
+        """
+        ref = await self.agent_memory.store(
+            content,
+            description=description,
+            type=type,
+            source=source,
+            tags=tags,
+            related_to=related_to,
+            metadata=metadata,
+            origin=origin,
+        )
+        self._prompt_head.user_has_memory = True
+        return ref.key
+
+    async def retrieve(self, memory_key: str, transform: str = "full", **params: Any) -> str:
+        """Return the content behind a key byte for byte, or cut by a transform; of an image, its description.
+
+        Args:
+            transform: full, excerpt, summary, first_n, last_n or filtered; `params` such as `pattern="error"`.
+
+        Raises:
+            ItemNotFoundError: No such item of this user; offers the nearest keys.
+            TransformError: The transform does not apply.
+        """
+
+        return (await retrieve_item(self, memory_key, MemoryTransform.of(transform, **params))).text
+
+    async def open_image(self, item: MemoryItem) -> bool:
+        """Show a stored image in the next view, after the results that are added next; False if the model takes none.
+
+        `agent_memory.retrieve(key)` returns the item of an image with its bytes, `data`.
+        """
+        return await self._connectors.open_image(item, self.agent_memory)
+
+    async def search(self, query: str, limit: int = 5, criteria: MemoryCriteria | None = None) -> list[SearchHit]:
+        """Return this user's matching items, each with its best passage; best first."""
+        return await self.agent_memory.search(query, limit, criteria)
+
+    async def observations_of_user(self, limit: int = 20) -> list[SessionObservations]:
+        """Return the observation logs of the user's other sessions, those used last first, as far as archived.
+
+        Raises:
+            StoreError: The archive cannot be read.
+        """
+        return await observations_of_user(self.agent_memory, limit)
+
+    async def long_term_notes(self) -> str:
+        """Return this agent's long-term notes about the user, Markdown; "" if there are none."""
+        return await self.agent_memory.notes.read()
+
+    async def show_memories(self, text: str, keys: Sequence[str], owner: str = "") -> None:
+        """Show memories after the newest message, in place of the owner's earlier ones; "" shows none.
+
+        An unchanged text stays in place, for the prompt cache.
+        """
+        await self._archive.ensure_loaded()
+        text = await in_thread_if_large(len(text), self.agent_memory.visible, text)
+        (tokens,) = await count_off_loop(self.token_counter, [text])
+        for decision in memory_decisions(self.transcript, text, tokens, keys, owner):
+            self._session.transcript.decide(decision)
+        self._archive.archiver.schedule_flush()
+
+    # --- tools for the agent's model
+
+    def tools(self, *, also: Collection[MoreTool] = (), confirm: Confirm | None = None) -> list[BaseTool[Any, Any]]:
+        """Return tools for the agent's model: for the memory, and those of the connectors.
+
+        Without memory tools, keys in its answers are expanded.
+
+        Args:
+            also: "forget_memory" erases items if the user agrees.
+            confirm: Takes a `ForgetProposal`, returns the user's answer; without it forget_memory takes two calls
+                with a user message in between.
+
+        Raises:
+            ValueError: An unknown tool, or `confirm` without "forget_memory".
+        """
+
+        tools = tools_of(self, also, confirm)
+        self.note_tools([tool.name for tool in tools])
+        return [*tools, *self._connectors.tools()]
+
+    def workbench(
+        self, tools: Sequence[AnyTool] = (), *, also: Collection[MoreTool] = (), confirm: Confirm | None = None
+    ) -> MemoryWorkbench:
+        """Return the agent's own tools with memory tools, which cost no tokens until the user has memory.
+
+        AutoGen's agents take tools or a workbench, never both.
+
+        Raises:
+            ValueError: As `tools`, or two tools share a name.
+        """
+
+        own, late = as_tools([*tools, *self._connectors.tools()]), tools_of(self, also, confirm, are_late=True)
+        workbench = MemoryWorkbench(as_tools([*own, *late]))
+        self.note_tools([tool.name for tool in late], are_late=True)
+        self.note_agent(tools=own)
+        return workbench
+
+    @overload
+    def with_secrets(
+        self, tool: AnyTool, allow: Mapping[str, Sequence[str]], hosts: Sequence[str] = ()
+    ) -> BaseTool[Any, Any]: ...
+
+    @overload
+    def with_secrets(
+        self, tool: Workbench, allow: Mapping[str, Sequence[str]], hosts: Sequence[str] = ()
+    ) -> Workbench: ...
+
+    def with_secrets(
+        self, tool: AnyTool | Workbench, allow: Mapping[str, Sequence[str]], hosts: Sequence[str] = ()
+    ) -> BaseTool[Any, Any] | Workbench:
+        """Return the tool or MCP workbench with `{{secret:NAME}}` in its arguments resolved, inside of the call only.
+
+        A call that names a secret elsewhere, or reaches for another host, is refused with the reason. What the tool
+        returns or raises holds names, not values.
+
+        Args:
+            allow: Paths of arguments by name, such as `{"API_TOKEN": ["headers.Authorization"]}`; of a workbench they
+                begin with the tool: `fetch.headers.Authorization`. `*` stands for any name or number. The name
+                `detected-*` stands for all credentials that the view masks.
+            hosts: The hosts that URLs in the arguments may name, such as `api.example.com`, `*.example.com` (not
+                `example.com` itself) or `http://localhost:8080`; HTTPS unless a scheme is given. Without any, a call
+                with a secret and a URL is refused.
+
+        Raises:
+            ValueError: A name, path or host is malformed, or no path is given; or a workbench logs its calls.
+        """
+        return tool_with_secrets(tool, SecretRules(allow, hosts, self))
+
+    def note_tools(self, names: Iterable[str], *, are_late: bool = False) -> None:
+        """Record memory tools: with `retrieve_memory`, keys in answers are no longer expanded."""
+        names = set(names)
+        self._prompt_head.hand_out(names, are_late=are_late)
+        if "retrieve_memory" in names:
+            self._session.note_tools()
+        if "read_history" in names:
+            self._observers.has_recall_tool = True
+
+    def note_agent(
+        self,
+        *,
+        system_message: str | None = None,
+        tools: Sequence[AnyTool | ToolSchema] = (),
+        model_client: ChatCompletionClient | None = None,
+    ) -> None:
+        """Count the agent's system message and own tools in each bill; None or empty keeps earlier counts.
+
+        The client of its model tells whether images are shown, by `model_info["vision"]`, and whether user messages in
+        a row are joined, by `model_info["family"]`.
+        """
+
+        self._note_model(model_client)
+        self._prompt_head.name(system_message, schemas_of(tools))
+
+    def model_changed(self, model_client: ChatCompletionClient | None = None) -> None:
+        """Note that another model reads the next view: nothing is cached, so finished observations replace messages.
+
+        Its client tells whether images are shown, and user messages in a row are joined, as in `note_agent`.
+        """
+        self._note_model(model_client)
+        self._session.coordinator.model_changed()
+
+    def _note_model(self, client: ChatCompletionClient | None) -> None:
+        if client is not None:
+            self._connectors.images.note_model(client)
+            family = str(client.model_info.get("family", "")).lower()
+            self._is_strict_model = family.startswith(_STRICT_FAMILIES)
+
+    def instructions(self) -> str:
+        """Return the sentence for the system message; empty if the agent's memory tools say it."""
+        return self._prompt_head.teach()
+
+    # --- what happened, and why
+
+    async def explain(self) -> ViewReport:
+        """Report the last view and its reasons."""
+        return report(self.transcript, *self._session.meter.views, self.policy.token_budget)
+
+    @property
+    def stats(self) -> ContextStats:
+        """Counts since creation or `load_state`; light model calls of the whole session."""
+        session, archive = self._session, self._archive
+        stats = session.meter.stats(session.transcript, session.offloader.transactions, archive.light_model_bill)
+        return replace(stats, archive_transactions=archive.archiver.transactions)
+
+    @property
+    def is_dirty(self) -> bool:
+        """True if something is not archived."""
+        return self._archive.archiver.is_dirty
+
+    @property
+    def archiver(self) -> Archiver:
+        return self._archive.archiver
+
+    async def build_context(self, connectors: Sequence[Connector] | None = None) -> AgentContext:
+        """Return what the agent thought and did since the last clear, and the present states of connectors.
+
+        An ordinary run of an AutoGen agent fills it; so do `record_thought` and `record_turn`.
+
+        Args:
+            connectors: Those whose states are rendered; None for the open ones of this context.
+        """
+        return agent_context(self.transcript, self.policy, await self._connectors.states(connectors))
+
+    async def observe_now(self) -> ObservationChunk | None:
+        """Observe all complete steps now, the newest message of the user included, such as a correction.
+
+        The observations join the view at once; their messages stay in it until observations replace messages the next
+        time. What is in flight becomes void. It waits at most `observation.sync_timeout_seconds`.
+
+        Returns:
+            The new observations; None, and nothing has changed, if nothing was new, or the model failed or is missing.
+        """
+        await self._store_pending()
+        return await self._session.coordinator.observe_now()
+
+    # --- component data
+
+    def _to_config(self) -> MemoryContextConfig:
+        store = {} if self._uses_default_store else self.memory_store.url_for_config
+        return config_of(self, store, self.light_model_client, self._initial_messages or ())
+
+    @classmethod
+    def _from_config(cls, config: MemoryContextConfig) -> Self:
+        context = cls(**arguments_of(config))
+        key = (context.user_id, context.agent_id, config.template_id)
+        if not is_template_in_use(key):  # else two dumped in one team collide
+            context.template_id = config.template_id
+        register_loaded_host(context, key)
+        return context
+
+    def _be_template(self, session_id: str | None) -> None:
+        """Register for dumped tools; None marks a generated id."""
+        self.named_session_id = session_id
+        self.template_id = uuid.uuid4().hex if session_id is None else session_id
+        register_host(self, (self.user_id, self.agent_id, self.template_id))
+
+    # --- one message's way: the session may be replaced by its history during each await
+
+    def _append(self, message: LLMMessage, added_at: datetime | None = None, carries_result: bool = False) -> Entry:
+        self._is_used = True
+        entry = self._session.append(message, added_at, carries_result=carries_result)
+        self._learning.note(entry)
+        return entry
+
+    async def _measure(self) -> None:
+        session = None
+        while session is not self._session:
+            session = self._session
+            await session.offloader.measure()
+
+    async def _hide_secrets(self) -> bool:
+        session, is_done = None, False
+        while session is not self._session:
+            session = self._session
+            is_done = await session.hide_secrets()
+        return is_done
+
+    async def _store_pending(self) -> bool:
+        """Return False, and store nothing, while the history or the secrets are unread."""
+        self._drop_forgotten()
+        if may_store := await self._archive.ensure_loaded():
+            self._session.user_memory.begin()
+        if is_hidden := await self._hide_secrets():
+            self._session.orders.note()
+        may_store = is_hidden and may_store
+        await (self._session.offloader.settle() if may_store else self._session.offloader.measure())
+        return may_store
+
+    async def _prepare_batch(self) -> bool:
+        if may_store := await self._store_pending():
+            await self._connectors.remember()
+        return may_store
+
+    def _drop_forgotten(self) -> None:
+        """Drop forgotten contents before the next view, state or batch."""
+        while self._forgotten.waiting:
+            traces = self._forgotten.waiting.pop(0)
+            now = ResumedSession(self.key, self.transcript, self._archive.archiver.cursor, self._archive.report)
+            if (redacted := redacted_session(now, traces)) is not None:
+                self._attach(redacted, self.agent_memory)
+
+    def _memory_of(self, key: SessionKey) -> AgentMemory:
+        counter, masks = self.token_counter, self.policy.mask_credentials
+        return AgentMemory(self.memory_store, *key, sharing=self.sharing, token_counter=counter, mask_credentials=masks)
+
+    def _attach(self, resumed: ResumedSession, agent_memory: AgentMemory) -> None:
+        """Switch to this session."""
+        self._archive.attach(resumed)
+        self.session_id = resumed.key.session_id
+        before: Session | None = getattr(self, "_session", None)
+        if before is not None and before.transcript is resumed.transcript:
+            return
+        if before is not None:
+            before.cancel()
+        self._learning.first_position, self._learning.key = resumed.transcript.end, resumed.key
+        self._session = session = Session(
+            resumed.transcript,
+            agent_memory,
+            self.policy,
+            self.token_counter,
+            self._compactors,
+            self._light_models,
+            self._observers,
+            self._learning,
+            self._archive.archiver.schedule_flush,
+        )
+        self._connectors.session = session
+        self.observation.coordinator = session.coordinator
+        head, state = self._prompt_head, resumed.transcript  # not self: avoids a reference cycle
+        session.budget.savings.waiting_tools = lambda: head.waiting_tokens(state.state)
+        if "retrieve_memory" in self._prompt_head.tools:
+            session.note_tools()
+        if resumed.report.outcome == "resumed" and not resumed.transcript.state.unseen:
+            for entry in resumed.transcript.entries(start=resumed.transcript.state.shown):
+                session.expander.observe(entry)
+
+    async def _join_history(self, resumed: ResumedSession) -> None:
+        """Attach the archived session and append messages added meanwhile."""
+        await restore_texts(resumed.transcript, self.agent_memory)
+        if not self._archive.is_pending or resumed.key != self.key:
+            return
+        before, history = self.transcript, resumed.transcript
+        if resumed.report.outcome != "resumed":
+            self._attach(replace(resumed, transcript=before, position_offset=0), self.agent_memory)
+            return
+        first = len(self._initial_messages or ())
+        self._prompt_head.carry_over(before, history)
+        meanwhile = messages_meanwhile(before, first, history)
+        self._attach(replace(resumed, position_offset=history.end - first), self.agent_memory)
+        for one in meanwhile:
+            if one is None:
+                self._clear()
+            else:
+                self._append(*one)

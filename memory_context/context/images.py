@@ -7,7 +7,7 @@ message with an image ──stored──▶ in view ──newer ones came, or a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from autogen_core import Image
@@ -41,17 +41,13 @@ _Shown: TypeAlias = "tuple[Entry, Part]"
 class ImageView:
     """The images in one context's views.
 
-    Args:
-        transcript: Returns the session's transcript.
-
     Attributes:
         has_vision: Whether the agent's model takes images; None while it is unknown.
     """
 
-    def __init__(self, policy: ContextPolicy, counter: TokenCounter, transcript: Callable[[], Transcript]) -> None:
+    def __init__(self, policy: ContextPolicy, counter: TokenCounter) -> None:
         self._policy = policy
         self._counter = counter
-        self._transcript = transcript
         self.has_vision: bool | None = None
         self._positions: list[int] = []
         self._searched: tuple[Transcript, int] | None = None
@@ -78,22 +74,21 @@ class ImageView:
         memory.opened_images[image] = item.ref
         return TextObservation(MEMORY_SOURCE, f"{item.key}, {item.ref.description}:", images=(image,))
 
-    def leave_out_older(self) -> None:
+    def leave_out_older(self, transcript: Transcript) -> None:
         """Show no more images than the policy allows; called when all is measured, and stored if it can be.
 
         When there are too many, more leave than must, so that the cached prefix does not move with each new image.
         """
-        transcript = self._transcript()
-        visible, left = self._in_view()
+        visible, left = self._in_view(transcript)
         left += self._older_observations(visible)
         gone = {id(part) for _, part in left}
-        left += self._over_limit([one for one in visible if id(one[1]) not in gone])
+        left += self._over_limit(transcript, [one for one in visible if id(one[1]) not in gone])
         stored = sorted((entry.position, part.address) for entry, part in left if part.stored is not None)
         if stored:
             transcript.decide(PartsCompacted(tuple(stored), "older_image"))
         for entry, part in left:
             if part.stored is None:
-                transcript.decide(self._unstored(entry, part))
+                transcript.decide(self._unstored(transcript, entry, part))
 
     def _older_observations(self, visible: Sequence[_Shown]) -> list[_Shown]:
         """Return images of observations beyond their own limit; all if the model is shown none."""
@@ -101,9 +96,9 @@ class ImageView:
         most = self._policy.connectors.images_in_view if self.are_shown else 0
         return observed[: max(len(observed) - most, 0)]
 
-    def _over_limit(self, visible: Sequence[_Shown]) -> list[_Shown]:
+    def _over_limit(self, transcript: Transcript, visible: Sequence[_Shown]) -> list[_Shown]:
         """Return images that leave: those of the current task stay first of all, in its order, then the newest."""
-        limit, transcript = self._policy.images, self._transcript()
+        limit = self._policy.images
         in_states = sum(len(one.images) for one in transcript.state.newest_of(ConnectorStateShown))
         most, most_bytes = max(limit.most - in_states, 0), limit.most_bytes
         sizes = [_bytes_of(one) for one in visible]
@@ -122,9 +117,8 @@ class ImageView:
                 break
         return [one for index, one in enumerate(visible) if index not in kept]
 
-    def _in_view(self) -> tuple[list[_Shown], list[_Shown]]:
+    def _in_view(self, transcript: Transcript) -> tuple[list[_Shown], list[_Shown]]:
         """Return the images that are shown, the oldest first, and those that left unstored and are stored by now."""
-        transcript = self._transcript()
         if self._searched is None or self._searched[0] is not transcript:
             self._positions, self._searched = [], (transcript, transcript.state.start)
         new = transcript.entries(start=self._searched[1])
@@ -139,9 +133,9 @@ class ImageView:
         waiting = [(entry, part) for entry, part in found if (entry.position, part.address) in state.shortened]
         return visible, [(entry, part) for entry, part in waiting if part.stored is not None]
 
-    def _unstored(self, entry: Entry, part: Part) -> PartShortened:
+    def _unstored(self, transcript: Transcript, entry: Entry, part: Part) -> PartShortened:
         image = entry.image(part.address)
-        name = "image" if image is None else image_name(self._transcript(), entry, image)
+        name = "image" if image is None else image_name(transcript, entry, image)
         text = f"[{name}; not shown any more, and not stored yet]"
         return PartShortened(entry.position, part.address, text, self._counter.count(text))
 

@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memory_context.compaction.observation.coordinator import BufferingCoordinator
 from memory_context.compaction.observation.events import ObservationEvent, ReflectionEvent
+from memory_context.compaction.observation.observers import ObservationModels
+from memory_context.compaction.observation.parsing import CompletionFunction
+from memory_context.compaction.observation.state import BufferState
 from memory_context.view.sections import SECTIONS
-
-if TYPE_CHECKING:
-    from memory_context.compaction.observation.coordinator import BufferingCoordinator
-    from memory_context.compaction.observation.events import ObservationEvent, ReflectionEvent
-    from memory_context.compaction.observation.parsing import CompletionFunction
-    from memory_context.compaction.observation.state import BufferState
-    from memory_context.sessions.transcript.observations import ObservationChunk
-
-    from .context import MemoryContext
 
 __all__ = ["ContextObservation"]
 
 
 class ContextObservation:
-    """The observations of a context's session, whichever transcript it holds."""
+    """The observations of a context's session.
 
-    def __init__(self, context: MemoryContext) -> None:
-        self._context = context
-        self._models = context._observers  # pyright: ignore[reportPrivateUsage]
+    Attributes:
+        coordinator: That of the session which the context has now; the context sets it.
+    """
 
-    @property
-    def _coordinator(self) -> BufferingCoordinator:
-        return self._context._parts.coordinator  # pyright: ignore[reportPrivateUsage]
+    coordinator: BufferingCoordinator
+
+    def __init__(self, models: ObservationModels) -> None:
+        self._models = models
 
     # --- events
 
@@ -49,24 +45,24 @@ class ContextObservation:
     @property
     def observations(self) -> str:
         """The log as the view shows it; "" without any."""
-        return self._coordinator.observations
+        return self.coordinator.observations
 
     @property
     def observation_token_count(self) -> int:
-        return self._coordinator.observation_token_count
+        return self.coordinator.observation_token_count
 
     @property
     def is_processing(self) -> bool:
         """True while an observer or a reflector is in flight."""
-        return self._coordinator.is_processing
+        return self.coordinator.is_processing
 
     @property
     def is_observer_in_flight(self) -> bool:
-        return self._coordinator.is_observer_in_flight
+        return self.coordinator.is_observer_in_flight
 
     @property
     def is_reflector_in_flight(self) -> bool:
-        return self._coordinator.is_reflector_in_flight
+        return self.coordinator.is_reflector_in_flight
 
     @property
     def has_recall(self) -> bool:
@@ -76,24 +72,20 @@ class ContextObservation:
     @property
     def slot_content(self) -> str:
         """All that observations add to the next view: lead, log and hints."""
-        transcript, policy = self._coordinator.transcript, self._models.policy
+        transcript, policy = self.coordinator.transcript, self._models.policy
         sections = (SECTIONS["observations"], SECTIONS["observation_hints"])
         slots = [slot for section in sections for slot in section.slots(transcript, policy, None)]
         return "\n".join(str(slot.content) for slot in slots)
 
     # --- control
 
-    async def observe_now(self) -> ObservationChunk | None:
-        """Observe all complete steps at once and show the observations; see `MemoryContext.observe_now`."""
-        return await self._context.observe_now()
-
     def abort(self) -> None:
         """Cancel observer and reflector; what they would have returned is void. Finished observations stay."""
-        self._coordinator.abort()
+        self.coordinator.abort()
 
     def get_state(self) -> BufferState:
         """Return the log and what is finished for it. `save_state` and the archive hold the same."""
-        return self._coordinator.get_state()
+        return self.coordinator.get_state()
 
     def restore_state(self, state: BufferState | Mapping[str, Any]) -> None:
         """Replace the log by a saved one, as far as this session's messages reach; nothing starts.
@@ -103,7 +95,7 @@ class ContextObservation:
         Raises:
             ValueError: It is not such a state.
         """
-        self._coordinator.restore_state(state)
+        self.coordinator.restore_state(state)
 
     # --- where an application swaps models
 
@@ -114,7 +106,7 @@ class ContextObservation:
 
     @completion_function.setter
     def completion_function(self, function: CompletionFunction | None) -> None:
-        self._coordinator.abort()
+        self.coordinator.abort()
         self._models.completion_function = function
 
     @property

@@ -12,7 +12,6 @@ A view shows what was recorded; it reads nothing itself and waits for nothing.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from autogen_core.models import UserMessage
@@ -23,13 +22,15 @@ from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.runtime.background import Background, Breaker
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.memory.agent_memory import AgentMemory
+from memory_context.memory.learning.learner import Learning
 from memory_context.memory.user_memory import UserMemoryText
 from memory_context.sessions.archive.cursor import known_items, traces_of
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.view_decisions import UserMemoryChanged, UserMemoryLoaded, ViewShown
-from memory_context.store.items import MemoryItem
 from memory_context.store.notes import AgentNotes
 from memory_context.store.statements import UserMemory
+
+from .orders import OrderKeeper
 
 __all__ = ["UserMemoryLoader"]
 
@@ -40,13 +41,19 @@ _LOADING = "loading the user's memory"
 class UserMemoryLoader:
     """The user's memory in the transcript of one session; an isolated agent has its notes only.
 
-    Attributes:
-        catch_up: Learns what other sessions of this process heard of the user, within some seconds.
-        on_read: Called with the statements whenever they were read.
+    Args:
+        orders: Takes over the orders among the statements whenever they were read.
+        learning: Learns what other sessions of this process heard of the user.
     """
 
     def __init__(
-        self, transcript: Transcript, memory: AgentMemory, policy: ContextPolicy, counter: TokenCounter
+        self,
+        transcript: Transcript,
+        memory: AgentMemory,
+        policy: ContextPolicy,
+        counter: TokenCounter,
+        orders: OrderKeeper,
+        learning: Learning,
     ) -> None:
         self._transcript = transcript
         self._memory = memory
@@ -60,8 +67,7 @@ class UserMemoryLoader:
         self._began_at = 0.0
         self._forgotten = set[str]()
         self.watches_changes = False
-        self.catch_up: Callable[[float], Awaitable[None]] | None = None
-        self.on_read: Callable[[Sequence[MemoryItem]], None] = lambda statements: None
+        self._orders, self._learning = orders, learning
 
     def begin(self) -> None:
         """Start to read what was never read or has changed; a dictionary look-up otherwise."""
@@ -111,8 +117,8 @@ class UserMemoryLoader:
     async def _read(self) -> UserMemory:
         is_again = self._transcript.state.newest(UserMemoryLoaded) is not None
         is_isolated, store = self._memory.sharing == "isolated", self._memory.memory_store
-        if not (is_again or is_isolated or self.catch_up is None):
-            await self.catch_up(_LEARNING_SHARE * self._wait_seconds)
+        if not (is_again or is_isolated):
+            await self._learning.catch_up(_LEARNING_SHARE * self._wait_seconds, of_others=True)
             self._changes_read = store.user_memory_changes(self._memory.user_id)
         if is_again:
             known = known_items(self._transcript, self._memory)
@@ -126,7 +132,7 @@ class UserMemoryLoader:
 
     def _decide(self, memory: UserMemory) -> None:
         state, session_id = self._transcript.state, self._memory.session_id
-        self.on_read(memory.statements)
+        self._orders.note_learned(memory.statements)
         loaded, shown = state.newest(UserMemoryLoaded), state.newest(UserMemoryChanged)
         notes, memory = memory.notes, self._without_own_edits(memory, loaded, shown)
         if loaded is None:

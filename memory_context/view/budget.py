@@ -5,8 +5,8 @@ import hashlib
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol
 
+from memory_context.compaction.observation.coordinator import BufferingCoordinator
 from memory_context.foundation.messages import PartKind
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.references import MemoryRef
@@ -19,12 +19,13 @@ from memory_context.sessions.transcript.view_decisions import ExpansionWithdrawn
 
 from .economics import arithmetic_of, expected_calls
 from .history import FoldedLines, fold_key
+from .masking import Masker
 from .render import Renderer, current_task, text_in_view
 from .savings import Savings, record
 from .shorten import LEAST_EXCERPT_TOKENS, ExcerptNeededError, Shortener, ShownPart
 from .view import View
 
-__all__ = ["Budget", "FinishedObservations", "session_tag"]
+__all__ = ["Budget", "session_tag"]
 
 FOLD_TEXT_LIMIT_TOKENS = 500
 AUTO_TARGET_TOKENS = 16_000
@@ -32,20 +33,6 @@ TARGET_SHARE = 0.4
 """Share of the target that a view takes after a fold that pays; low, so that such folds are rare."""
 _FIT_ATTEMPTS = 20  # one excerpt each; the last attempt makes the rest
 _Step = Callable[[Transcript, View], Sequence[Decision]]
-
-
-class FinishedObservations(Protocol):
-    """Observations that may replace messages before these fold."""
-
-    @property
-    def is_on(self) -> bool: ...
-
-    @property
-    def has_finished(self) -> bool: ...
-
-    def activate_for_budget(self) -> None: ...
-
-    def join_for_fold(self) -> None: ...
 
 
 def session_tag(session_id: str) -> str:
@@ -57,7 +44,7 @@ class Budget:
     """Fits the views of one session into the budget of its policy.
 
     Args:
-        mask: Records masks of credentials; called before each view.
+        masker: Records masks of credentials before each view.
 
     Attributes:
         observations: Those of the session, if any.
@@ -65,7 +52,7 @@ class Budget:
         savings: Planned compactions.
     """
 
-    observations: FinishedObservations | None = None
+    observations: BufferingCoordinator | None = None
 
     def __init__(
         self,
@@ -73,10 +60,10 @@ class Budget:
         counter: TokenCounter,
         renderer: Renderer,
         tag: str,
-        mask: Callable[[], None] = lambda: None,
+        masker: Masker | None = None,
     ) -> None:
         self._policy = policy
-        self._mask = mask
+        self._masker = masker
         self._counter = counter
         self._renderer = renderer
         self._shortener = Shortener(policy, counter)
@@ -181,7 +168,8 @@ class Budget:
     def plan(self, transcript: Transcript, is_held: Callable[[PartId], bool] = lambda part: False) -> None:
         """Record the decisions that save cost, then masks; also called before expansion decisions."""
         self.savings.plan(transcript, is_held)
-        self._mask()
+        if self._masker is not None:
+            self._masker.decide()
 
     def _observation_steps(self, limit: int) -> list[tuple[_Step, int]]:
         """Before a fold, activate finished observations; what it folds of them then joins the log."""

@@ -91,7 +91,7 @@ async def test_the_agents_own_tools_open_a_placeholder_and_the_look_up_is_not_st
     """retrieve_memory by regex; what it answered collapses to what it was a look at."""
 
     def key() -> str:
-        return next(s.keys[0] for s in context._parts.meter.views[1].messages[2].segments if s.keys)
+        return next(s.keys[0] for s in context._session.meter.views[1].messages[2].segments if s.keys)
 
     client = model(calls(("survey", {"topic": "owls"})), "placeholder for the call", "It is 444.", "Yes.")
     agent = AssistantAgent(

@@ -441,7 +441,7 @@ async def test_a_whole_team_goes_through_json(database_url: str, store: MemorySt
         assert isinstance(participant, AssistantAgent)
         context = context_in(participant)
         assert context.policy.token_budget is None
-        assert context._parts.expander.agent_has_tools  # pyright: ignore[reportPrivateUsage]
+        assert context._session.expander.agent_has_tools  # pyright: ignore[reportPrivateUsage]
         assert context.light_model_client is not None
         await context.close()
     assert isinstance(loaded._model_context, MemoryContext)  # pyright: ignore[reportPrivateUsage]

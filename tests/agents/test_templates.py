@@ -165,7 +165,7 @@ async def test_tools_listed_after_the_context_belong_to_it(blueprint: Json):
     data = json.loads(json.dumps(blueprint))
     data["config"]["tools"] = data["config"].pop("workbench")[0]["config"]["tools"]
     agents = [loaded(data), loaded(data)]
-    assert all(context_in(agent)._parts.expander.agent_has_tools for agent in agents)  # pyright: ignore[reportPrivateUsage]
+    assert all(context_in(agent)._session.expander.agent_has_tools for agent in agents)  # pyright: ignore[reportPrivateUsage]
     await check_apart(*map(pair_in, agents))
 
 

@@ -9,7 +9,7 @@ from autogen_core.models import AssistantMessage, UserMessage
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.foundation.errors import StoreUnavailableError
 from memory_context.foundation.policy import ArchivePolicy
-from memory_context.sessions.archive.session import MISSING_HISTORY
+from memory_context.sessions.archive.session_archive import MISSING_HISTORY
 from tests.support.outages import away
 
 from .talking import SESSION, context_of, said_in, say, turns

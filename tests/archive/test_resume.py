@@ -15,7 +15,7 @@ from memory_context import MemoryContext, MemoryStore
 from memory_context.foundation.errors import ItemNotFoundError, StoreUnavailableError
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.sessions.archive.resume import ResumeReport
-from memory_context.sessions.archive.session import MISSING_HISTORY
+from memory_context.sessions.archive.session_archive import MISSING_HISTORY
 from memory_context.store.conversations import ConversationArchive
 from tests.support.rows import alter, transcript_rows
 
@@ -483,7 +483,7 @@ async def test_context_for_each_request_is_dropped_after_its_state_was_saved(
             await context.load_state(state)
         await say(context, text)
         state = json.loads(json.dumps(await context.save_state()))
-        assert not context._session.archiver.is_dirty, "nothing is left for a context that is dropped"
+        assert not context._archive.archiver.is_dirty, "nothing is left for a context that is dropped"
     await store.unwritten.write_out()
     assert state is not None
     assert caplog.text == ""

@@ -610,7 +610,7 @@ class Life:
     @property
     def rendered(self) -> View:
         """The last view, before it was copied."""
-        return self.context._parts.meter.views[1]  # pyright: ignore[reportPrivateUsage]
+        return self.context._session.meter.views[1]  # pyright: ignore[reportPrivateUsage]
 
     @property
     def decided(self) -> list[Decision]:
@@ -693,7 +693,7 @@ class Life:
     def check_nothing_that_pays_is_left(self) -> None:
         context = self.context
         if context.policy.compaction.enabled:
-            held = context._parts.chooser.is_held  # pyright: ignore[reportPrivateUsage]
+            held = context._session.chooser.is_held  # pyright: ignore[reportPrivateUsage]
             assert saving_changes(context.transcript, self.rendered, context.policy, held, context.token_counter) == []
 
     async def check_compacted_stays_compacted(self) -> None:

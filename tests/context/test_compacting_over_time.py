@@ -141,8 +141,8 @@ async def test_nothing_is_compacted_before_its_facts_are_chosen(store: MemorySto
     await add_step(context, LONG)
     shown = results(await context.get_messages())
     context.transcript.deliver(assistant("Surveyed."))  # between two waits of a view that is being made
-    await context._parts.offloader.measure()
-    held = context._parts.budget.fit(context.transcript, context._parts.chooser.is_held)
+    await context._session.offloader.measure()
+    held = context._session.budget.fit(context.transcript, context._session.chooser.is_held)
     assert results([message.message for message in held.messages]) == shown
     gated.gate.set()
     assert "Names in it" in results(await context.get_messages())[0]

@@ -114,7 +114,7 @@ async def test_incremental_state_equals_one_made_from_scratch_after_every_event(
         if followed[0] is not transcript:
             followed[:] = [transcript, KnownNames(transcript, policy), FoldedLines(transcript, policy)]
             earlier.clear()
-        renderer = life.context._parts.budget._renderer  # pyright: ignore[reportPrivateUsage]
+        renderer = life.context._session.budget._renderer  # pyright: ignore[reportPrivateUsage]
         view, fresh = renderer.render(transcript), render(transcript, policy, counter)
         assert list(view.messages) == list(fresh.messages)
         assert view.tokens == fresh.tokens == sum(message.tokens for message in fresh.messages)

@@ -274,7 +274,7 @@ async def test_keys_in_a_very_long_message_do_not_block_the_event_loop(store: Me
     entry = Transcript(first_position=context.transcript.end).append(
         UserMessage(content=f"{key}\n{words}", source="user")
     )
-    expander = context._parts.expander  # pyright: ignore[reportPrivateUsage]
+    expander = context._session.expander  # pyright: ignore[reportPrivateUsage]
     named = expander._named([entry], set())  # pyright: ignore[reportPrivateUsage]
     assert named[0].key == key
     assert unseen not in [one.key for one in named]
@@ -456,14 +456,14 @@ async def test_load_and_close_cancel_the_pending_expansion(store: MemoryStore, m
     reads = Reads(store, monkeypatch)
     reads.release.clear()
     await context.add_message(UserMessage(content=f"{key}?", source="user"))
-    begun = context._parts.expander._round.expansion  # pyright: ignore[reportPrivateUsage]
+    begun = context._session.expander._round.expansion  # pyright: ignore[reportPrivateUsage]
     assert begun is not None
     await context.load_state(state)
     await soon(asyncio.wait([begun]))
     assert begun.cancelled()
     assert await context.get_messages() == []
     await context.add_message(UserMessage(content=f"{key}?", source="user"))
-    begun = context._parts.expander._round.expansion  # pyright: ignore[reportPrivateUsage]
+    begun = context._session.expander._round.expansion  # pyright: ignore[reportPrivateUsage]
     assert begun is not None
     await context.close()
     await soon(asyncio.wait([begun]))
@@ -886,7 +886,7 @@ def test_expansion_of_an_ended_event_loop_is_shown_in_the_next(database_url: str
         await context.add_message(UserMessage(content=f"What of the first one, {keys[0]}?", source="user"))
         await soon(light.asked.wait())
         if is_answered:
-            begun = context._parts.expander._round.expansion  # pyright: ignore[reportPrivateUsage]
+            begun = context._session.expander._round.expansion  # pyright: ignore[reportPrivateUsage]
             assert begun is not None
             await asyncio.wait([begun])
         return keys[0]

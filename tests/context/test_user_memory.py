@@ -88,7 +88,7 @@ def held(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Held:
 
 async def arrived(context: MemoryContext) -> None:
     """Wait until nothing is being read any more."""
-    if (task := context._parts.user_memory._task) is not None:
+    if (task := context._session.user_memory._task) is not None:
         await asyncio.wait([task])
 
 

@@ -34,7 +34,7 @@ async def take_turn(context: MemoryContext) -> list[LLMMessage]:
     """Return the view of a new turn once the user's memory was read for it."""
     await context.add_message(AssistantMessage(content="All right.", source="coder"))
     await context.add_message(UserMessage(content="Hello.", source="user"))
-    if task := context._parts.user_memory._task:
+    if task := context._session.user_memory._task:
         await asyncio.wait([task])
     return await context.get_messages()
 

@@ -22,7 +22,7 @@ async def read(context: MemoryContext, first: int = 0) -> list[ObservedMessage]:
         memory=context.agent_memory,
         policy=context.policy,
         counter=context.token_counter,
-        chooser=context._parts.chooser,
+        chooser=context._session.chooser,
     )
 
 

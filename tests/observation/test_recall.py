@@ -138,12 +138,12 @@ async def test_recall_tool_leaves_the_opening_of_keys_to_the_context(store: Memo
     """It opens no keys, so those that the agent names are expanded; its tokens are in the bill."""
     context = await session(store, "the harbour")
     create_recall_tool(context)
-    assert not context._parts.expander.agent_has_tools
+    assert not context._session.expander.agent_has_tools
     await context.get_messages()
     assert context.transcript.state.offered.memory_tools == ("read_history",)
     assert context.transcript.state.offered.memory_tools_tokens > 0
     context.tools()
-    assert context._parts.expander.agent_has_tools
+    assert context._session.expander.agent_has_tools
 
 
 async def test_recall_tool_is_a_component(store: MemoryStore) -> None:

@@ -13,12 +13,13 @@ waits for the timeouts of light model and store plus a second, and comes with th
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autogen_core.models import AssistantMessage, UserMessage
 
+from memory_context.compaction.offloader import Offloader
 from memory_context.foundation.light_model.model import LightModel
 from memory_context.foundation.messages import source_of
 from memory_context.foundation.policy import ContextPolicy
@@ -97,8 +98,7 @@ class Expander:
     """Expands references of one transcript.
 
     Args:
-        open_fold: Returns the text behind a fold's key of this session, None for other keys.
-        is_store_away: The store just failed; each step waits for it only once.
+        offloader: Tells whether the store just failed; each step waits for it only once.
 
     Attributes:
         agent_has_tools: The agent opens references itself, so its words expand nothing.
@@ -111,8 +111,7 @@ class Expander:
         policy: ContextPolicy,
         counter: TokenCounter,
         light_model: LightModel | None,
-        open_fold: Callable[[str], str | None],
-        is_store_away: Callable[[], bool] = lambda: False,
+        offloader: Offloader,
     ) -> None:
         if policy.expansion.prompt is not None:
             check_prompt(policy.expansion.prompt)
@@ -121,7 +120,7 @@ class Expander:
         self._policy = policy
         self._counter = counter
         self._light_model = light_model
-        self._fetcher = Fetcher(transcript, memory, policy, open_fold, is_store_away)
+        self._fetcher = Fetcher(transcript, memory, policy, offloader)
         self._work = Background[Any]("memory_context expansion")
         self._round = _Round()
         self._views_waiting = 0

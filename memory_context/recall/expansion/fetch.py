@@ -2,10 +2,11 @@
 
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from memory_context.compaction.offloader import Offloader
 from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.errors import ItemDamagedError, MemoryContextError, StoreUnavailableError
 from memory_context.foundation.outages import outages_of
@@ -21,6 +22,8 @@ from memory_context.sessions.transcript.view_decisions import UserMemoryChanged,
 from memory_context.store.criteria import MemoryCriteria
 from memory_context.store.items import SECRET_TYPE, titled_once
 from memory_context.store.limits import at_most
+from memory_context.view.budget import session_tag
+from memory_context.view.history import folded_text
 
 from .candidates import Expansion, candidate_references, visible_texts
 from .render import RetrievedText
@@ -50,26 +53,21 @@ class Fetcher:
     """Fetches items of one user; `deadline` uses the monotonic clock."""
 
     def __init__(
-        self,
-        transcript: Transcript,
-        memory: AgentMemory,
-        policy: ContextPolicy,
-        open_fold: Callable[[str], str | None],
-        is_store_away: Callable[[], bool] = lambda: False,
+        self, transcript: Transcript, memory: AgentMemory, policy: ContextPolicy, offloader: Offloader
     ) -> None:
         self.deadline = 0.0
-        self._is_store_away = is_store_away
+        self._offloader = offloader
         self.is_waiting = False
         self._transcript = transcript
         self._memory = memory
         self._policy = policy
-        self._open_fold = open_fold
+        self._session_tag = session_tag(memory.session_id)
         self._breaker = Breaker(policy.store_retry_seconds)
 
     @property
     def is_open(self) -> bool:
         """False just after a store failure, here or in an offload."""
-        return not self._breaker.is_open and not self._is_store_away()
+        return not self._breaker.is_open and not self._offloader.is_store_away
 
     def fail(self, why: str) -> None:
         self._breaker.failed()
@@ -85,7 +83,7 @@ class Fetcher:
                 break
             opened = OpenedItem(expansion.key, expansion.reason, expansion.why)
             shown = self._shown(expansion.key)
-            folded = self._open_fold(expansion.key)
+            folded = folded_text(self._transcript, self._session_tag, expansion.key)
             if folded is not None:
                 folded = await in_thread_if_large(len(folded), self._memory.visible, folded)
                 label = f"{expansion.key} ({expansion.why})"

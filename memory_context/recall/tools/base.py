@@ -1,33 +1,55 @@
-"""The base of memory tools. A tool never raises: problems are part of its text. The context recognises an answer by its
-hash and collapses it to its label.
+"""The base of memory tools, and how a tool loaded from component data finds its context.
+
+A tool never raises: problems are part of its text. The context recognises an answer by its hash and collapses it to its
+label. AutoGen loads a workbench before the context, and listed tools after it: a loaded context takes the tools that
+wait for its *template*, else those that follow.
 """
 
 import asyncio
 import copy
 import json
 import logging
+import threading
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Protocol, cast
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
 from autogen_core import CancellationToken, Component, FunctionCall
 from autogen_core.tools import BaseTool, ToolSchema
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
 from memory_context.foundation.errors import StoreError
+from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.references import one_line
+from memory_context.foundation.tokens import TokenCounter
 from memory_context.foundation.utf8 import sayable
+from memory_context.memory.agent_memory import AgentMemory
+from memory_context.memory.items import MemoryItem
 from memory_context.sessions.transcript.part_decisions import CallRefused
+from memory_context.sessions.transcript.transcript import Transcript
 
-from .hosts import MemoryToolConfig, ToolHost, attach_tool, config_of, find_hosts
 from .repeats import NOTE_TOKENS, Answer, find_previous_answers, with_repeat_notice
 
-__all__ = ["MemoryTool", "ToolArguments", "answer_limit", "failed_answer"]
+__all__ = [
+    "MemoryTool",
+    "MemoryToolConfig",
+    "TemplateKey",
+    "ToolArguments",
+    "ToolHost",
+    "answer_limit",
+    "config_of",
+    "failed_answer",
+    "find_hosts",
+    "is_template_in_use",
+    "register_host",
+    "register_loaded_host",
+]
 
 _logger = logging.getLogger("memory_context")
 
@@ -35,8 +57,65 @@ _MIN_ANSWER_TOKENS = 500
 _ANSWER_SECONDS = 9.5
 _SCHEMA_KEYS = ("type", "enum", "items", "description")
 _MAX_PARSED_CALLS = 2000  # parsing takes 50 us each
+_MIN_SWEPT_TEMPLATES = 64
 
 _call_id: ContextVar[str | None] = ContextVar("call_id", default=None)
+
+
+TemplateKey = tuple[str, str, str]
+"""User, agent, template."""
+
+
+class ToolHost(Protocol):
+    """The part of a context that tools need."""
+
+    user_id: str
+    agent_id: str
+    session_id: str
+    template_id: str
+    policy: ContextPolicy
+    token_counter: TokenCounter
+
+    @property
+    def agent_memory(self) -> AgentMemory: ...
+
+    @property
+    def transcript(self) -> Transcript: ...
+
+    async def open_image(self, item: MemoryItem) -> bool:
+        """Show a stored image to the model after the results; False if it is shown none."""
+        ...
+
+    def note_tools(self, names: Iterable[str], *, are_late: bool = False) -> None:
+        """Record the names of the tools that the agent has."""
+        ...
+
+
+class MemoryToolConfig(BaseModel):
+    """Names the template of a tool's context; `is_late` tools are offered once something is stored."""
+
+    user_id: str
+    agent_id: str
+    template_id: str
+    is_late: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_earlier(cls, data: object) -> object:
+        """Accept data of version 0.1.0, which named the session."""
+        if isinstance(data, dict) and "template_id" not in data and "session_id" in data:
+            earlier = cast(dict[str, object], data)
+            return {**earlier, "template_id": earlier["session_id"]}
+        return cast(object, data)
+
+    @property
+    def key(self) -> TemplateKey:
+        return self.user_id, self.agent_id, self.template_id
+
+
+def config_of(host: ToolHost, *, is_late: bool = False) -> MemoryToolConfig:
+    """Return the config for a context."""
+    return MemoryToolConfig(user_id=host.user_id, agent_id=host.agent_id, template_id=host.template_id, is_late=is_late)
 
 
 class ToolArguments(BaseModel):
@@ -109,8 +188,8 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         host.transcript.decide(CallRefused(position, key))
         return True
 
-    def bind(self, host: object) -> None:
-        self._own_host = cast(ToolHost, host)
+    def bind(self, host: ToolHost) -> None:
+        self._own_host = host
 
     async def run_json(
         self, args: Mapping[str, Any], cancellation_token: CancellationToken, call_id: str | None = None
@@ -226,6 +305,108 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         tool = cls(config)
         attach_tool(tool, config.key)
         return tool
+
+
+class _Flow:
+    """The loading of one task or thread.
+
+    Attributes:
+        waiting: Tools without a context, in runs of one agent each.
+        names: Tools that followed a context; None if it took waiting ones.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: dict[TemplateKey, list[list[ref[MemoryTool]]]] = {}
+        self.newest: WeakValueDictionary[TemplateKey, ToolHost] = WeakValueDictionary()
+        self.names: WeakKeyDictionary[ToolHost, set[str] | None] = WeakKeyDictionary()
+
+    def runs(self, key: TemplateKey) -> list[list[ref[MemoryTool]]]:
+        runs = ([one for one in run if _waits(one)] for run in self.waiting.get(key, ()))
+        return [run for run in runs if run]
+
+
+_lock = threading.RLock()
+_flows: WeakKeyDictionary[object, _Flow] = WeakKeyDictionary()
+_alive: dict[TemplateKey, WeakSet[ToolHost]] = {}
+_loaded: WeakSet[ToolHost] = WeakSet()
+_sweep_at = _MIN_SWEPT_TEMPLATES
+
+
+def register_host(host: ToolHost, key: TemplateKey) -> bool:
+    """Let tools of a template find this context; return whether any waited for it."""
+    global _sweep_at
+    with _lock:
+        if len(_alive) >= _sweep_at:
+            for gone in [one for one, hosts in _alive.items() if not hosts]:
+                del _alive[gone]
+            _sweep_at = max(_MIN_SWEPT_TEMPLATES, 2 * len(_alive))
+        _alive.setdefault(key, WeakSet()).add(host)
+        flow = _flow()
+        runs = flow.runs(key)
+        if not runs:
+            return False
+        for tool in filter(None, [one() for one in runs.pop()]):
+            _bind(tool, host)
+        flow.waiting[key] = runs
+        return True
+
+
+def register_loaded_host(host: ToolHost, key: TemplateKey) -> None:
+    """Like `register_host`, for a loaded context: tools loaded next belong to it."""
+    with _lock:
+        had_waiting = register_host(host, key)
+        flow = _flow()
+        flow.newest[key] = host
+        flow.names[host] = None if had_waiting else set()
+        _loaded.add(host)
+
+
+def is_template_in_use(key: TemplateKey) -> bool:
+    """Return whether a live context was loaded from this template."""
+    with _lock:
+        return any(host in _loaded for host in _alive.get(key, ()))
+
+
+def attach_tool(tool: MemoryTool, key: TemplateKey) -> None:
+    """Attach a loaded tool to the context before it, else to the next one."""
+    with _lock:
+        flow = _flow()
+        host = flow.newest.get(key)
+        runs = flow.runs(key)
+        names = None if host is None else flow.names.get(host)
+        if host is not None and names is not None and not runs and tool.name not in names:
+            names.add(tool.name)
+            _bind(tool, host)
+            return
+        if not runs or tool.name in {waiting.name for one in runs[-1] if (waiting := one()) is not None}:
+            runs.append([])
+        runs[-1].append(ref(tool))
+        flow.waiting = {other: some for other in flow.waiting if other != key and (some := flow.runs(other))}
+        flow.waiting[key] = runs
+
+
+def find_hosts(key: TemplateKey) -> list[ToolHost]:
+    """Return the live contexts of a template."""
+    with _lock:
+        return [*_alive.get(key, ())]
+
+
+def _waits(one: ref[MemoryTool]) -> bool:
+    tool = one()
+    return tool is not None and not tool.has_host
+
+
+def _bind(tool: MemoryTool, host: ToolHost) -> None:
+    tool.bind(host)
+    host.note_tools([tool.name], are_late=tool.is_late)
+
+
+def _flow() -> _Flow:
+    try:
+        owner: object = asyncio.current_task() or threading.current_thread()
+    except RuntimeError:
+        owner = threading.current_thread()
+    return _flows.setdefault(owner, _Flow())
 
 
 def failed_answer(tool: str, error: Exception) -> Answer:

@@ -26,8 +26,7 @@ from memory_context.foundation.references import KEY_PATTERN, MemoryRef, one_lin
 from memory_context.store.admin.user_stats import Forgettable
 from memory_context.store.limits import within
 
-from .base import MemoryTool, ToolArguments
-from .hosts import MemoryToolConfig, ToolHost
+from .base import MemoryTool, MemoryToolConfig, ToolArguments, ToolHost
 from .repeats import Answer
 
 __all__ = ["Confirm", "ForgetMemoryTool", "ForgetProposal"]

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field
 
@@ -25,8 +25,7 @@ from memory_context.store.conversation_rows import SessionInfo
 from memory_context.view.history import history_text
 from memory_context.view.pages import HistoryPage, PageRequest, part_address, read_history, read_part
 
-from .base import MemoryTool, ToolArguments, answer_limit
-from .hosts import MemoryToolConfig, ToolHost, config_of
+from .base import MemoryTool, MemoryToolConfig, ToolArguments, ToolHost, answer_limit, config_of
 from .repeats import NOTE_TOKENS, Answer
 
 __all__ = [
@@ -364,11 +363,7 @@ class RecallTool(ReadHistoryTool):
         return RecallToolConfig(**base.model_dump(exclude={"recall"}), recall=self._recall)
 
 
-class _Context(ToolHost, Protocol):
-    def note_tools(self, names: Iterable[str]) -> None: ...
-
-
-def create_recall_tool(context: _Context, config: RecallConfig | None = None) -> RecallTool:
+def create_recall_tool(context: ToolHost, config: RecallConfig | None = None) -> RecallTool:
     """Return the tool that reads what lies behind observations, for an agent that has no other memory tools.
 
     `context.tools()` and `context.workbench()` contain `read_history` already.

@@ -24,8 +24,7 @@ from memory_context.store.notes import AgentNotes
 from memory_context.view.budget import session_tag
 from memory_context.view.history import folded_text
 
-from .base import MemoryTool, ToolArguments, answer_limit
-from .hosts import ToolHost
+from .base import MemoryTool, ToolArguments, ToolHost, answer_limit
 from .repeats import Answer
 
 __all__ = [

@@ -32,10 +32,9 @@ from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.view_decisions import Offered, ToolsReason
 from memory_context.view.view import View
 
-from .base import MemoryTool
+from .base import MemoryTool, MemoryToolConfig, ToolHost, config_of
 from .forget import Confirm, ForgetMemoryTool
 from .history import ReadHistoryTool
-from .hosts import MemoryToolConfig, ToolHost, config_of
 from .items import ManageLongTermMemoryTool, RetrieveMemoryTool, StoreMemoryTool
 from .search import QueryMemoryTool, SearchMemoryTool
 

@@ -12,9 +12,8 @@ from memory_context.memory.agent_memory import MemoryCriteria, SearchHit
 from memory_context.memory.items import MemoryItem, MemoryType
 from memory_context.store.items import titled_once
 
-from .base import MemoryTool, ToolArguments, answer_limit
+from .base import MemoryTool, ToolArguments, ToolHost, answer_limit
 from .history import TimeText, parsed_time
-from .hosts import ToolHost
 from .repeats import Answer
 
 __all__ = ["QueryMemoryTool", "SearchMemoryTool"]

@@ -16,7 +16,7 @@ from memory_context.foundation.utf8 import map_strings
 from memory_context.memory.vault.forms import DETECTED, SecretFilter, is_name, names_in, reference, resolved_text
 from memory_context.memory.vault.secrets import Secrets
 
-from .hosts import MemoryToolConfig, ToolHost, config_of, find_hosts
+from .base import MemoryToolConfig, ToolHost, config_of, find_hosts
 
 __all__ = ["SecretCall", "SecretRules", "SecretRulesConfig"]
 

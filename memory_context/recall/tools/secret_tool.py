@@ -23,9 +23,10 @@ from typing_extensions import Self
 
 from memory_context.foundation.errors import SecretError
 
+from .prompt_head import AnyTool, as_tools
 from .secret_rules import SecretCall, SecretRules, SecretRulesConfig
 
-__all__ = ["SecretStreamTool", "SecretTool", "SecretToolError", "SecretWorkbench"]
+__all__ = ["SecretStreamTool", "SecretTool", "SecretToolError", "SecretWorkbench", "tool_with_secrets"]
 
 _CHUNK = "ModelClientStreamingChunkEvent"
 _events = logging.getLogger(EVENT_LOGGER_NAME)
@@ -232,3 +233,12 @@ class SecretWorkbench(Workbench, Component[SecretWorkbenchConfig]):
 
 def _error(name: str, text: str) -> ToolResult:
     return ToolResult(name=name, result=[TextResultContent(content=text)], is_error=True)
+
+
+def tool_with_secrets(tool: AnyTool | Workbench, rules: SecretRules) -> BaseTool[Any, Any] | Workbench:
+    """Return the tool or workbench that resolves secrets as its rules allow; see `MemoryContext.with_secrets`."""
+    if isinstance(tool, Workbench):
+        return SecretWorkbench(tool, rules)
+    (inner,) = as_tools([tool])
+    made = SecretStreamTool if isinstance(inner, BaseStreamTool) else SecretTool
+    return made(as_tools([tool])[0], rules)

@@ -60,6 +60,9 @@ class MemoryHost:
         """The server returns it as a content of its own."""
         return True
 
+    def note_tools(self, names: Iterable[str], *, are_late: bool = False) -> None:
+        """The client offers the tools; no view depends on them."""
+
 
 class ServedMemory:
     """The memory of one user. Methods open the store if necessary, and raise StoreError if it is unavailable.

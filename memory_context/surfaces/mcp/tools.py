@@ -12,10 +12,9 @@ from mcp import types
 from memory_context.foundation.errors import ItemNotFoundError, MemoryContextError, StoreError
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.foundation.references import one_line
-from memory_context.recall.tools.base import MemoryTool, failed_answer
+from memory_context.recall.tools.base import MemoryTool, MemoryToolConfig, ToolHost, config_of, failed_answer
 from memory_context.recall.tools.forget import Confirm, ForgetMemoryTool
 from memory_context.recall.tools.history import Place, ReadHistoryArgs, ReadHistoryTool, past_place
-from memory_context.recall.tools.hosts import MemoryToolConfig, ToolHost, config_of
 from memory_context.recall.tools.items import (
     ManageLongTermMemoryArgs,
     ManageLongTermMemoryTool,

@@ -1,49 +1,59 @@
-"""The parts of a context bound to one transcript."""
+"""Everything of a context that is bound to one transcript."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
+
+from autogen_core.models import LLMMessage
 
 from memory_context.compaction.chooser import TextChooser
 from memory_context.compaction.compactor_input import CompactorInput
 from memory_context.compaction.observation.coordinator import BufferingCoordinator
-from memory_context.compaction.observation.observers import TranscriptObservers
+from memory_context.compaction.observation.observers import ObservationModels, TranscriptObservers
 from memory_context.compaction.offloader import Offloader
 from memory_context.compaction.summaries import Summariser
+from memory_context.foundation.compactors.registry import Compactors
+from memory_context.foundation.light_model.guards import LightModelGuards
+from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.tokens import TokenCounter
+from memory_context.memory.agent_memory import AgentMemory
+from memory_context.memory.learning.learner import Learning
 from memory_context.memory.vault.entry import EntryFilter
 from memory_context.recall.expansion.expander import Expander
+from memory_context.sessions.transcript.entries import Entry
+from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.view.budget import Budget, session_tag
-from memory_context.view.history import folded_text
 from memory_context.view.masking import Masker
 from memory_context.view.planning import ViewPlanner
 from memory_context.view.render import Renderer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
+from .orders import OrderKeeper
+from .stats import UsageMeter
+from .user_memory import UserMemoryLoader
 
-    from autogen_core.models import LLMMessage
-
-    from memory_context.compaction.observation.observers import ObservationModels
-    from memory_context.foundation.compactors.registry import Compactors
-    from memory_context.foundation.light_model.guards import LightModelGuards
-    from memory_context.foundation.policy import ContextPolicy
-    from memory_context.foundation.tokens import TokenCounter
-    from memory_context.memory.agent_memory import AgentMemory
-    from memory_context.sessions.transcript.entries import Entry
-    from memory_context.sessions.transcript.transcript import Transcript
-
-__all__ = ["Parts", "StepGuard"]
+__all__ = ["Session", "StepGuard"]
 
 _logger = logging.getLogger("memory_context")
 
 
-class Parts:
-    """Everything bound to one transcript, replaced together: stale work cannot reach a new transcript."""
+class Session:
+    """One transcript with its collaborators, replaced as a whole: stale work cannot reach a new transcript.
+
+    Attributes:
+        offloader: Stores large parts.
+        summariser: Has a light model summarise results in the background.
+        chooser: Chooses what stays of a result beside its placeholder.
+        expander: Brings stored content back for a turn.
+        budget: Renders the view and decides what it leaves out.
+        coordinator: Lets observations stand for old messages.
+        orders: Keeps what the user ordered.
+        user_memory: Reads what is known of the user.
+        meter: Counts tokens and costs.
+    """
 
     def __init__(
         self,
@@ -54,57 +64,44 @@ class Parts:
         compactors: Compactors,
         models: LightModelGuards,
         observers: ObservationModels,
-        on_change: Callable[[], object],
+        learning: Learning,
+        schedule_flush: Callable[[], object],
     ) -> None:
-        from .orders import OrderKeeper
-        from .stats import UsageMeter
-        from .user_memory import UserMemoryLoader
-
-        self.observers = observers
-        tag = session_tag(agent_memory.session_id)
         self.transcript, self.agent_memory = transcript, agent_memory
+        self._policy, self._schedule_flush = policy, schedule_flush
         transcript.on_decision = agent_memory.trail.note_decision
-        limits = policy, counter
-        inputs = CompactorInput(transcript, *limits)
+        limits, tag = (policy, counter), session_tag(agent_memory.session_id)
         self.summariser = Summariser(transcript, agent_memory, *limits, models.summaries, models.decisions)
-        compact = (*limits, compactors, inputs, self.summariser)
+        compact = (*limits, compactors, CompactorInput(transcript, *limits), self.summariser)
         self.offloader = Offloader(transcript, agent_memory, *compact)
         self.chooser = TextChooser(transcript, *compact)
-        self.expander = Expander(
-            transcript,
-            agent_memory,
-            *limits,
-            models.decisions,
-            lambda key: folded_text(transcript, tag, key),
-            lambda offloader=self.offloader: offloader.is_store_away,  # not self: avoids a reference cycle
-        )
+        self.expander = Expander(transcript, agent_memory, *limits, models.decisions, self.offloader)
         self._masker = Masker(transcript, *limits)
-        self.budget = Budget(*limits, Renderer(*limits), tag, self._masker.decide)
+        self.budget = Budget(*limits, Renderer(*limits), tag, self._masker)
         self.chooser.may_reduce = partial(self.budget.savings.open, transcript)
         self.coordinator = BufferingCoordinator(
             transcript,
             ViewPlanner(transcript, self.budget, policy.cache, self.chooser.is_held),
             TranscriptObservers(transcript, agent_memory, observers, counter, self.chooser),
             counter,
-            on_change,
+            schedule_flush,
         )
         self.budget.observations = self.coordinator
         self.orders = OrderKeeper(transcript, agent_memory.session_id, *limits)
-        self.user_memory = UserMemoryLoader(transcript, agent_memory, *limits)
-        self.user_memory.on_read = self.orders.note_learned
+        self.user_memory = UserMemoryLoader(transcript, agent_memory, *limits, self.orders, learning)
         self.meter = UsageMeter(transcript, policy)
-        self._policy = policy
         self._entry_filter = EntryFilter(agent_memory.secrets)
         for entry in transcript.entries():
             if entry.parts is None:
                 self._entry_filter.add(entry, was_hidden=False)
 
-    def deliver(self, message: LLMMessage, added_at: datetime | None, *, carries_result: bool) -> Entry:
-        """Append a message, without values of secrets as far as they are known."""
+    def append(self, message: LLMMessage, added_at: datetime | None = None, *, carries_result: bool = False) -> Entry:
+        """Append a message, without values of secrets as far as they are known, and have it archived."""
         entry = self.transcript.deliver(self._entry_filter.hidden(message), added_at, carries_result=carries_result)
         self._entry_filter.add(entry, was_hidden=True)
         self.offloader.add(entry)
         self.expander.observe(entry)
+        self._schedule_flush()  # also of an addition that is cancelled
         return entry
 
     async def hide_secrets(self) -> bool:
@@ -130,18 +127,20 @@ class Parts:
 
     async def end_step(self, entry: Entry) -> None:
         """Let observations replace messages, and observe new ones, where that is due."""
-        if entry.journal is not self.transcript.touched:
-            return  # of a transcript that was replaced meanwhile
-        if self.coordinator.is_on:
+        is_on = self.coordinator.is_on
+        if not (is_on or self.coordinator.has_finished) or entry.journal is not self.transcript.touched:
+            return  # the entry may be of a transcript that was replaced meanwhile
+        if is_on:
             await self.chooser.choose_first_views()  # the next view counts
         await self.coordinator.end_step(entry.position)
 
     def note_tools(self) -> None:
+        """Note that the agent opens references itself."""
         self.expander.agent_has_tools = self.chooser.agent_has_tools = self.budget.agent_has_tools = True
         self.user_memory.watches_changes = True
 
     def cancel(self) -> None:
-        """Drop pending work; new parts take over."""
+        """Drop pending work; another session takes over."""
         self.coordinator.abort()
         self.user_memory.cancel()
         self.expander.cancel()

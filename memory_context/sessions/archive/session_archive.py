@@ -33,7 +33,7 @@ from .cursor import BatchJob, known_items, traces_of
 from .resume import ResumedSession, ResumeReport, load_session, redacted_session
 from .titles import Titles
 
-__all__ = ["MISSING_HISTORY", "Session"]
+__all__ = ["MISSING_HISTORY", "SessionArchive"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -47,7 +47,7 @@ MISSING_HISTORY = (
 """Shown in the view while the history is unread; without it the model would assume a new conversation."""
 
 
-class Session:
+class SessionArchive:
     """Loads and archives the session of a context.
 
     The store keeps it, and it keeps its context, until all is archived: programs drop contexts without closing them.
