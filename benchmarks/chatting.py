@@ -168,7 +168,7 @@ async def _with_memory(
 
         run = await _talk(say, sessions, turns, pause_seconds)
         await router.chat.close()
-    transactions = store.conversations.write_transactions + store.write_transactions
+    transactions = store.conversations.write_transactions + store.items.write_transactions
     before = store._database.write_transactions  # pyright: ignore[reportPrivateUsage]
     run.errors += await _compare(store, begun, said)
     return run, transactions, before - transactions

@@ -55,7 +55,7 @@ async def fill(store: MemoryStore) -> None:
     """Store what the calls ask for."""
     for user_id in ("alice", "bob"):
         notes = NewItem(_LARGE, "notes", 1000, key=_KEY, agent_id="coder", session_id="s")
-        await store.insert_memories(user_id, [notes])
+        await store.items.insert_memories(user_id, [notes])
     context = MemoryContext("alice", "coder", "s", store)
     await context.add_message(UserMessage(content="Hello.", source="user"))
     await context.archive()

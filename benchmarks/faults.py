@@ -255,7 +255,7 @@ async def run_calls(
         closings = closing_contexts(place.proxied_url, policy)
         await store.flush_index()
         store._database.close()  # pyright: ignore[reportPrivateUsage]
-        await asyncio.gather(*(store.select_keys("alice") for _ in range(connections)))
+        await asyncio.gather(*(store.items.select_keys("alice") for _ in range(connections)))
         stores = [store, *(context.memory_store for context in closings.values())]
         try:
             _limit(stores, limits)

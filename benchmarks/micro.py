@@ -177,9 +177,9 @@ async def transactions(store: MemoryStore) -> list[Measured]:
     ]
     counts: list[int] = []
     for message in (small[0], small[1], large[0], large[1], small[2], large[2]):
-        before = store.write_transactions
+        before = store.items.write_transactions
         await context.add_message(message)
-        counts.append(store.write_transactions - before)
+        counts.append(store.items.write_transactions - before)
     with_offloads, without = [counts[2], counts[3], counts[5]], [counts[0], counts[1], counts[4]]
     return [
         Measured(

@@ -91,7 +91,7 @@ def _loaded(store: MemoryStore) -> Timed:
     text = UserMemoryText(800, default_token_counter())
 
     async def load() -> None:
-        assert "owls" in text.head(await store.fetch_user_memory("alice", scope=READER), "new").text
+        assert "owls" in text.head(await store.statements.fetch_user_memory("alice", scope=READER), "new").text
 
     return lambda: timed(load())
 

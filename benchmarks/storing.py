@@ -81,7 +81,7 @@ async def _store_one(
         return f"{rng.random()}\n{new_content(rng, 1 + size // 1000)}"[:size]
 
     async def ours() -> float:
-        return await timed(store.insert_memories("storing", [_new_memory(content())]))
+        return await timed(store.items.insert_memories("storing", [_new_memory(content())]))
 
     async def raw() -> float:
         return await timed(table.insert(table.row(content())))
@@ -140,7 +140,7 @@ async def _index(
     user_id = f"indexing {name}"
     await store.flush_index()  # what was stored before is not what is timed
     for _ in range(passages // each):
-        await store.insert_memories(user_id, [_new_memory(new_content(rng, each)[: each * 1000])])
+        await store.items.insert_memories(user_id, [_new_memory(new_content(rng, each)[: each * 1000])])
     began, cpu_before = time.perf_counter(), processor_seconds(url)
     report = await store.flush_index()
     seconds, cpu = time.perf_counter() - began, processor_seconds(url) - cpu_before

@@ -143,7 +143,7 @@ async def _store(url: str, items: int) -> float:
             )
             for n, text in contents.items()
         ]
-        await store.insert_memories("stored", batch)
+        await store.items.insert_memories("stored", batch)
     seconds = time.perf_counter() - began
     await store.close()
     return seconds

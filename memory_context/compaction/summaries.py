@@ -317,7 +317,7 @@ class Summariser:
         """Write summaries beside their items; failed ones stay for the next call."""
         store = self._memory.memory_store
         for key, (text, description) in list(self._unsaved.items()):
-            writing = store.update_model_summary(self._memory.user_id, key, text, description)
+            writing = store.items.update_model_summary(self._memory.user_id, key, text, description)
             try:
                 await asyncio.wait_for(writing, _STORE_SECONDS)
             except (StoreError, asyncio.TimeoutError) as error:

@@ -126,7 +126,7 @@ class UserMemoryLoader:
             if new := {*forgotten} - self._forgotten:
                 self._forgotten |= new
                 store.forgettings.tell(self._memory.user_id, traces_of(self._transcript, known, new))
-        return await store.fetch_user_memory(
+        return await store.statements.fetch_user_memory(
             self._memory.user_id, scope=self._memory.scope, with_superseded=is_again, only_notes=is_isolated
         )
 

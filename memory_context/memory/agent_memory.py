@@ -116,7 +116,7 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
                 size, placed, items, self.agent_id, self.session_id, self.sharing != "shared", suffix_length
             )
             try:
-                keys = await self.memory_store.insert_memories(self.user_id, named)
+                keys = await self.memory_store.items.insert_memories(self.user_id, named)
             except ConflictError:
                 if suffix_length is None:
                     raise
@@ -170,7 +170,7 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
         """
         if not KEY_PATTERN.fullmatch(key):
             return None
-        item = await self.memory_store.fetch_memory(self.user_id, key, scope=self.scope)
+        item = await self.memory_store.items.fetch_memory(self.user_id, key, scope=self.scope)
         if item is None or not item.is_active:
             return None
         if for_model:
@@ -180,7 +180,7 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
         if is_cut and not item.content_type:  # an image has no passages
             summary = None
             if transform.name == "summary":
-                summary = await self.memory_store.fetch_model_summary(self.user_id, key, scope=self.scope)
+                summary = await self.memory_store.items.fetch_model_summary(self.user_id, key, scope=self.scope)
                 summary = (
                     self.visible(summary, shows_credentials=shows_credentials) if summary and for_model else summary
                 )
@@ -210,20 +210,20 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
 
     async def retrieve_contents(self, keys: Iterable[str], *, reader: str | None = "retrieve") -> dict[str, str]:
         """Return contents by key; keys outside this scope are left out."""
-        contents = await self.memory_store.fetch_contents(self.user_id, list(keys), scope=self.scope)
+        contents = await self.memory_store.items.fetch_contents(self.user_id, list(keys), scope=self.scope)
         self.trail.note_read("retrieved", contents, reader, FULL)
         return contents
 
     async def retrieve_images(self, keys: Iterable[str], *, reader: str | None = "retrieve") -> dict[str, bytes]:
         """Return the bytes of images by key; keys outside this scope are left out."""
-        images = await self.memory_store.fetch_images(self.user_id, list(keys), scope=self.scope)
+        images = await self.memory_store.items.fetch_images(self.user_id, list(keys), scope=self.scope)
         self.trail.note_read("retrieved", images, reader, FULL)
         return images
 
     async def query(self, criteria: MemoryCriteria | None = None, *, reader: str | None = "query") -> list[MemoryItem]:
         """Return items without content; by default the 50 newest."""
         criteria = criteria or MemoryCriteria()
-        items = await self.memory_store.select_memories(self.user_id, criteria, scope=self.scope)
+        items = await self.memory_store.items.select_memories(self.user_id, criteria, scope=self.scope)
         self.trail.note_read("listed", [item.key for item in items], reader, criteria)
         return items
 
@@ -287,7 +287,7 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
     async def share(self, key: str, agent_id: str) -> None:
         """Let another agent read one own item, whatever `sharing` says; `ItemNotFoundError` for another's."""
         checked_identifier("agent_id", agent_id)
-        is_own = KEY_PATTERN.fullmatch(key) and await self.memory_store.share_memory(
+        is_own = KEY_PATTERN.fullmatch(key) and await self.memory_store.items.share_memory(
             self.user_id, key, agent_id=self.agent_id, session_id=self.session_id, with_agent=agent_id
         )
         if not is_own:
@@ -304,7 +304,7 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
     async def _forget(self, key: str | None, progress: ProgressCallback | None = None) -> list[str]:
         own = {"agent_id": self.agent_id, "session_id": self.session_id}
         statements = key is not None and self.sharing != "isolated"
-        return await self.memory_store.forget_memories(
+        return await self.memory_store.items.forget_memories(
             self.user_id, **own, memory_key=key, with_statements=statements, progress=progress
         )
 
@@ -332,7 +332,7 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
 
     async def snapshot(self) -> MemorySnapshot:
         """Return the keys of all items readable now."""
-        keys = await self.memory_store.select_keys(self.user_id, scope=self.scope, limit=None)
+        keys = await self.memory_store.items.select_keys(self.user_id, scope=self.scope, limit=None)
         return MemorySnapshot(
             user_id=self.user_id,
             agent_id=self.agent_id,

@@ -97,12 +97,12 @@ class MemoryScope:
 
     async def not_found(self, key: str) -> ItemNotFoundError:
         """Return the error that explains why a key is unreadable."""
-        found = await self.memory_store.fetch_whereabouts(self.user_id, key[:64])
+        found = await self.memory_store.items.fetch_whereabouts(self.user_id, key[:64])
         if found is not None and not found.is_active:
             return ItemNotFoundError(f"{key!r} was forgotten on {found.updated_at:%Y-%m-%d}")
         if found is not None:
             return ItemNotFoundError(refusal(key, found, self.scope, self.sharing))
-        nearest = await self.memory_store.select_keys(self.user_id, like=key[:64], limit=3, scope=self.scope)
+        nearest = await self.memory_store.items.select_keys(self.user_id, like=key[:64], limit=3, scope=self.scope)
         offer = f"; did you mean {' or '.join(repr(k) for k in nearest)}?" if nearest else ""
         return ItemNotFoundError(f"no item {one_line(self._secrets.filter.hide(key), 80)!r} in this memory{offer}")
 

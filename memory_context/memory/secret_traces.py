@@ -129,8 +129,8 @@ async def adopt_clear_secrets(memory: "AgentMemory") -> ClearSecrets:
     criteria = MemoryCriteria(types=(SECRET_TYPE,), limit=_PAGE)
     encrypted: list[str] = []
     left: list[str] = []
-    for listed in await store.select_memories(user_id, criteria, scope=scope):
-        item = await store.fetch_memory(user_id, listed.key, scope=scope)
+    for listed in await store.items.select_memories(user_id, criteria, scope=scope):
+        item = await store.items.fetch_memory(user_id, listed.key, scope=scope)
         name = item and await keep_clear_secret(memory, listed.key, item.content)
         if name is None:
             left.append(listed.key)
@@ -185,7 +185,7 @@ async def keep_clear_secret(memory: "AgentMemory", key: str, value: str) -> str 
 async def _replace(memory: "AgentMemory", key: str) -> None:
     """Forget an item; store it again without values, unless it is a message or a statement."""
     store = memory.memory_store
-    item = await store.fetch_memory(memory.user_id, key, scope=await store.user_stats.scope(memory.user_id))
+    item = await store.items.fetch_memory(memory.user_id, key, scope=await store.user_stats.scope(memory.user_id))
     if item is None or not item.is_active:
         return
     place = _place_of(memory, item)
@@ -223,9 +223,9 @@ async def _said(memory: "AgentMemory") -> AsyncIterator[MemoryItem]:
     offset = 0
     while True:
         criteria = MemoryCriteria(conversation=True, limit=_PAGE, offset=offset)
-        page = await store.select_memories(memory.user_id, criteria, scope=scope)
+        page = await store.items.select_memories(memory.user_id, criteria, scope=scope)
         for one in page:
-            if (item := await store.fetch_memory(memory.user_id, one.key, scope=scope)) is not None:
+            if (item := await store.items.fetch_memory(memory.user_id, one.key, scope=scope)) is not None:
                 yield item
         if len(page) < _PAGE:
             return

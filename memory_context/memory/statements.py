@@ -84,7 +84,7 @@ async def insert_statement(
     item = NewItem(statement, statement[:160], tokens, type, origin, metadata=given, origin=origin, key=key)
     ended = [*supersedes, *await ended_by(memory_store, user_id, statement)]
     is_replacing = replaces_others(statement)
-    key, is_new = await memory_store.insert_statement(
+    key, is_new = await memory_store.statements.insert_statement(
         user_id, item, valid_from, ended, replaces_subject=is_replacing, is_repeatable=is_repeatable
     )
     return MemoryRef(key, statement[:160], tokens), is_new
@@ -99,7 +99,7 @@ async def ended_by(memory_store: MemoryStore, user_id: str, statement: str) -> l
     """Return the keys of the statements that "I no longer …" ends; others end by their subject, without a read."""
     if not ends_another(statement):
         return []
-    known = await memory_store.select_statements(user_id, scope=ReadScope(), limit=_KNOWN_LIMIT)
+    known = await memory_store.statements.select_statements(user_id, scope=ReadScope(), limit=_KNOWN_LIMIT)
     return [known[index].key for index in indices_of_ended(statement, [one.content for one in known])]
 
 
@@ -123,7 +123,7 @@ class UserStatements(MemoryScope):
             raise ValueError(f"limit={limit!r} must be at least 1")
         if self.sharing == "isolated":
             return []
-        return await self.memory_store.select_statements(
+        return await self.memory_store.statements.select_statements(
             self.user_id, scope=self._statement_scope, as_of=as_of, with_superseded=with_superseded, limit=limit
         )
 
@@ -134,7 +134,7 @@ class UserStatements(MemoryScope):
         """
         if self.sharing == "isolated":
             return []
-        return await self.memory_store.select_claims(self.user_id, scope=self._statement_scope, limit=limit)
+        return await self.memory_store.statements.select_claims(self.user_id, scope=self._statement_scope, limit=limit)
 
     async def remember(self, statement: str, *, type: StatementType = "user_fact") -> MemoryRef:
         """Store a statement for the application; it replaces an older one about the same subject.
@@ -165,7 +165,7 @@ class UserStatements(MemoryScope):
         subject = subject_of(text)
         metadata = {**said, **({"subject": subject} if subject else {})}
         source = f"user_edit {now.isoformat()}"
-        if not await self.memory_store.update_statement_confirmed(
+        if not await self.memory_store.statements.update_statement_confirmed(
             self.user_id,
             key,
             source=source,
@@ -224,7 +224,7 @@ class UserStatements(MemoryScope):
         self._refuse_isolated()
         item = None
         if KEY_PATTERN.fullmatch(key):
-            item = await self.memory_store.fetch_memory(self.user_id, key, scope=self._statement_scope)
+            item = await self.memory_store.items.fetch_memory(self.user_id, key, scope=self._statement_scope)
         if item is None or not item.is_active:
             raise await self.not_found(key)
         if item.type not in get_args(StatementType):

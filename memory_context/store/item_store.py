@@ -44,11 +44,12 @@ _logger = logging.getLogger("memory_context")
 
 
 class ItemStore:
-    """The item methods of `MemoryStore`."""
+    """Items of all users; reads without a scope return nothing private."""
 
-    _database: Database
-    _jobs: Jobs
-    write_transactions = 0
+    def __init__(self, database: Database, jobs: Jobs) -> None:
+        self._database = database
+        self._jobs = jobs
+        self.write_transactions = 0
 
     async def insert_memories(self, user_id: str, items: Sequence[NewItem]) -> list[str]:
         """Store items, all or none, and return their keys in order.

@@ -44,7 +44,7 @@ __all__ = ["MemoryStore"]
 _MODEL_SECONDS = 60.0  # a question in the background
 
 
-class MemoryStore(ItemStore, StatementStore):
+class MemoryStore:
     """The durable store of items, in Postgres. Reads without a scope return nothing private.
 
     Construction does no I/O: the first operation in each event loop, or `open`, connects and migrates.
@@ -57,6 +57,11 @@ class MemoryStore(ItemStore, StatementStore):
         pool_size: Connections at most, per event loop.
         mask_credentials: Leave credentials out of index and embeddings; contents keep them.
         secret_keys: Keys of the vault; None for MEMORY_CONTEXT_SECRET_KEY.
+
+    Attributes:
+        items, statements, notes, conversations, threads, events, jobs, secret_rows, user_stats: Rows of one sort.
+        search: Finds passages.
+        admin: Schema and state.
 
     Raises:
         ValueError: An address is malformed, or the embedder is unusable.
@@ -85,9 +90,11 @@ class MemoryStore(ItemStore, StatementStore):
         self._database = Database(Location.in_force(url, owner_url), pool_size, self.limits)
         self.forgettings = self._database.forgettings
         self.unwritten = Unwritten(self._stop, self._database.started)
-        self.jobs = self._jobs = Jobs(self._database)
+        self.jobs = Jobs(self._database)
         register_conversation_jobs(self._database, self.jobs, masks_credentials=mask_credentials)
         self._indexer = Indexer(self._database, self.jobs, embedder, masks_credentials=mask_credentials)
+        self.items = ItemStore(self._database, self.jobs)
+        self.statements = StatementStore(self._database, self.jobs)
         self.events = EventLog(self._database, self.unwritten)
         self.conversations = ConversationArchive(self._database, self.events, self.jobs)
         self.threads = ThreadStore(self._database, self.conversations)
@@ -252,7 +259,7 @@ class MemoryStore(ItemStore, StatementStore):
         return await consolidation.run()
 
     def _store_of(self, user_id: str) -> Callable[[Sequence[NewItem]], Awaitable[list[str]]]:
-        return lambda items: self.insert_memories(user_id, items)
+        return lambda items: self.items.insert_memories(user_id, items)
 
     def consolidate_daily(self) -> None:
         """Consolidate due users in the background of this event loop, by rules, until the store is closed."""

@@ -122,10 +122,11 @@ def _gist(session: DictRow) -> str:
 
 
 class StatementStore:
-    """The methods of `MemoryStore` for user memory."""
+    """User memory: preferences and facts."""
 
-    _database: Database
-    _jobs: Jobs
+    def __init__(self, database: Database, jobs: Jobs) -> None:
+        self._database = database
+        self._jobs = jobs
 
     async def select_statements(
         self,

@@ -43,7 +43,7 @@ async def _continue(session: dict[str, Any], display: Display) -> dict[str, Any]
         return {
             "is_identical": True,
             "calls": [asdict(call) for call in on.recorder.calls],
-            "write_transactions": on.context.memory_store.write_transactions,
+            "write_transactions": on.context.memory_store.items.write_transactions,
         }
 
 

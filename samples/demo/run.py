@@ -170,12 +170,12 @@ async def _read_back(on: Stage, other_transactions: int) -> Kept:
     """Read everything back from the store and compare it with what the tools had returned."""
     store, context = on.context.memory_store, on.context
     scope = ReadScope(context.agent_id, context.session_id, "session")
-    keys = await store.select_keys(USER_ID, scope=scope, limit=None)
+    keys = await store.items.select_keys(USER_ID, scope=scope, limit=None)
     stored = {await context.retrieve(key) for key in keys}
     limit = context.policy.offload_threshold_tokens
     large = [text for text in on.found if context.token_counter.is_over(text, limit)]
     exact = sum(text in stored for text in large)
-    return Kept(len(keys), store.write_transactions + other_transactions, len(large), exact)
+    return Kept(len(keys), store.items.write_transactions + other_transactions, len(large), exact)
 
 
 def _close(display: Display, calls: list[Call], kept: Kept, light_model: LightModelBill) -> None:

@@ -147,7 +147,7 @@ async def test_large_results_are_archived_as_references(store: MemoryStore, serv
     ((batch, keys),) = transcript_rows(server, database_url, "message_batch::text, memory_keys")
     assert "owls finding 200" not in str(batch)
     assert len(str(batch)) < 6000
-    assert await store.fetch_contents("alice", list(keys)) == {keys[0]: report("owls")}
+    assert await store.items.fetch_contents("alice", list(keys)) == {keys[0]: report("owls")}
 
 
 async def test_archive_keeps_any_text(store: MemoryStore):

@@ -241,7 +241,7 @@ async def test_content_that_waits_is_stored_when_the_store_is_closed(
 
     context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(archive=ArchivePolicy(enabled=False)))
     with monkeypatch.context() as patch:
-        patch.setattr(store, "insert_memories", away)
+        patch.setattr(store.items, "insert_memories", away)
         await context.add_message(UserMessage(content=report("owls"), source="user"))
     assert context.stats.offloads == 0
     await store.close()

@@ -487,7 +487,7 @@ async def test_deleting_a_thread_deletes_its_session(
     assert tombstone == [(None, {})]
     assert await store.conversations.deleted_at("alice", "t") is not None
     assert await store.conversations.chat_page("alice", "t") == []
-    assert [item.session_id for item in await store.select_memories("alice", MemoryCriteria())] == ["stays"]
+    assert [item.session_id for item in await store.items.select_memories("alice", MemoryCriteria())] == ["stays"]
 
 
 async def test_deleting_a_session_deletes_its_thread(

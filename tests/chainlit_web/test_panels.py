@@ -63,7 +63,7 @@ async def test_anothers_key_is_a_key_that_does_not_exist(store: MemoryStore) -> 
     assert shown["error"] == f"No item {key!r} in this memory."
     assert "text" not in shown
     assert await forget(store, "ada", key) == 0
-    assert await store.fetch_memory("grace", key) is not None
+    assert await store.items.fetch_memory("grace", key) is not None
 
 
 async def test_forgetting_takes_every_item_of_the_content_and_says_how_many(store: MemoryStore) -> None:

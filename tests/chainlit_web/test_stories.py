@@ -130,7 +130,7 @@ async def test_what_is_known_of_the_user_is_added_edited_confirmed_and_forgotten
         said = NewItem(
             "Lives in Lisbon.", "", 4, "user_fact", "s", origin="user_words", metadata=quote, key="user_fact_lisbon"
         )
-        await store.insert_statement("ada", said, datetime.now(timezone.utc))
+        await store.statements.insert_statement("ada", said, datetime.now(timezone.utc))
         await AgentMemory(store, "ada").secrets.set("DB_PASSWORD", "tiger-in-the-tank")
     ada = await come()
     page, panel = ada.page, ada.page.locator(".mc-panel")

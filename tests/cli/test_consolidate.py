@@ -21,7 +21,9 @@ def remember(url: str, *statements: str) -> None:
         async with MemoryStore(url) as store:
             for number, text in enumerate(statements):
                 item = NewItem(text, text, 5, "user_fact", key=f"fact_{number}a")
-                await store.insert_statement("alice", item, datetime(2026, 1, 1 + number, tzinfo=timezone.utc))
+                await store.statements.insert_statement(
+                    "alice", item, datetime(2026, 1, 1 + number, tzinfo=timezone.utc)
+                )
 
     asyncio.run(store())
 

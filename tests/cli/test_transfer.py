@@ -152,11 +152,11 @@ async def test_any_string_survives_export_and_import(store: MemoryStore):
         metadata={odd: [odd, 1e16, -0.5]},
     )
     user = "u" + odd[:9]
-    await store.insert_memories(user, [new])
+    await store.items.insert_memories(user, [new])
     whole = await export(store, user)
     assert whole.isascii()
     await store.admin.import_lines(reading(whole), "other", trust_origins=True)
-    assert (await store.fetch_contents("other", ["k"])) == {"k": odd}
+    assert (await store.items.fetch_contents("other", ["k"])) == {"k": odd}
     assert lines_of(await export(store, "other")) == lines_of(whole)
     report = await store.admin.import_lines(reading(whole))
     assert (report.user_id, report.known["item"]) == (user, 1)
@@ -217,7 +217,7 @@ async def test_import_does_not_revive_forgotten_items_and_deleted_sessions(store
     assert report.kept["session"] >= 1
     assert report.kept["batch"] >= 1
     assert report.kept["item"] >= len(full.keys)
-    assert await store.fetch_contents("alice", full.keys) == {}
+    assert await store.items.fetch_contents("alice", full.keys) == {}
     assert await store.conversations.session("alice", SESSION) is None
 
 
@@ -225,12 +225,12 @@ async def test_imported_tombstone_does_not_block_its_content(store: MemoryStore)
     """Its content may be stored again, and items with any number be forgotten."""
     gone = item("gone", "", is_active=False, content=None, content_sha256=None)
     await store.admin.import_lines(reading(written([gone, {**gone, "memory_key": "also"}])))
-    tombstone = await store.fetch_memory("alice", "gone")
+    tombstone = await store.items.fetch_memory("alice", "gone")
     assert tombstone is not None
     assert not tombstone.is_active
-    await store.insert_memories("alice", [NewItem(f"text {n}", "", 1, key=f"k{n}") for n in range(5)])
-    assert len(await store.forget_memories("alice", agent_id="", session_id="")) == 5
-    assert await store.fetch_memory("alice", "also") is not None
+    await store.items.insert_memories("alice", [NewItem(f"text {n}", "", 1, key=f"k{n}") for n in range(5)])
+    assert len(await store.items.forget_memories("alice", agent_id="", session_id="")) == 5
+    assert await store.items.fetch_memory("alice", "also") is not None
 
 
 @pytest.mark.parametrize(
@@ -242,11 +242,11 @@ async def test_imported_tombstone_does_not_block_its_content(store: MemoryStore)
     ],
 )
 async def test_import_refuses_a_key_with_another_content(store: MemoryStore, there: NewItem, said: str):
-    await store.insert_memories("alice", [there])
+    await store.items.insert_memories("alice", [there])
     data = written([item("k", "text"), item("l", "more")])
     with pytest.raises(TransferError, match=said):
         await store.admin.import_lines(reading(data), trust_origins=True)
-    assert await store.select_keys("alice") == [there.key]
+    assert await store.items.select_keys("alice") == [there.key]
 
 
 async def test_import_refuses_a_transcript_that_diverged(store: MemoryStore, full: Lived):
@@ -271,13 +271,13 @@ async def test_import_does_not_overwrite_an_item_stored_meanwhile(store: MemoryS
 
     async def store_one(*args: Any) -> int:
         if args[4][0].number == 3:
-            await store.insert_memories("alice", [NewItem("mine", "", 1, key="b")])
+            await store.items.insert_memories("alice", [NewItem("mine", "", 1, key="b")])
         return await insert(*args)
 
     monkeypatch.setattr(importer, "_store", store_one)
     with pytest.raises(ConflictError, match=r"line 3: the key 'b' is taken .* import it again"):
         await store.admin.import_lines(reading(data))
-    assert await store.fetch_contents("alice", ["a", "b", "c"]) == {"a": "1", "b": "mine"}
+    assert await store.items.fetch_contents("alice", ["a", "b", "c"]) == {"a": "1", "b": "mine"}
 
 
 async def test_an_import_that_was_broken_off_can_be_repeated(
@@ -540,11 +540,11 @@ async def test_a_large_item_goes_out_in_slices(store: MemoryStore, monkeypatch: 
     """No piece is larger than a slice, and the whole is the item."""
     monkeypatch.setattr(exporter, "SLICE_CHARACTERS", 1000)
     content = "é\x00\U0001f600" * 5000
-    await store.insert_memories("alice", [NewItem(content, "", 1, key="k")])
+    await store.items.insert_memories("alice", [NewItem(content, "", 1, key="k")])
     pieces = [piece async for piece in store.admin.export_lines("alice")]
     assert max(map(len, pieces)) < 10_000
     await store.admin.import_lines(reading(b"".join(pieces)), "bob")
-    assert await store.fetch_contents("bob", ["k"]) == {"k": content}
+    assert await store.items.fetch_contents("bob", ["k"]) == {"k": content}
 
 
 @given(
@@ -566,11 +566,11 @@ async def test_line_of_a_content_that_is_all_escapes_is_a_third_longer_than_its_
     """So that the limit of a line admits any item; as JSON alone it could be ten times as long."""
     monkeypatch.setattr(exporter, "SLICE_CHARACTERS", 1000)
     content = character * 10_001
-    await store.insert_memories("alice", [NewItem(content, "", 1, key="k")])
+    await store.items.insert_memories("alice", [NewItem(content, "", 1, key="k")])
     data = await export(store)
     assert len(data) < 1.4 * len(to_utf8(content)) + 2000
     await store.admin.import_lines(reading(data), "bob")
-    assert await store.fetch_contents("bob", ["k"]) == {"k": content}
+    assert await store.items.fetch_contents("bob", ["k"]) == {"k": content}
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -603,13 +603,13 @@ async def test_line_over_the_limit_is_refused_however_it_is_read(store: MemorySt
     monkeypatch.setattr(importer, "LINE_LIMIT_BYTES", 3000)
     with pytest.raises(TransferError, match="line 2: longer than 3,000 bytes"):
         await store.admin.import_lines(reading(data), "bob")
-    assert await store.select_keys("bob") == []
+    assert await store.items.select_keys("bob") == []
 
 
 async def test_large_items_are_fetched_one_by_one(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """A page ends where it has enough bytes, however few rows those are."""
     monkeypatch.setattr(exporter, "PAGE_BYTES", 1000)
-    await store.insert_memories("alice", [NewItem(f"{n}" * 900, "", 1, key=f"k{n}") for n in range(6)])
+    await store.items.insert_memories("alice", [NewItem(f"{n}" * 900, "", 1, key=f"k{n}") for n in range(6)])
     pages: list[int] = []
     fetch = Connection.fetch
 
@@ -627,11 +627,11 @@ async def test_large_items_are_fetched_one_by_one(store: MemoryStore, monkeypatc
 async def test_an_export_shows_one_moment(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """What is stored, and forgotten, while it is being read is not seen."""
     monkeypatch.setattr(exporter, "PAGE_ROWS", 2)
-    await store.insert_memories("alice", [NewItem(f"text {n}", "", 1, key=f"k{n}") for n in range(5)])
+    await store.items.insert_memories("alice", [NewItem(f"text {n}", "", 1, key=f"k{n}") for n in range(5)])
     before = lines_of(await export(store))
     async with aclosing(store.admin.export_lines("alice")) as pieces:
         taken = [await anext(pieces) for _ in range(3)]
-        await store.insert_memories("alice", [NewItem("later", "", 1, key="later")])
-        await store.forget_memories("alice", agent_id="", session_id="", memory_key="k4")
+        await store.items.insert_memories("alice", [NewItem("later", "", 1, key="later")])
+        await store.items.forget_memories("alice", agent_id="", session_id="", memory_key="k4")
         taken += [piece async for piece in pieces]
     assert lines_of(b"".join(taken)) == before

@@ -36,7 +36,7 @@ def store_items(url: str, user: str, *texts: str, embedder: Any = None) -> None:
     async def store() -> None:
         store = MemoryStore(url, embedder)
         store.jobs.wake = lambda user_id: None  # type: ignore[method-assign]
-        await store.insert_memories(user, [NewItem(text, "", 1, key=f"k{n}") for n, text in enumerate(texts)])
+        await store.items.insert_memories(user, [NewItem(text, "", 1, key=f"k{n}") for n, text in enumerate(texts)])
         await store.close()
 
     asyncio.run(store())

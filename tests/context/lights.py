@@ -131,7 +131,7 @@ class Reads:
         self.release.set()
         self.error: Exception | None = None
         # not those of the database itself: the indexer reads there, too
-        for owner, names in ((store, _READS), (store.search, _SEARCHES)):
+        for owner, names in ((store.items, _READS), (store.search, _SEARCHES)):
             for name in names:
                 monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
 

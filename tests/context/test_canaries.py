@@ -98,7 +98,7 @@ async def plant_items(store: MemoryStore, marks: Iterator[str]) -> None:
     for kind in TYPES:
         mark = next(marks)
         ref = await memory.store(report(mark), type=kind, description=mark, tags=[mark], metadata={"about": mark})
-        await store.update_model_summary("alice", ref.key, f"about {mark}")
+        await store.items.update_model_summary("alice", ref.key, f"about {mark}")
     for kind in TYPES:
         await memory.store({"short": sentence(next(marks))}, type=kind)
 
@@ -111,7 +111,7 @@ async def plant_statements(store: MemoryStore, marks: Iterator[str]) -> None:
         await say(context, f"Remember: {text}, please.")
         metadata = {"quote": text, "subject": "the locker"}
         item = NewItem(text, text, 9, "user_fact", metadata=metadata, origin="user_words", key=f"fact_{number}a")
-        await store.insert_statement("alice", item, datetime(2026, 1, 1 + number, tzinfo=timezone.utc))
+        await store.statements.insert_statement("alice", item, datetime(2026, 1, 1 + number, tzinfo=timezone.utc))
     await context.close()
 
 

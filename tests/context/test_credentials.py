@@ -203,7 +203,7 @@ async def test_light_model_reads_and_writes_no_credential(store: MemoryStore, mo
     )
     light.title = json.dumps({"title": f"Use OPENAI_API_KEY={KEY}"})
     written = asyncio.Event()
-    write = store.update_model_summary
+    write = store.items.update_model_summary
 
     async def noted(*arguments: Any) -> bool:
         try:
@@ -211,7 +211,7 @@ async def test_light_model_reads_and_writes_no_credential(store: MemoryStore, mo
         finally:
             written.set()
 
-    monkeypatch.setattr(store, "update_model_summary", noted)
+    monkeypatch.setattr(store.items, "update_model_summary", noted)
     policy = ContextPolicy(
         expansion=ExpansionPolicy(enabled=False), recall=RecallPolicy(enabled=False), archive=ArchivePolicy(titles=True)
     )

@@ -78,8 +78,8 @@ class Saved:
     def __init__(self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
         self.done = asyncio.Event()
         self.error: Exception | None = None
-        self._write: Callable[..., Any] = store.update_model_summary
-        monkeypatch.setattr(store, "update_model_summary", self._noted)
+        self._write: Callable[..., Any] = store.items.update_model_summary
+        monkeypatch.setattr(store.items, "update_model_summary", self._noted)
 
     async def _noted(self, *arguments: Any) -> bool:
         try:
@@ -301,7 +301,7 @@ async def test_forgetting_erases_the_summary_too(store: MemoryStore, saved: Save
     await context.close()
     assert "a summary\ufffd with \ufffd in it" in await context.retrieve(key, "summary")
     assert await context.agent_memory.forget(key)
-    assert not await store.update_model_summary("alice", key, "too late")
+    assert not await store.items.update_model_summary("alice", key, "too late")
     rows = server.execute("SELECT model_summary FROM memory_context.agent_memories", database_of(database_url))
     assert set(rows) == {(None,)}
 
@@ -316,9 +316,9 @@ async def test_nobody_else_reads_it(store: MemoryStore, saved: Saved):
     await soon(saved.done.wait())
     await context.close()
     assert SUMMARY in await context.retrieve(key, "summary")
-    assert await store.fetch_model_summary("alice", key) is None
-    assert await store.fetch_model_summary("bob", key) is None
-    assert not await store.update_model_summary("bob", key, "not his")
+    assert await store.items.fetch_model_summary("alice", key) is None
+    assert await store.items.fetch_model_summary("bob", key) is None
+    assert not await store.items.update_model_summary("bob", key, "not his")
 
 
 async def test_a_summary_is_shown_although_the_store_is_down_and_written_later(

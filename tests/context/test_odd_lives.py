@@ -96,14 +96,14 @@ async def test_one_odd_part_does_not_keep_others_from_being_stored(
 ):
     """A content that cannot be packed, or that the database refuses, stays inline; the rest goes."""
     context = MemoryContext("alice", "coder", None, store)
-    insert = store.insert_memories
+    insert = store.items.insert_memories
 
     async def refuse_bats(user_id, memories):
         if any("bats" in memory.content for memory in memories):
             raise ValueError("no bats here")
         return await insert(user_id, memories)
 
-    monkeypatch.setattr(store, "insert_memories", refuse_bats)
+    monkeypatch.setattr(store.items, "insert_memories", refuse_bats)
     await add_step(context, report("owls"), report("bats"), report("eels"))
     assert context.stats.offloads == 2
     await add_step(context, report("newts"))
@@ -123,7 +123,7 @@ async def test_a_store_that_takes_nothing_is_tried_again_later(store: MemoryStor
         raise SchemaError("the schema is too old")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "insert_memories", refuse)
+        patch.setattr(store.items, "insert_memories", refuse)
         await add_step(context, report("owls"), report("bats"))
         await add_step(context, report("eels"))
         assert context.stats.offloads == 0

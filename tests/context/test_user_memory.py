@@ -77,7 +77,7 @@ class Held:
             self.reads += 1
             return await self._read(database, *arguments, **named)
 
-        monkeypatch.setattr(store, "fetch_user_memory", fetch)
+        monkeypatch.setattr(store.statements, "fetch_user_memory", fetch)
         monkeypatch.setattr(Database, "read", read)
 
 

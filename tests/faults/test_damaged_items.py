@@ -60,8 +60,8 @@ async def test_view_goes_on_without_what_is_damaged(store: MemoryStore, key: str
 async def test_several_contents_at_once_leave_the_damaged_one_out(
     store: MemoryStore, key: str, caplog: pytest.LogCaptureFixture
 ):
-    await store.insert_memories("alice", [NewItem("sound", "", 1, key="sound")])
-    assert await store.fetch_contents("alice", [key, "sound"]) == {"sound": "sound"}
+    await store.items.insert_memories("alice", [NewItem("sound", "", 1, key="sound")])
+    assert await store.items.fetch_contents("alice", [key, "sound"]) == {"sound": "sound"}
     assert key in caplog.text
 
 
@@ -73,17 +73,17 @@ async def test_export_names_the_damaged_item(store: MemoryStore, key: str):
 
 async def test_bytes_that_are_no_text_are_damage(store: MemoryStore, server: Server, database_url: str):
     """Also where the content is kept as bytes, since it holds a NUL."""
-    await store.insert_memories("alice", [NewItem("a\0b", "", 1, key="raw")])
+    await store.items.insert_memories("alice", [NewItem("a\0b", "", 1, key="raw")])
     change = r"UPDATE memory_context.agent_memory_contents SET content_raw = '\xff00fe' WHERE " + CONTENT_OF.format(
         key="raw"
     )
     server.execute(change, database_of(database_url))
     with pytest.raises(ItemDamagedError, match="'raw'"):
-        await store.fetch_memory("alice", "raw")
+        await store.items.fetch_memory("alice", "raw")
 
 
 async def test_damaged_item_can_be_listed_and_forgotten(store: MemoryStore, key: str):
-    assert [item.key for item in await store.select_memories("alice", MemoryCriteria())] == [key]
+    assert [item.key for item in await store.items.select_memories("alice", MemoryCriteria())] == [key]
     assert await AgentMemory(store, "alice", "coder", "s").forget(key)
 
 

@@ -57,68 +57,68 @@ async def ended(store: MemoryStore, call: Awaitable[object], limits: StoreLimits
 async def test_silent_connection_is_given_up_and_the_next_call_opens_another(proxy: Proxy, proxy_url: str):
     """Also with a single slot: the dead transaction gives it back, and the server is asked to cancel."""
     async with MemoryStore(proxy_url, pool_size=1) as store:
-        await store.insert_memories("alice", ITEM)
+        await store.items.insert_memories("alice", ITEM)
         proxy.fail("silent", new=False)
-        error = await ended(store, store.fetch_memory("alice", "k"))
+        error = await ended(store, store.items.fetch_memory("alice", "k"))
         assert isinstance(error.__cause__, DeadlineError)
         assert "no whole answer within" in str(error)
-        assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
+        assert await store.items.fetch_contents("alice", ["k"]) == {"k": "content"}
 
 
 async def test_idle_connections_are_not_trusted_after_one_fell_silent(proxy: Proxy, proxy_url: str):
     """They lead the same way; each would cost another wait."""
     async with MemoryStore(proxy_url) as store:
-        await asyncio.gather(*(store.insert_memories("alice", ITEM) for _ in range(5)))
+        await asyncio.gather(*(store.items.insert_memories("alice", ITEM) for _ in range(5)))
         proxy.fail("silent", new=False)
-        await ended(store, store.fetch_memory("alice", "k"))
+        await ended(store, store.items.fetch_memory("alice", "k"))
         for _ in range(5):
-            assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
+            assert await store.items.fetch_contents("alice", ["k"]) == {"k": "content"}
 
 
 async def test_silent_server_ends_connecting(proxy: Proxy, proxy_url: str):
     """The driver alone would wait at least 2 s for each address."""
     store = MemoryStore(proxy_url)
     proxy.fail("silent")
-    error = await ended(store, store.fetch_memory("alice", "k"))
+    error = await ended(store, store.items.fetch_memory("alice", "k"))
     assert "no connection within" in str(error)
     proxy.heal()
-    assert await store.fetch_memory("alice", "k") is None
+    assert await store.items.fetch_memory("alice", "k") is None
     await store.close()
 
 
 async def test_dripping_answer_is_bounded_as_a_whole(proxy: Proxy, proxy_url: str):
     """Bytes that keep coming do not extend the transaction."""
     async with MemoryStore(proxy_url) as store:
-        await store.insert_memories("alice", ITEM)
+        await store.items.insert_memories("alice", ITEM)
         proxy.fail("drip")
-        assert isinstance((await ended(store, store.fetch_memory("alice", "k"))).__cause__, DeadlineError)
+        assert isinstance((await ended(store, store.items.fetch_memory("alice", "k"))).__cause__, DeadlineError)
         proxy.heal()
-        assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
+        assert await store.items.fetch_contents("alice", ["k"]) == {"k": "content"}
 
 
 async def test_table_lock_ends_by_the_lock_timeout_of_the_server(database_url: str):
     """The server answers, so the database is not looked at anew, and works on when the lock is gone."""
     async with MemoryStore(database_url) as store:
         with table_locked(database_url):
-            for call in (store.fetch_memory("alice", "k"), store.insert_memories("alice", ITEM)):
+            for call in (store.items.fetch_memory("alice", "k"), store.items.insert_memories("alice", ITEM)):
                 error = await ended(store, call, StoreLimits(lock_seconds=0.1))
                 assert isinstance(error.__cause__, psycopg.errors.LockNotAvailable)
-        assert await store.insert_memories("alice", ITEM) == ["k"]
+        assert await store.items.insert_memories("alice", ITEM) == ["k"]
 
 
 async def test_long_statement_ends_by_the_statement_timeout_of_the_server(database_url: str):
     async with MemoryStore(database_url) as store:
         with table_locked(database_url):
-            error = await ended(store, store.select_keys("alice"), StoreLimits(statement_seconds=0.1))
+            error = await ended(store, store.items.select_keys("alice"), StoreLimits(statement_seconds=0.1))
         assert isinstance(error.__cause__, psycopg.errors.QueryCanceled)
 
 
 async def test_statement_of_a_given_up_connection_is_cancelled(server: Server, proxy: Proxy, proxy_url: str):
     """The client asks for it on another connection; the server's own timeouts would take a minute here."""
     async with MemoryStore(proxy_url) as store:
-        await store.insert_memories("alice", ITEM)
+        await store.items.insert_memories("alice", ITEM)
         with table_locked(server.url(database_of(proxy_url))):
-            await ended(store, store.fetch_memory("alice", "k"), SLOW_SERVER)
+            await ended(store, store.items.fetch_memory("alice", "k"), SLOW_SERVER)
             await until(lambda: server.execute(WAITING_READS) == [(0,)])
         await until(lambda: proxy.cancels == 1)
 
@@ -126,23 +126,23 @@ async def test_statement_of_a_given_up_connection_is_cancelled(server: Server, p
 async def test_commit_without_an_answer_is_settled_by_repeating_it(proxy: Proxy, proxy_url: str, server: Server):
     """The transaction took effect and its answer was lost; the same items again have the same keys, once."""
     async with MemoryStore(proxy_url) as store:
-        await store.insert_memories("alice", ITEM)
+        await store.items.insert_memories("alice", ITEM)
         proxy.fail("mute", new=False)
         patient = StoreLimits(transaction_seconds=3)  # the server has the request before it is cancelled
-        error = await ended(store, store.insert_memories("alice", OTHER), patient)
+        error = await ended(store, store.items.insert_memories("alice", OTHER), patient)
         assert isinstance(error.__cause__, DeadlineError)
         count = "SELECT count(*) FROM memory_context.agent_memories WHERE memory_key = 'l'"
         await until(lambda: server.execute(count, database_of(proxy_url)) == [(1,)])
-        assert await store.insert_memories("alice", OTHER) == ["l"]
+        assert await store.items.insert_memories("alice", OTHER) == ["l"]
         assert server.execute(count, database_of(proxy_url)) == [(1,)]
 
 
 async def test_cancelled_call_sends_a_cancel_request_and_leaves_no_task(proxy: Proxy, proxy_url: str, server: Server):
     """Nothing is pending in the event loop afterwards but what serves the proxy."""
     async with MemoryStore(proxy_url, limits=SLOW_SERVER.model_copy(update={"transaction_seconds": 60})) as store:
-        await store.insert_memories("alice", ITEM)
+        await store.items.insert_memories("alice", ITEM)
         with table_locked(server.url(database_of(proxy_url))):
-            call = asyncio.create_task(store.fetch_memory("alice", "k"))
+            call = asyncio.create_task(store.items.fetch_memory("alice", "k"))
             await until(lambda: server.execute(WAITING_READS) == [(1,)])
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -161,7 +161,7 @@ async def test_content_gets_time_by_its_size(store: MemoryStore, monkeypatch: py
         return await run(pool, params, statements, limit, **others)
 
     monkeypatch.setattr(ConnectionPool, "run", noted)
-    await store.insert_memories("alice", [NewItem("x" * 2_000_000, "", 1, key="k")])
+    await store.items.insert_memories("alice", [NewItem("x" * 2_000_000, "", 1, key="k")])
     assert 5.2 <= seconds[0] < 5.21
 
 
@@ -169,10 +169,10 @@ async def test_answer_that_keeps_coming_extends_the_deadline_by_its_bytes(proxy:
     """Content that takes longer than a transaction may, at more than the least rate, comes whole."""
     long = "x" * 1_200_000
     async with MemoryStore(proxy_url) as store:
-        await store.insert_memories("alice", [NewItem(long, "", 1, key="k")])
+        await store.items.insert_memories("alice", [NewItem(long, "", 1, key="k")])
         proxy.fail("slow")
         store._database.limits = StoreLimits(transaction_seconds=0.5, bytes_per_second=100_000)
-        assert await soon(store.fetch_contents("alice", ["k"])) == {"k": long}
+        assert await soon(store.items.fetch_contents("alice", ["k"])) == {"k": long}
 
 
 async def test_call_gets_time_for_the_bytes_of_its_transactions(store: MemoryStore):
@@ -180,7 +180,7 @@ async def test_call_gets_time_for_the_bytes_of_its_transactions(store: MemorySto
     left: list[float] = []
 
     async def call(key: str) -> None:
-        await store.insert_memories("alice", [NewItem("x" * 10_000, "", 1, key=key)])
+        await store.items.insert_memories("alice", [NewItem("x" * 10_000, "", 1, key=key)])
         left.append(_call.get().ends_at - time.monotonic())  # type: ignore[union-attr]
 
     async def calls() -> None:
@@ -222,10 +222,10 @@ async def test_history_may_come_slowly_but_not_fall_silent(proxy: Proxy, proxy_u
 async def test_step_shortens_the_transactions_in_it(proxy: Proxy, proxy_url: str):
     """Those of tasks that are made in it too; outside of it the usual limits hold."""
     async with MemoryStore(proxy_url) as store:
-        await store.insert_memories("alice", ITEM)
+        await store.items.insert_memories("alice", ITEM)
         proxy.fail("silent", new=False)
         with at_most(0.2):
-            call = asyncio.create_task(store.fetch_memory("alice", "k"))
+            call = asyncio.create_task(store.items.fetch_memory("alice", "k"))
         with pytest.raises(StoreUnavailableError):
             await soon(call, StoreLimits().transaction_seconds)
-        assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
+        assert await store.items.fetch_contents("alice", ["k"]) == {"k": "content"}

@@ -41,8 +41,8 @@ async def test_close_follows_a_dead_attempt_with_a_fresh_one(proxy: Proxy, proxy
     """What the dead one carried is stored all the same."""
     async with MemoryStore(proxy_url) as store:
         context = MemoryContext("alice", "coder", memory_store=store, policy=QUICK_STEPS)
-        await store.insert_memories("alice", [])
-        await store.select_keys("alice")
+        await store.items.insert_memories("alice", [])
+        await store.items.select_keys("alice")
         store._database.limits = StoreLimits(transaction_seconds=0.5)
         proxy.fail("silent", new=False)
         await add_step(context, report("owls"))
@@ -136,7 +136,7 @@ async def test_tool_that_hangs_is_answered_for(store: MemoryStore, monkeypatch: 
         await asyncio.Event().wait()
 
     monkeypatch.setattr("memory_context.recall.tools.base._ANSWER_SECONDS", 0.1)
-    monkeypatch.setattr(store, "select_memories", hang)
+    monkeypatch.setattr(store.items, "select_memories", hang)
     (query,) = [tool for tool in MemoryContext("alice", memory_store=store).tools() if tool.name == "query_memory"]
     answer = await soon(query.run_json({}, CancellationToken()))
     assert "did not answer within 0.1 s" in answer

@@ -60,4 +60,4 @@ async def test_every_call_answers_under(fault: str, proxy: Proxy, proxy_url: str
         if one.call.startswith(_ANSWERED):
             assert one.ended_by == "answer", "an agent is answered, never stopped"
     async with MemoryStore(proxy_url) as store:
-        assert await store.select_keys("alice"), "it works when the fault is over"
+        assert await store.items.select_keys("alice"), "it works when the fault is over"

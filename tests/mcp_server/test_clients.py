@@ -198,6 +198,6 @@ async def test_stdio_server_answers_malformed_lines_and_stops_on_signal(database
             process.kill()
             await process.communicate()
     async with MemoryStore(database_url) as store:
-        kept = await store.fetch_memory("alice", key)
+        kept = await store.items.fetch_memory("alice", key)
         assert kept is not None
         assert kept.content == "half \ud83d"

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from mcp import McpError, types
 
 from memory_context import MemoryContext, MemoryStore
+from memory_context.store.item_store import ItemStore
 from memory_context.surfaces.mcp import ServedMemory, create_server
 from tests.conftest import Server
 from tests.support.waiting import until
@@ -371,7 +372,7 @@ async def test_defect_is_logged_and_answered_without_details(
     async def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("inside")
 
-    monkeypatch.setattr(MemoryStore, "select_memories", broken)
+    monkeypatch.setattr(ItemStore, "select_memories", broken)
     async with connected(store) as client:
         result = await client.call_tool("query_memory", {})
         assert result.isError

@@ -42,13 +42,13 @@ async def test_results_dropped_by_the_process_are_read_whole_in_one_query(
     dropped = [entry.position for entry in context.transcript.entries() if entry.dropped]
     assert len(dropped) == 3
     reads: list[list[str]] = []
-    fetch = store.fetch_contents
+    fetch = store.items.fetch_contents
 
     async def counted(user_id: str, keys: list[str], **more: object) -> dict[str, str]:
         reads.append(keys)
         return await fetch(user_id, keys, **more)
 
-    monkeypatch.setattr(store, "fetch_contents", counted)
+    monkeypatch.setattr(store.items, "fetch_contents", counted)
     messages = {message.position: message for message in await read(context)}
     assert [len(keys) for keys in reads] == [3]
     for position, word in zip(dropped, ("ship", "crane", "buoy"), strict=True):
@@ -82,7 +82,7 @@ async def test_compacted_texts_are_read_while_the_store_is_away(
     await add_step(context, lines("ship", 60))
     await context.get_messages()
     await answer(context)
-    monkeypatch.setattr(store, "fetch_contents", away)
+    monkeypatch.setattr(store.items, "fetch_contents", away)
     result = (await read(context))[-2]
     assert result.origin == "tool"
     assert f"[MemoryRef: {result.keys[0]} - " in result.text

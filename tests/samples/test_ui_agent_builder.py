@@ -42,9 +42,9 @@ async def test_contexts_keep_their_data_in_the_applications_store(wrap, store: M
     assert isinstance(context, MemoryContext)
     assert (context.user_id, context.agent_id, context.session_id) == ("alice", "helper", "thread-1")
     key = await context.store("the content", "a note")
-    assert await store.fetch_memory("alice", key) is not None
+    assert await store.items.fetch_memory("alice", key) is not None
     await context.close()
-    assert await store.fetch_memory("alice", key) is not None  # the store is the application's: still open
+    assert await store.items.fetch_memory("alice", key) is not None  # the store is the application's: still open
 
 
 def test_without_a_data_layer_the_default_store_is_used(new_home: Path) -> None:

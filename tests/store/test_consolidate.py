@@ -30,7 +30,7 @@ async def remember(store: MemoryStore, *statements: str, user: str = "alice") ->
     for day, text in enumerate(statements):
         key = memory_key_for("fact", (user, str(day)), text)
         item = NewItem(text, text, 5, "user_fact", key=key)
-        await store.insert_statement(user, item, START + timedelta(days=day))
+        await store.statements.insert_statement(user, item, START + timedelta(days=day))
         keys.append(key)
     return keys
 
@@ -186,11 +186,11 @@ def test_name_in_most_of_many_conversations_is_no_topic() -> None:
 
 async def test_consolidation_is_forgotten_with_its_sources(store: MemoryStore) -> None:
     item = NewItem("the locker number is 4471", "a note", 5, key="note_a2")
-    await store.insert_memories("alice", [item])
+    await store.items.insert_memories("alice", [item])
     made = NewItem(
         "- the locker number is 4471 (note_a2)", "an article", 9, "article", related_to=["note_a2"], key="art_a3"
     )
-    await store.insert_memories("alice", [NewItem(**{**vars(made), "origin": "consolidation"})])
+    await store.items.insert_memories("alice", [NewItem(**{**vars(made), "origin": "consolidation"})])
     assert await store.user_stats.forget("alice", ["note_a2"]) == ["note_a2", "art_a3"]
     assert await AgentMemory(store, "alice").query(MemoryCriteria()) == []
 

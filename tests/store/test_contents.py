@@ -188,7 +188,7 @@ async def test_the_user_forgets_all_items_of_a_content(store: MemoryStore, serve
     assert sorted(await store.user_stats.forget("alice", keys[:1])) == sorted(keys)
     assert rows(server, store)["agent_memory_contents"] == 1
     assert {one.memory_key for one in await store.user_stats.forgotten("alice")} == set(keys)
-    assert await store.select_keys("alice") == [other.key]
+    assert await store.items.select_keys("alice") == [other.key]
 
 
 @pytest.mark.thorough
@@ -245,6 +245,6 @@ async def test_a_file_with_the_same_content_twice_comes_back_as_one(store: Memor
 async def test_one_transaction_may_hold_the_same_content_twice(store: MemoryStore, server: Server) -> None:
     """Stored under two sources at once."""
     items = [NewItem(TEXT, "", 1, key=f"k{number}", source=f"s{number}") for number in range(3)]
-    assert await store.insert_memories("alice", items) == ["k0", "k1", "k2"]
+    assert await store.items.insert_memories("alice", items) == ["k0", "k1", "k2"]
     assert await store.flush_index() == IndexReport(0, 0)
     assert rows(server, store)["agent_memory_contents"] == 1

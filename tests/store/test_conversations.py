@@ -581,12 +581,12 @@ async def test_deleting_again_says_that_there_is_nothing(store: MemoryStore) -> 
 @pytest.mark.parametrize("session", ["", "a\nb", "x" * 129])
 async def test_what_is_no_session_is_neither_archived_nor_deleted(store: MemoryStore, session: str) -> None:
     """The empty id stands for what belongs to no session, which stays."""
-    (key,) = await store.insert_memories("alice", [NewItem("of no session", "", 1, key="k")])
+    (key,) = await store.items.insert_memories("alice", [NewItem("of no session", "", 1, key="k")])
     with pytest.raises(ValueError, match="printable"):
         await store.conversations.append(SessionKey("alice", "coder", session))
     with pytest.raises(ValueError, match="printable"):
         await store.conversations.delete_session("alice", session)
-    assert await store.fetch_contents("alice", [key]) == {"k": "of no session"}
+    assert await store.items.fetch_contents("alice", [key]) == {"k": "of no session"}
 
 
 async def test_a_session_with_items_only_can_be_deleted(store: MemoryStore) -> None:

@@ -35,7 +35,7 @@ def embedder() -> FakeEmbedder:
 async def store(store: MemoryStore) -> MemoryStore:
     """An open store with 60 embedded passages of three users."""
     for user in ("alice", "bob", "carol"):
-        await store.insert_memories(user, [memory(f"k{n}", f"harbour {user} text {n}") for n in range(20)])
+        await store.items.insert_memories(user, [memory(f"k{n}", f"harbour {user} text {n}") for n in range(20)])
     await store.flush_index()
     return store
 
@@ -80,7 +80,7 @@ async def test_another_model_takes_over(store: MemoryStore, server: Server, data
 
 async def test_it_may_be_done_again_and_does_nothing_then(store: MemoryStore) -> None:
     """What is embedded is left out, and texts without words are no work."""
-    await store.insert_memories("alice", [memory("dots", "...")])
+    await store.items.insert_memories("alice", [memory("dots", "...")])
     await store.flush_index()
     new = FakeEmbedder("new", 40)
     assert await store.reindex(new) == 60
@@ -146,13 +146,13 @@ async def test_the_store_is_written_and_searched_meanwhile(
     task = asyncio.create_task(store.reindex(Slow("new", 40), progress=lambda done, total: calls.append((done, total))))
     await soon(at_work.wait())
     for user in ("alice", "carol", "dora"):
-        await store.insert_memories(user, [memory(f"new{n}", f"harbour stored later {n}") for n in range(5)])
+        await store.items.insert_memories(user, [memory(f"new{n}", f"harbour stored later {n}") for n in range(5)])
         candidates, _ = await store.search.candidates(user, "harbour", ["harbour"], ANY)
         assert len(candidates) == (0 if user == "dora" else 20) or len(candidates) >= 20
     assert await store.flush_index() == IndexReport(0, 0)
-    assert await store.forget_memories("carol", agent_id="", session_id="", memory_key="k3") == ["k3"]
-    assert await store.forget_memories("alice", agent_id="", session_id="", memory_key="k2") == ["k2"]
-    writing = [store.insert_memories("bob", [memory(f"late{n}", f"harbour even later {n}")]) for n in range(5)]
+    assert await store.items.forget_memories("carol", agent_id="", session_id="", memory_key="k3") == ["k3"]
+    assert await store.items.forget_memories("alice", agent_id="", session_id="", memory_key="k2") == ["k2"]
+    writing = [store.items.insert_memories("bob", [memory(f"late{n}", f"harbour even later {n}")]) for n in range(5)]
     go_on.set()
     await asyncio.gather(*writing)
     await soon(task)
@@ -185,7 +185,7 @@ async def test_progress_ends_though_everything_was_forgotten_meanwhile(store: Me
     task = asyncio.create_task(store.reindex(Slow("new", 40), progress=lambda done, total: calls.append((done, total))))
     await soon(at_work.wait())
     for user in ("alice", "bob", "carol"):
-        assert len(await store.forget_memories(user, agent_id="", session_id="")) == 20
+        assert len(await store.items.forget_memories(user, agent_id="", session_id="")) == 20
     go_on.set()
     await soon(task)
     check_progress(calls)
@@ -198,7 +198,7 @@ async def test_a_process_with_the_old_model_goes_on_working(
     async with MemoryStore(database_url, FakeEmbedder("old")) as other:
         new = FakeEmbedder("new", 40)
         await store.reindex(new)
-        await other.insert_memories("alice", [memory("late", "harbour from elsewhere")])
+        await other.items.insert_memories("alice", [memory("late", "harbour from elsewhere")])
         assert await other.flush_index() == IndexReport(0, 0)
         candidates, _ = await other.search.candidates("alice", "harbour", [], ANY)
         assert len(candidates) == 21
@@ -212,7 +212,7 @@ async def test_indexes_are_made_once_however_many_ask(server: Server, database_u
     stores = [MemoryStore(database_url, FakeEmbedder(f"model{n % 2}")) for n in range(6)]
     await asyncio.gather(
         *(store._indexer.ensure_model(f"user{n}", store.embedder) for n, store in enumerate(stores)),
-        *(store.insert_memories("alice", [memory(f"k{n}", f"text {n}")]) for n, store in enumerate(stores)),
+        *(store.items.insert_memories("alice", [memory(f"k{n}", f"text {n}")]) for n, store in enumerate(stores)),
     )
     await asyncio.gather(*(store.flush_index() for store in stores))
     rows = server.execute("SELECT indexdef FROM pg_indexes WHERE indexdef LIKE '%hnsw%'", database_of(database_url))
@@ -232,7 +232,7 @@ async def test_a_model_may_be_called_anything_printable(
     monkeypatch.setattr("memory_context.store.search.passages.LARGE_MEMORY_PASSAGES", 3)
     monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_NUMBERS", 0)
     async with MemoryStore(database_url, FakeEmbedder(name)) as store:
-        await store.insert_memories("alice", [memory(f"k{n}", f"harbour {n}") for n in range(9)])
+        await store.items.insert_memories("alice", [memory(f"k{n}", f"harbour {n}") for n in range(9)])
         await store.flush_index()
         for _ in range(2):
             candidates, _ = await store.search.candidates("alice", "harbour 4", [], ANY)
@@ -246,7 +246,7 @@ async def test_a_model_of_very_many_dimensions_works_without_index(
     monkeypatch.setattr("memory_context.store.search.passages.LARGE_MEMORY_PASSAGES", 3)
     monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_NUMBERS", 0)
     async with MemoryStore(database_url, FakeEmbedder("wide", 5000)) as store:
-        await store.insert_memories("alice", [memory(f"k{n}", f"harbour {n}") for n in range(9)])
+        await store.items.insert_memories("alice", [memory(f"k{n}", f"harbour {n}") for n in range(9)])
         assert await store.flush_index() == IndexReport(0, 0)
         for _ in range(2):
             candidates, _ = await store.search.candidates("alice", "harbour 4", [], ANY)

@@ -32,7 +32,7 @@ from memory_context.store.items import NewItem
 from memory_context.store.memory_store import MemoryStore
 
 async def main():
-    await MemoryStore().insert_memories("alice", [NewItem("content", "", 1, key="k")])
+    await MemoryStore().items.insert_memories("alice", [NewItem("content", "", 1, key="k")])
 
 asyncio.run(main())
 """
@@ -61,7 +61,7 @@ from memory_context.store.memory_store import MemoryStore
 
 async def main():
     async with MemoryStore() as store:
-        print(await store.select_keys("alice"), flush=True)
+        print(await store.items.select_keys("alice"), flush=True)
         sys.stdin.readline()
 
 asyncio.run(main())
@@ -74,7 +74,7 @@ from memory_context.store.memory_store import MemoryStore
 
 async def main():
     async with MemoryStore() as store:
-        await store.select_keys("alice")
+        await store.items.select_keys("alice")
 
 asyncio.run(main())
 if os.fork() == 0:
@@ -166,7 +166,7 @@ async def test_program_that_ends_while_its_folder_is_set_up_loses_nothing(
         patient = ContextPolicy(archive=ArchivePolicy(resume_timeout_seconds=PATIENT_SECONDS))
         context = MemoryContext("alice", "coder", "s", store, policy=patient)
         assert [message.content for message in await context.get_messages()] == ["owls " * 1000], errors
-        assert sum(key.startswith("user_") for key in await store.select_keys("alice")) == 1
+        assert sum(key.startswith("user_") for key in await store.items.select_keys("alice")) == 1
         await context.close()
 
 
@@ -186,7 +186,7 @@ async def test_server_stops_however_its_last_process_ends(home: Path, start_pyth
 async def test_two_processes_share_one_server(home: Path, start_python: StartPython) -> None:
     """The first to end leaves it to the other."""
     async with MemoryStore() as store:
-        await store.insert_memories("alice", [NewItem("content", "", 1, key="k")])
+        await store.items.insert_memories("alice", [NewItem("content", "", 1, key="k")])
         process = await start_python(HOLD_UNTIL_TOLD)
         assert await process.stdout.readline() == b"['k']\n"
         state = embedded.keeper_state(home)
@@ -196,7 +196,7 @@ async def test_two_processes_share_one_server(home: Path, start_python: StartPyt
             embedded.stop(home)
         embedded.start(home)
         await finish(process)
-        assert await store.select_keys("alice") == ["k"]
+        assert await store.items.select_keys("alice") == ["k"]
     embedded.release(home)
     assert not server_runs(home)
 
@@ -403,22 +403,22 @@ async def test_what_a_crash_left_behind_is_cleared_away(home: Path) -> None:
     for file, left_behind in ((pid_file, f"{os.getpid()}\n{rest}"), (home / "holders", "[12")):
         file.write_text(left_behind)
         async with MemoryStore() as store:
-            assert await store.select_keys("alice") == []
+            assert await store.items.select_keys("alice") == []
         embedded.release(home)
 
 
 async def test_a_crashed_server_is_started_again(home: Path) -> None:
     """Nothing that was committed is lost."""
     async with MemoryStore() as store:
-        await store.insert_memories("alice", [NewItem("content", "", 1, key="k")])
+        await store.items.insert_memories("alice", [NewItem("content", "", 1, key="k")])
         pid = int((home / "postgres" / "postmaster.pid").read_text().split()[0])
         family = [psutil.Process(pid), *psutil.Process(pid).children()]
         for process in family:
             process.send_signal(signal.SIGKILL)
         psutil.wait_procs(family, timeout=PATIENT_SECONDS)
         with pytest.raises(errors.StoreUnavailableError):
-            await store.select_keys("alice")
-        assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
+            await store.items.select_keys("alice")
+        assert await store.items.fetch_contents("alice", ["k"]) == {"k": "content"}
 
 
 async def test_a_folder_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

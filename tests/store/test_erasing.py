@@ -45,7 +45,7 @@ async def fill(store: MemoryStore, user: str) -> None:
     assert await store.conversations.delete_session(user, "gone")
     for number, text in enumerate(("I prefer tabs", "prefer tabs.")):
         fact = NewItem(text, text, 3, "user_fact", key=f"fact_{number}a")
-        await store.insert_statement(user, fact, datetime(2026, 1, 1, number, tzinfo=timezone.utc))
+        await store.statements.insert_statement(user, fact, datetime(2026, 1, 1, number, tzinfo=timezone.utc))
     assert await store.consolidate(user)
     await store.threads.upsert_user(user, {})
     await store.threads.upsert_step(user, ThreadStep("step", f"of {user}", {}), is_update=False)
@@ -217,7 +217,7 @@ async def test_many_items_go_in_several_transactions(
     small = [replace(table, batch_rows=2) for table in tables.TABLES]
     monkeypatch.setattr(tables, "TABLES", small)
     items = [NewItem(str(n), "", 1, key=f"k{n}", agent_id="a", session_id="s") for n in range(7)]
-    await store.insert_memories("alice", items)
+    await store.items.insert_memories("alice", items)
     for number in range(3):
         await archive(store, "alice", "s", number)
     await store.flush_index()
@@ -229,7 +229,7 @@ async def test_many_items_go_in_several_transactions(
         memory = AgentMemory(store, "alice", "a", "s")
         assert await memory.clear(progress=lambda *one: done.append(one)) == 7
     assert store._database.write_transactions - before >= 4
-    assert await store.select_keys("alice") == []
+    assert await store.items.select_keys("alice") == []
     total = 13 if way == "erase" else 7  # with the batches of both kinds
     assert done == sorted(done)
     assert (done[0], done[-1]) == ((0, total), (total, total))

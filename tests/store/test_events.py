@@ -68,7 +68,7 @@ async def test_many_events_are_one_transaction(store: MemoryStore, watched: Watc
     """Written by themselves when 100 are waiting; none before."""
     for number in range(events.BATCH_EVENTS - 1):
         store.events.add("alice", event(number))
-    await store.fetch_memory("alice", "k")
+    await store.items.fetch_memory("alice", "k")
     assert (watched.count, store.events.waiting) == (0, 99)
     store.events.add("alice", event(99))
     await soon(watched.written.wait())
@@ -260,8 +260,8 @@ async def test_using_items_moves_their_last_used_at_in_the_same_batch(
     store: MemoryStore, watched: Watched, server: Server, database_url: str
 ) -> None:
     """One statement for all of them; what is compacted is not used by that."""
-    await store.insert_memories("alice", [NewItem(f"text {n}", "", 1, key=f"k{n}") for n in range(4)])
-    await store.insert_memories("bob", [NewItem("his", "", 1, key="k0")])
+    await store.items.insert_memories("alice", [NewItem(f"text {n}", "", 1, key=f"k{n}") for n in range(4)])
+    await store.items.insert_memories("bob", [NewItem("his", "", 1, key="k0")])
     name = database_of(database_url)
     server.execute("UPDATE memory_context.agent_memories SET last_used_at = '2020-01-01Z'", name)
     before = watched.count
@@ -277,7 +277,7 @@ async def test_using_items_moves_their_last_used_at_in_the_same_batch(
 
 async def test_an_item_that_is_held_is_not_waited_for(store: MemoryStore, server: Server, database_url: str) -> None:
     """Nor can the batch and a transaction that stores or forgets block each other."""
-    await store.insert_memories("alice", [NewItem("text", "", 1, key="k1")])
+    await store.items.insert_memories("alice", [NewItem("text", "", 1, key="k1")])
     with psycopg.connect(database_url) as connection:
         connection.execute("SELECT FROM memory_context.agent_memories FOR UPDATE")
         store.events.add("alice", event(1))

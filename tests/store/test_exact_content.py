@@ -49,12 +49,12 @@ def key_of(content: str) -> str:
 )
 async def test_a_text_comes_back_as_it_was(store: MemoryStore, content: str) -> None:
     """The whole item and the plain content are what came in, and the size is that of the UTF-8 form."""
-    (key,) = await store.insert_memories("alice", [NewItem(content, "a text", 1, key="k")])
-    stored = await store.fetch_memory("alice", key)
+    (key,) = await store.items.insert_memories("alice", [NewItem(content, "a text", 1, key="k")])
+    stored = await store.items.fetch_memory("alice", key)
     assert stored is not None
     assert stored.content == content
     assert stored.content_bytes == len(content.encode("utf-8", "surrogatepass"))
-    assert await store.fetch_contents("alice", [key]) == {key: content}
+    assert await store.items.fetch_contents("alice", [key]) == {key: content}
 
 
 @pytest.mark.parametrize("piece", ["0123456789abcdé\n", "0123456789abc\x00\ud800\n"], ids=["text", "bytes"])
@@ -63,14 +63,14 @@ async def test_32_megabytes_come_back_as_they_were(store: MemoryStore, piece: st
     """Large content takes the same way, as text and as bytes."""
     store._database.limits = PATIENT
     content = piece * (32 * 1024 * 1024 // len(piece.encode("utf-8", "surrogatepass")) + 1)
-    await store.insert_memories("alice", [NewItem(content, "large", 8_000_000, key="large")])
-    assert (await store.fetch_contents("alice", ["large"]))["large"] == content
+    await store.items.insert_memories("alice", [NewItem(content, "large", 8_000_000, key="large")])
+    assert (await store.items.fetch_contents("alice", ["large"]))["large"] == content
 
 
 async def test_two_texts_that_escape_alike_stay_two(store: MemoryStore) -> None:
     """Sameness is decided by the content, not by its form in the database."""
     memories = [NewItem("\x00", "", 1, key="k1"), NewItem("\x1a0000", "", 1, key="k2")]
-    assert await store.insert_memories("alice", memories) == ["k1", "k2"]
+    assert await store.items.insert_memories("alice", memories) == ["k1", "k2"]
 
 
 @given(
@@ -82,8 +82,8 @@ async def test_any_item_comes_back_as_it_was(
     """Content, summary, tags and metadata may hold any string."""
     place = hashlib.sha256(repr((summary, tags, metadata)).encode("utf-8", "surrogatepass")).hexdigest()
     memory = NewItem(content, summary, 3, key=key_of(content + place), source=place, tags=tags, metadata=metadata)
-    (key,) = await store.insert_memories("alice", [memory])
-    stored = await store.fetch_memory("alice", key)
+    (key,) = await store.items.insert_memories("alice", [memory])
+    stored = await store.items.fetch_memory("alice", key)
     assert stored is not None
     assert (stored.content, stored.ref.description, stored.tags, stored.metadata) == (
         content,
@@ -98,8 +98,8 @@ async def test_any_place_is_found_again(store: MemoryStore, user: str, agent: st
     """Users, agents, sessions and sources may be called anything."""
     place = hashlib.sha256(repr((user, agent, session, source)).encode("utf-8", "surrogatepass")).hexdigest()[:32]
     memory = NewItem("content", "", 1, key=place, source=source, agent_id=agent, session_id=session)
-    await store.insert_memories(user, [memory])
-    stored = await store.fetch_memory(user, place, scope=ReadScope(agent, session, "session"))
+    await store.items.insert_memories(user, [memory])
+    stored = await store.items.fetch_memory(user, place, scope=ReadScope(agent, session, "session"))
     assert stored is not None
     assert (stored.agent_id, stored.session_id, stored.source) == (agent, session, source)
 

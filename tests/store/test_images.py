@@ -25,30 +25,30 @@ async def export(store: MemoryStore, user: str) -> bytes:
 
 async def test_image_survives_export_and_import(store: MemoryStore):
     item = image_item(picture_of(1), key="web_1")
-    await store.insert_memories("alice", [item])
+    await store.items.insert_memories("alice", [item])
     exported = await export(store, "alice")
     await store.admin.import_lines(reading(exported), "other")
-    there = await store.fetch_memory("other", "web_1")
+    there = await store.items.fetch_memory("other", "web_1")
     assert there is not None
     assert (there.data, there.content_type, there.content) == (item.data, "image/png", item.content)
     assert re.search(rb'"content_type": ?"image/png"', await export(store, "other"))
 
 
 async def test_import_refuses_an_image_that_was_changed(store: MemoryStore):
-    await store.insert_memories("alice", [image_item(picture_of(1), key="web_1")])
+    await store.items.insert_memories("alice", [image_item(picture_of(1), key="web_1")])
     exported = await export(store, "alice")
     changed = re.sub(rb'"content_base64":"(.{20}).', rb'"content_base64":"\1A', exported)
     with pytest.raises(TransferError, match="has not the hash"):
         await store.admin.import_lines(reading(changed), "other")
-    assert await store.fetch_memory("other", "web_1") is None
+    assert await store.items.fetch_memory("other", "web_1") is None
 
 
 async def test_large_image_is_exported_in_pieces_that_join(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("memory_context.store.transfer.exporter._IMAGE_PIECE_BYTES", 3)
     item = image_item(picture_of(1), key="web_1")
-    await store.insert_memories("alice", [item])
+    await store.items.insert_memories("alice", [item])
     await store.admin.import_lines(reading(await export(store, "alice")), "other")
-    assert await store.fetch_images("other", ["web_1"]) == {"web_1": item.data}
+    assert await store.items.fetch_images("other", ["web_1"]) == {"web_1": item.data}
 
 
 async def test_bytes_of_an_image_are_stored_once_for_a_user(store: MemoryStore, server: Server, database_url: str):
@@ -59,12 +59,12 @@ async def test_bytes_of_an_image_are_stored_once_for_a_user(store: MemoryStore, 
 
 
 async def test_damaged_image_is_not_returned(store: MemoryStore, server: Server, database_url: str):
-    await store.insert_memories("alice", [image_item(picture_of(1), key="web_1")])
+    await store.items.insert_memories("alice", [image_item(picture_of(1), key="web_1")])
     change = "UPDATE memory_context.agent_memory_contents SET content_raw = set_byte(content_raw, 40, 7)"
     server.execute(change, database_of(database_url))
-    assert await store.fetch_images("alice", ["web_1"]) == {}
+    assert await store.items.fetch_images("alice", ["web_1"]) == {}
     with pytest.raises(ItemDamagedError, match="'web_1'"):
-        await store.fetch_memory("alice", "web_1")
+        await store.items.fetch_memory("alice", "web_1")
 
 
 async def test_forgotten_image_leaves_a_tombstone_and_no_bytes(store: MemoryStore, server: Server, database_url: str):

@@ -107,7 +107,7 @@ async def keys_found(store: MemoryStore, query: str, user: str = "alice", **crit
 
 async def test_what_was_stored_is_found_after_a_flush(store: MemoryStore, database: Database) -> None:
     """By words and by meaning; nothing is left to do."""
-    await store.insert_memories("alice", [memory("a", "the harbour at dawn"), memory("b", "quarterly numbers")])
+    await store.items.insert_memories("alice", [memory("a", "the harbour at dawn"), memory("b", "quarterly numbers")])
     assert await store.flush_index() == IndexReport(0, 0)
     database.check(2)
     assert (await keys_found(store, "harbour"))[0] == "a"
@@ -117,11 +117,11 @@ async def test_what_was_stored_is_found_after_a_flush(store: MemoryStore, databa
 
 async def test_the_background_indexes_by_itself(store: MemoryStore, database: Database) -> None:
     """Soon, and without anybody asking."""
-    await store.insert_memories("alice", [memory("a", "the harbour at dawn")])
+    await store.items.insert_memories("alice", [memory("a", "the harbour at dawn")])
     await until(lambda: database.count("jobs") == 0)
     database.check(1)
     # and again, after it had nothing to do
-    await store.insert_memories("bob", [memory("a", "of bob")])
+    await store.items.insert_memories("bob", [memory("a", "of bob")])
     await until(lambda: database.count("jobs") == 0)
     database.check(2)
     pending = "SELECT count(*) FROM memory_context.memory_users WHERE pending_since IS NOT NULL"
@@ -131,9 +131,9 @@ async def test_the_background_indexes_by_itself(store: MemoryStore, database: Da
 async def test_storing_does_not_wait_for_the_embedder(store: MemoryStore, embedder: FakeEmbedder) -> None:
     """Nor does searching what it has not embedded yet."""
     embedder.wait_for = asyncio.Event()
-    await store.insert_memories("alice", [memory("a", "the harbour at dawn")])
+    await store.items.insert_memories("alice", [memory("a", "the harbour at dawn")])
     await until(lambda: any(purpose == "document" for _, purpose in embedder.calls))
-    await soon(store.insert_memories("alice", [memory("b", "dusk at the harbour")]))
+    await soon(store.items.insert_memories("alice", [memory("b", "dusk at the harbour")]))
     embedder.wait_for.set()
     await store.flush_index()
 
@@ -142,11 +142,11 @@ async def test_stores_of_one_user_do_not_wait_for_each_other(
     store: MemoryStore, embedder: FakeEmbedder, database: Database
 ) -> None:
     embedder.wait_for = asyncio.Event()
-    await store.insert_memories("alice", [memory("a", "the harbour at dawn")])
+    await store.items.insert_memories("alice", [memory("a", "the harbour at dawn")])
     with psycopg.connect(database.url) as other:
         other.execute("SELECT set_config('memory_context.user_id', 'alice', true)")
         other.execute("SELECT memory_context.store_memories('alice', '[]')")
-        await soon(store.insert_memories("alice", [memory("b", "dusk at the harbour")]))
+        await soon(store.items.insert_memories("alice", [memory("b", "dusk at the harbour")]))
     embedder.wait_for.set()
     await store.flush_index()
     database.check(2)
@@ -186,7 +186,7 @@ async def check_spans(database: Database, contents: dict[str, str]) -> None:
 async def test_every_passage_is_exactly_where_it_says(store: MemoryStore, database: Database) -> None:
     """Whatever the content holds."""
     contents = {f"k{number}": content for number, content in enumerate(HARD)}
-    await store.insert_memories("alice", [memory(key, content) for key, content in contents.items()])
+    await store.items.insert_memories("alice", [memory(key, content) for key, content in contents.items()])
     await store.flush_index()
     await check_spans(database, contents)
     database.check(len(contents), embedded=False)  # what has no words has no embedding
@@ -207,7 +207,7 @@ async def test_any_content_is_cut_exactly(store: MemoryStore, database: Database
     for table in ("memories", "memory_contents", "memory_terms", "memory_names", "memory_statistics"):
         database(f"TRUNCATE memory_context.agent_{table} CASCADE")
     made = {f"k{number}": content for number, content in enumerate(contents)}
-    await store.insert_memories("alice", [memory(key, content) for key, content in made.items()])
+    await store.items.insert_memories("alice", [memory(key, content) for key, content in made.items()])
     assert await store.flush_index() == IndexReport(0, 0)
     await check_spans(database, made)
     database.check(len(made), embedded=False)
@@ -235,13 +235,13 @@ async def test_of_a_huge_content_the_first_two_million_characters_are_indexed(
     """As text and as bytes, which a cut may go through; what comes later is stored all the same."""
     count = INDEXED_CHARACTERS // len(filler)
     content = filler * (count - 1) + "nearneedle\n" + filler * 100_000 + "farneedle"
-    await store.insert_memories("alice", [memory("huge", content)])
+    await store.items.insert_memories("alice", [memory("huge", content)])
     assert await store.flush_index() == IndexReport(0, 0)
     assert database("SELECT max(end_char) FROM memory_context.agent_memory_chunks") == [(INDEXED_CHARACTERS,)]
     assert await keys_found(store, "nearneedle") == ["huge"]
     ((frequency,),) = [list((await store.search.candidates("alice", "", ["farneedle"], ANY))[1].frequencies.values())]
     assert frequency == 0
-    assert (await store.fetch_contents("alice", ["huge"]))["huge"] == content
+    assert (await store.items.fetch_contents("alice", ["huge"]))["huge"] == content
 
 
 async def test_an_empty_content_is_found_by_its_names(store: MemoryStore) -> None:
@@ -265,7 +265,9 @@ async def test_two_stores_index_each_item_once(database_url: str, database: Data
     async with MemoryStore(database_url, FakeEmbedder()) as one, MemoryStore(database_url, FakeEmbedder()) as other:
         for start in range(0, 120, 20):
             batch = [memory(f"k{number}", texts[number]) for number in range(start, start + 20)]
-            await asyncio.gather(one.insert_memories("alice", batch[:12]), other.insert_memories("alice", batch[8:]))
+            await asyncio.gather(
+                one.items.insert_memories("alice", batch[:12]), other.items.insert_memories("alice", batch[8:])
+            )
         reports = await asyncio.gather(one.flush_index(), other.flush_index(), one.flush_index())
         assert reports == [IndexReport(0, 0)] * 3
     database.check(120)
@@ -289,7 +291,7 @@ async def test_four_processes_index_each_item_once(
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         for user in ("alice", "bob"):
             items = [memory(f"k{number}", f"item {number}\n" * (number % 5 * 200 + 1)) for number in range(100)]
-            await store.insert_memories(user, items)
+            await store.items.insert_memories(user, items)
     script = WORK + (
         "async def main():\n"
         "    async with MemoryStore(url, FakeEmbedder()) as store:\n"
@@ -362,7 +364,7 @@ async def test_what_killed_workers_had_in_hand_is_done_by_the_next(
         patch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
         async with MemoryStore(database_url, embedder) as store:
             items = [memory(f"k{number}", f"item {number}\n" * (number % 4 * 150 + 1)) for number in range(150)]
-            await store.insert_memories("alice", items)
+            await store.items.insert_memories("alice", items)
     process = await start_python(KILLED, TEST_URL=database_url)
     out, err = await soon(process.communicate())
     assert process.returncode == 0, err.decode()
@@ -395,7 +397,7 @@ async def test_an_item_that_kills_its_workers_is_failed_and_takes_no_other_with_
     monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         keys = ["a", "b", "killer", "c", "d"]
-        await store.insert_memories("alice", [memory(key, f"words of {key}") for key in keys])
+        await store.items.insert_memories("alice", [memory(key, f"words of {key}") for key in keys])
     for _ in range(jobs.ATTEMPTS_LIMIT + 1):
         store = MemoryStore(database_url, FakeEmbedder())  # another process
         try:
@@ -454,7 +456,7 @@ async def test_a_broken_embedder_delays_nothing_but_embeddings(
     monkeypatch.setattr(indexer, "_PROBE_SECONDS", seconds)
     monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     async with MemoryStore(database_url, broken) as store:
-        await store.insert_memories("alice", [memory(f"k{n}", f"harbour number{n}") for n in range(40)])
+        await store.items.insert_memories("alice", [memory(f"k{n}", f"harbour number{n}") for n in range(40)])
         waits = []
         for _ in range(3):
             calls = len(broken.calls)
@@ -479,7 +481,7 @@ async def test_a_broken_embedder_delays_nothing_but_embeddings(
 async def test_waiting_grows_up_to_an_hour_and_no_further(store: MemoryStore, database: Database) -> None:
     """However often it was tried."""
     store._indexer.embedder = FakeEmbedder(fail_with=RuntimeError())
-    await store.insert_memories("alice", [memory("a")])
+    await store.items.insert_memories("alice", [memory("a")])
     await store.flush_index()
     for attempts in (20, 2000, 2_000_000_000):
         database(f"UPDATE memory_context.jobs SET attempts = {attempts}, due_at = now(), claim = NULL")
@@ -505,7 +507,7 @@ async def test_a_text_the_embedder_cannot_take_keeps_no_other_from_being_embedde
 ) -> None:
     """Nor do several, side by side at the beginning of a batch."""
     async with MemoryStore(database_url, Choosy()) as store:
-        await store.insert_memories(
+        await store.items.insert_memories(
             "alice", [memory(f"k{n:02}", f"text {n}" + " poison" * (n in poisoned)) for n in range(20)]
         )
         assert await store.flush_index() == IndexReport(len(poisoned), 0)
@@ -526,7 +528,7 @@ async def test_what_was_embedded_before_a_failure_is_not_embedded_again(
     embedder = Choosy()
     async with MemoryStore(database_url, embedder) as store:
         content = "".join(f"part {number}\n" + "words\n" * 150 for number in range(12)) + "poison\n" * 200
-        await store.insert_memories("alice", [memory("long", content)])
+        await store.items.insert_memories("alice", [memory("long", content)])
         assert await store.flush_index() == IndexReport(1, 0)
         before = database.count("agent_memory_embeddings")
         assert before >= 8
@@ -543,7 +545,7 @@ async def test_what_was_embedded_before_a_failure_is_not_embedded_again(
 
 async def test_a_search_outlives_its_embedder(store: MemoryStore, caplog: pytest.LogCaptureFixture) -> None:
     """It then ranks by terms, and says so."""
-    await store.insert_memories("alice", [memory("a", "the harbour at dawn")])
+    await store.items.insert_memories("alice", [memory("a", "the harbour at dawn")])
     await store.flush_index()
     store._indexer.embedder = FakeEmbedder(fail_with=RuntimeError("no power"))
     for _ in range(3):
@@ -575,12 +577,12 @@ async def test_each_outage_of_store_and_embedder_is_logged_once_by_the_backgroun
         await until(lambda: caplog.text.count("background jobs again") == recovered)
 
     for outage in range(1, 3):
-        await store.insert_memories("alice", [memory(f"k{outage}", f"harbour {outage}")])
+        await store.items.insert_memories("alice", [memory(f"k{outage}", f"harbour {outage}")])
         await fail_four_times_and_recover(outage)
         await until(lambda: database.count("jobs") == 0)
         assert caplog.text.count("background jobs go on later: away") == outage
     store._indexer.embedder = FakeEmbedder(fail_with=RuntimeError("no power"))
-    await store.insert_memories("alice", [memory("k3", "harbour 3")])
+    await store.items.insert_memories("alice", [memory("k3", "harbour 3")])
     for _ in range(3):
         await store.flush_index()
         database(MAKE_DUE)
@@ -605,7 +607,7 @@ async def test_a_text_that_cannot_be_indexed_is_failed_in_the_end(
     monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         contents = {f"k{n}": f"text {n}" + " poison" * (n == 4) for n in range(10)}
-        await store.insert_memories("alice", [memory(key, content) for key, content in contents.items()])
+        await store.items.insert_memories("alice", [memory(key, content) for key, content in contents.items()])
         for _ in range(jobs.ATTEMPTS_LIMIT - 1):
             assert await soon(store.flush_index(), 30) == IndexReport(1, 0)
             assert database("SELECT count(DISTINCT content_id) FROM memory_context.agent_memory_chunks") == [(9,)]
@@ -617,7 +619,7 @@ async def test_a_text_that_cannot_be_indexed_is_failed_in_the_end(
         assert await store.index_failures("bob") == []
         assert database("SELECT pending_since, has_failed_jobs FROM memory_context.memory_users") == [(None, True)]
         assert (await keys_found(store, "poison"))[0] == "k4"
-        assert await store.forget_memories("alice", agent_id="", session_id="", memory_key="k4") == ["k4"]
+        assert await store.items.forget_memories("alice", agent_id="", session_id="", memory_key="k4") == ["k4"]
         assert await store.flush_index() == IndexReport(0, 0)
     assert database("SELECT pending_since, has_failed_jobs FROM memory_context.memory_users") == [(None, False)]
     database.check(9)
@@ -628,7 +630,7 @@ async def test_embeddings_of_a_model_without_room_for_its_index_wait(database_ur
     for number in range(16):
         database(f"SELECT memory_context.ensure_embedding_index('m{number}/3', 3)")
     async with MemoryStore(database_url, FakeEmbedder()) as store:
-        await store.insert_memories("alice", [memory("k", "the harbour at dawn")])
+        await store.items.insert_memories("alice", [memory("k", "the harbour at dawn")])
         assert await store.flush_index() == IndexReport(1, 0)
         assert await keys_found(store, "harbour") == ["k"]
     ((error,),) = database("SELECT last_error FROM memory_context.jobs")
@@ -645,7 +647,7 @@ async def test_a_store_that_goes_down_in_the_middle_loses_nothing(
 ) -> None:
     """Its connections die while a batch is in work; what was claimed is given back before the next."""
     embedder.wait_for = asyncio.Event()
-    await store.insert_memories("alice", [memory(f"k{number}", f"text {number}") for number in range(40)])
+    await store.items.insert_memories("alice", [memory(f"k{number}", f"text {number}") for number in range(40)])
     flush = asyncio.create_task(store.flush_index())
     await until(lambda: any(purpose == "document" for _, purpose in embedder.calls))
     ended = server.execute(
@@ -666,7 +668,7 @@ async def test_a_batch_that_was_broken_off_is_done_at_once_by_the_next_flush(
     monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     embedder = FakeEmbedder(wait_for=asyncio.Event())
     async with MemoryStore(database_url, embedder) as store:
-        await store.insert_memories("alice", [memory("a"), memory("b", "other")])
+        await store.items.insert_memories("alice", [memory("a"), memory("b", "other")])
         flush = asyncio.create_task(store.flush_index())
         await until(lambda: embedder.calls != [])
         flush.cancel()
@@ -681,7 +683,7 @@ async def test_close_gives_back_what_was_claimed(database_url: str, database: Da
     """The next store need not wait for the lease."""
     embedder = FakeEmbedder(wait_for=asyncio.Event())
     store = MemoryStore(database_url, embedder)
-    await store.insert_memories("alice", [memory(f"k{number}", f"text {number}") for number in range(30)])
+    await store.items.insert_memories("alice", [memory(f"k{number}", f"text {number}") for number in range(30)])
     await until(lambda: embedder.calls != [])
     await store.close()
     assert database("SELECT count(*), max(attempts) FROM memory_context.jobs WHERE claim IS NULL") == [(30, 0)]
@@ -693,11 +695,11 @@ async def test_close_gives_back_what_was_claimed(database_url: str, database: Da
 async def test_close_ends_the_background_at_once(database_url: str, database: Database) -> None:
     """Whatever it is at, even if another worker has something in hand for long."""
     store = MemoryStore(database_url, FakeEmbedder())
-    await store.insert_memories("alice", [memory("a")])
+    await store.items.insert_memories("alice", [memory("a")])
     await store.close()
     database("UPDATE memory_context.jobs SET claim = gen_random_uuid(), due_at = now() + interval '1 hour'")
     for number in range(12):
-        await store.insert_memories("bob", [memory(f"k{number}", f"text {number}")])
+        await store.items.insert_memories("bob", [memory(f"k{number}", f"text {number}")])
         for _ in range(number):
             await a_turn_of_the_loop()  # a few steps of the background
         store.jobs.wake("alice")
@@ -714,7 +716,7 @@ async def test_open_takes_on_what_others_left(
         patch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
         async with MemoryStore(database_url, FakeEmbedder()) as store:
             for number in range(10):
-                await store.insert_memories(f"user\x00{number}", [memory("a", f"of {number}")])
+                await store.items.insert_memories(f"user\x00{number}", [memory("a", f"of {number}")])
     async with MemoryStore(database_url, FakeEmbedder()):
         await until(lambda: database.count("jobs") == 0)
     database.check(10)
@@ -728,7 +730,7 @@ async def test_flush_comes_to_every_user(
     monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     async with MemoryStore(database_url, Choosy()) as store:
         for number in range(9):
-            await store.insert_memories(f"user{number}", [memory("a", "poison" if number < 5 else "text")])
+            await store.items.insert_memories(f"user{number}", [memory("a", "poison" if number < 5 else "text")])
         assert await store.flush_index() == IndexReport(5, 0)
         assert await store.flush_index() == IndexReport(5, 0)
 
@@ -738,7 +740,7 @@ def test_a_store_indexes_in_one_event_loop_after_the_other(database_url: str, da
     store = MemoryStore(database_url, FakeEmbedder())
 
     async def use(number: int) -> None:
-        await store.insert_memories("alice", [memory(f"k{number}", f"text {number}")])
+        await store.items.insert_memories("alice", [memory(f"k{number}", f"text {number}")])
 
     for number in range(3):
         asyncio.run(use(number))
@@ -761,8 +763,8 @@ def test_two_threads_with_a_loop_each_share_a_store(database_url: str, database:
     async def use(name: str, *, is_last: bool) -> None:
         most = 0
         for number in range(30):
-            await store.insert_memories(name, [memory(f"k{number}", f"text {number} of {name}")])
-            await store.insert_memories("both", [memory(f"{name}{number}", f"text {number} by {name}")])
+            await store.items.insert_memories(name, [memory(f"k{number}", f"text {number} of {name}")])
+            await store.items.insert_memories("both", [memory(f"{name}{number}", f"text {number} by {name}")])
             most = max(most, sum(task.get_name() == "memory_context jobs" for task in asyncio.all_tasks()))
         most_tasks.append(most)
         if is_last:
@@ -786,7 +788,7 @@ async def test_a_close_in_one_loop_leaves_the_batches_of_another_alone(database_
     """The claim of a batch in work is given back by nobody else."""
     embedder = FakeEmbedder(wait_for=asyncio.Event())
     async with MemoryStore(database_url, embedder) as store:
-        await store.insert_memories("alice", [memory("a")])
+        await store.items.insert_memories("alice", [memory("a")])
         await until(lambda: embedder.calls != [])
         await asyncio.to_thread(lambda: asyncio.run(store.close()))
         assert database("SELECT claim IS NOT NULL, attempts FROM memory_context.jobs") == [(True, 1)]
@@ -804,7 +806,7 @@ async def test_a_batch_that_was_broken_off_is_taken_on_again_by_this_process(
     async with MemoryStore(database_url, embedder) as store:
         with monkeypatch.context() as patch:
             patch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
-            await store.insert_memories("alice", [memory("a")])
+            await store.items.insert_memories("alice", [memory("a")])
         flush = asyncio.create_task(store.flush_index())
         await until(lambda: embedder.calls != [])
         embedder.wait_for.set()
@@ -842,7 +844,7 @@ async def test_a_lease_does_not_end_while_an_embedder_is_waited_for(
     monkeypatch.setattr(jobs, "LEASE_SECONDS", 400)
     monkeypatch.setattr(indexer, "_PROBE_SECONDS", 50)
     async with MemoryStore(database_url, Slow()) as store:
-        await store.insert_memories("alice", [memory(f"k{n}", f"poison {n}") for n in range(6)])
+        await store.items.insert_memories("alice", [memory(f"k{n}", f"poison {n}") for n in range(6)])
         assert await store.flush_index() == IndexReport(6, 0)
     assert min(left) > 100
     assert database("SELECT max(attempts) FROM memory_context.jobs") == [(1,)]
@@ -861,7 +863,9 @@ async def test_of_large_items_few_are_claimed_at_once(
 
     store.jobs.register(replace(kind, handle=counted, batch_bytes=250))
     monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
-    await store.insert_memories("alice", [memory(f"k{n}", f"{n}" * size) for n, size in enumerate([100] * 5 + [999])])
+    await store.items.insert_memories(
+        "alice", [memory(f"k{n}", f"{n}" * size) for n, size in enumerate([100] * 5 + [999])]
+    )
     assert await store.flush_index() == IndexReport(0, 0)
     assert sizes == [3, 3]
     database.check(6)
@@ -880,11 +884,11 @@ async def test_forgetting_what_is_being_indexed_leaves_nothing(
 ) -> None:
     """While its embedding is awaited, and while it is not begun."""
     embedder.wait_for = asyncio.Event()
-    await store.insert_memories("alice", [memory("a", "text a"), memory("b", "text b")])
+    await store.items.insert_memories("alice", [memory("a", "text a"), memory("b", "text b")])
     await until(lambda: any(purpose == "document" for _, purpose in embedder.calls))
-    await store.insert_memories("alice", [memory("c", "text c")])
+    await store.items.insert_memories("alice", [memory("c", "text c")])
     for key in ("a", "c"):
-        assert await store.forget_memories("alice", agent_id="", session_id="", memory_key=key) == [key]
+        assert await store.items.forget_memories("alice", agent_id="", session_id="", memory_key=key) == [key]
     embedder.wait_for.set()
     assert await store.flush_index() == IndexReport(0, 0)
     database.check(1)
@@ -902,10 +906,10 @@ async def test_forgetting_and_indexing_at_once_never_block_each_other(
             memory(f"k{number}_{i}", f"round {number} item {i}\n" + f"words {i}\n" * 3000, session_id=f"s{number}")
             for i in range(6)
         ]
-        await store.insert_memories("alice", batch)
+        await store.items.insert_memories("alice", batch)
         flush = asyncio.create_task(store.flush_index())
         forget = [
-            store.forget_memories("alice", agent_id="", session_id=f"s{number}", memory_key=f"k{number}_{i}")
+            store.items.forget_memories("alice", agent_id="", session_id=f"s{number}", memory_key=f"k{number}_{i}")
             for i in range(5)
         ]
         assert await asyncio.gather(*forget) == [[f"k{number}_{i}"] for i in range(5)]
@@ -918,7 +922,7 @@ async def test_tasks_that_store_overlapping_items_never_block_each_other(store: 
     """Whatever each begins with."""
     for round_ in range(5):
         items = [memory(f"k{round_}_{number}", f"{round_} {number}") for number in range(12)]
-        calls = [store.insert_memories("alice", items[start : start + 6]) for start in range(7)]
+        calls = [store.items.insert_memories("alice", items[start : start + 6]) for start in range(7)]
         await asyncio.gather(*calls)
 
 
@@ -952,7 +956,7 @@ async def test_an_item_that_is_indexed_during_a_search_is_found_once(
 ) -> None:
     """Between the look at what is not indexed and the look at what is."""
     monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
-    await store.insert_memories("alice", [memory("a", "the harbour " + "and other words of it\n" * 200)])
+    await store.items.insert_memories("alice", [memory("a", "the harbour " + "and other words of it\n" * 200)])
     search = store.search.survey
 
     async def indexed_first(*arguments: Any, **options: Any) -> Any:
@@ -997,7 +1001,7 @@ async def test_indexer_waits_as_long_as_work_over_many_rows_and_makes_an_index_o
 
     await store.open()
     for key in ("one", "two"):
-        await store.insert_memories("alice", [memory(key, f"content {key}")])
+        await store.items.insert_memories("alice", [memory(key, f"content {key}")])
         for name in kinds:
             monkeypatch.setattr(store._database, name, noting(name))
         monkeypatch.setattr(indexer, "embed_checked", embedding)

@@ -22,7 +22,7 @@ NOW = datetime.now(timezone.utc)
 async def database(store: MemoryStore, database_url: str) -> str:
     """The name of a database in which alice and bob keep one item each under the same key."""
     for user in ("alice", "bob"):
-        await store.insert_memories(user, [NewItem(f"of {user}", "", 1, key="k")])
+        await store.items.insert_memories(user, [NewItem(f"of {user}", "", 1, key="k")])
     return database_of(database_url)
 
 
@@ -53,9 +53,9 @@ ROWS = "SELECT user_id FROM memory_context.agent_memories"
 async def test_one_key_of_two_users_is_two_items(store: MemoryStore, database: str) -> None:
     """Each sees the own one only."""
     for user in ("alice", "bob"):
-        assert await store.fetch_contents(user, ["k"]) == {"k": f"of {user}"}
-    assert await store.fetch_memory("carol", "k") is None
-    assert await store.select_keys("carol") == []
+        assert await store.items.fetch_contents(user, ["k"]) == {"k": f"of {user}"}
+    assert await store.items.fetch_memory("carol", "k") is None
+    assert await store.items.select_keys("carol") == []
 
 
 def test_whoever_is_nobody_sees_nothing(pooled: psycopg.Connection) -> None:
@@ -312,7 +312,7 @@ def test_nobody_writes_for_another_user(pooled: psycopg.Connection, acting: str 
 async def test_the_empty_user_is_refused(store: MemoryStore, server: Server, database: str) -> None:
     """By act_as, and for the owner by the table."""
     with pytest.raises(errors.StoreError, match="act_as needs a user id"):
-        await store.fetch_memory("", "k")
+        await store.items.fetch_memory("", "k")
     with pytest.raises(psycopg.errors.CheckViolation, match="agent_memories_user_id_named"):
         server.execute("UPDATE memory_context.agent_memories SET user_id = '' WHERE user_id = 'bob'", database)
 

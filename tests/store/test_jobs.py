@@ -225,7 +225,7 @@ async def test_job_of_an_unknown_kind_is_left_to_processes_that_know_it(
     """And keeps nobody busy: what is known is done, and the user stays on the list of those with pending jobs."""
     async with MemoryStore(database_url) as old:
         await learn(old, "s")
-        await old.insert_memories("alice", [NewItem("content", "", 1, key="k")])
+        await old.items.insert_memories("alice", [NewItem("content", "", 1, key="k")])
         assert await soon(old.jobs.flush()) == JobReport(0, 0)
         assert await old.jobs._look_after("alice") is None
     assert await store.jobs.flush() == JobReport(0, 0)
@@ -234,7 +234,7 @@ async def test_job_of_an_unknown_kind_is_left_to_processes_that_know_it(
 
 async def test_flush_of_the_index_leaves_other_kinds_alone(store: MemoryStore, lessons: Lessons) -> None:
     await learn(store, "s")
-    await store.insert_memories("alice", [NewItem("content", "", 1, key="k")])
+    await store.items.insert_memories("alice", [NewItem("content", "", 1, key="k")])
     assert await store.flush_index() == IndexReport(0, 0)
     assert lessons.done == []
 
@@ -270,7 +270,7 @@ async def test_status_counts_jobs_by_kind(store: MemoryStore, lessons: Lessons) 
     await learn(store, "bad")
     await store.jobs.flush()
     await learn(store, "s", user="bob")
-    await store.insert_memories("bob", [NewItem("content", "", 1, key="k")])
+    await store.items.insert_memories("bob", [NewItem("content", "", 1, key="k")])
     status = await store.admin.status()
     assert status.jobs == {"learn": {"pending": 1, "failed": 1}, "index": {"pending": 1, "failed": 0}}
     assert (status.jobs_pending, status.jobs_failed) == (2, 1)
@@ -285,7 +285,7 @@ async def test_jobs_are_neither_exported_nor_left_behind_by_an_erased_user(
 ) -> None:
     """An import makes the jobs that index its items."""
     await learn(store, "s")
-    await store.insert_memories("alice", [NewItem("content", "", 1, key="k")])
+    await store.items.insert_memories("alice", [NewItem("content", "", 1, key="k")])
     lines = await exported(store)
     assert not any(b"learn" in line for line in lines)
     await store.admin.import_lines(lambda: lines, "bob")

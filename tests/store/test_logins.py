@@ -54,7 +54,7 @@ async def test_one_address_is_enough_and_leads_to_an_ordinary_login(server: Serv
     """Each process derives the same password; what works is not written again."""
     name = database_of(guarded_url)
     async with MemoryStore(guarded_url) as store:
-        await store.insert_memories("alice", ITEM)
+        await store.items.insert_memories("alice", ITEM)
         (users,) = server.execute(
             f"SELECT array_agg(DISTINCT usename::text) FROM pg_stat_activity WHERE datname = '{name}'"
         )
@@ -62,23 +62,23 @@ async def test_one_address_is_enough_and_leads_to_an_ordinary_login(server: Serv
     first = verifier(server, name)
     assert str(first).startswith("SCRAM-SHA-256$")
     async with MemoryStore(guarded_url) as store:
-        assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
+        assert await store.items.fetch_contents("alice", ["k"]) == {"k": "content"}
     assert verifier(server, name) == first
 
 
 async def test_a_new_password_of_the_owner_is_followed(server: Server, guarded_url: str) -> None:
     """The derived one changes with it."""
     async with MemoryStore(guarded_url) as store:
-        await store.insert_memories("alice", ITEM)
+        await store.items.insert_memories("alice", ITEM)
     server.execute("ALTER ROLE {name} PASSWORD 'another'", name=database_of(guarded_url))
     async with MemoryStore(guarded_url.replace("owner-secret", "another")) as store:
-        assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
+        assert await store.items.fetch_contents("alice", ["k"]) == {"k": "content"}
 
 
 async def test_an_owner_without_a_password_gives_a_login_without_one(server: Server, database_url: str) -> None:
     """A password derived from nothing could be guessed."""
     async with MemoryStore(database_url) as store:
-        await store.insert_memories("alice", ITEM)
+        await store.items.insert_memories("alice", ITEM)
     assert verifier(server, database_of(database_url)) is None
 
 
@@ -96,7 +96,7 @@ async def test_an_ordinary_login_is_used_as_it_is(server: Server, database_url: 
     sessions = f"SELECT pid, usename::text FROM pg_stat_activity WHERE datname = '{name}'"
     kept = server.execute(sessions)  # of the tests, which use the database one after another
     async with MemoryStore(server.url(name, user=app_role)) as store:
-        await store.insert_memories("alice", ITEM)
+        await store.items.insert_memories("alice", ITEM)
         assert {user for _, user in {*server.execute(sessions)} - {*kept}} == {app_role}
 
 
@@ -109,10 +109,10 @@ async def test_an_ordinary_login_cannot_make_the_schema_but_an_owner_beside_it_c
         await MemoryStore(url).open()
     monkeypatch.setenv("MEMORY_CONTEXT_OWNER_URL", empty_database_url)
     async with MemoryStore(url) as store:
-        assert await store.insert_memories("alice", ITEM) == ["k"]
+        assert await store.items.insert_memories("alice", ITEM) == ["k"]
     monkeypatch.delenv("MEMORY_CONTEXT_OWNER_URL")
     async with MemoryStore(url, owner_url=empty_database_url) as store:
-        assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
+        assert await store.items.fetch_contents("alice", ["k"]) == {"k": "content"}
 
 
 async def test_an_old_schema_needs_the_owner(server: Server, database_url: str, app_role: str) -> None:
@@ -144,8 +144,8 @@ async def check_bound_owner(url: str) -> None:
     """Two users store under the owner's login, which sees one of them at a time, or none."""
     for _ in range(2):  # a second start finds everything done
         async with MemoryStore(url) as store:
-            await store.insert_memories("alice", ITEM)
-            await store.insert_memories("bob", ITEM)
+            await store.items.insert_memories("alice", ITEM)
+            await store.items.insert_memories("bob", ITEM)
             await AgentMemory(store, "alice").store("The keeper of the lighthouse keeps owls.")
             await store.flush_index()
             hits = await AgentMemory(store, "alice").search("who keeps owls at the lighthouse?")

@@ -29,7 +29,7 @@ async def main():
     print("ready", flush=True)
     sys.stdin.readline()
     async with MemoryStore(os.environ["TEST_URL"]) as store:
-        await store.insert_memories("alice", [NewItem(str(os.getpid()), "", 1, key=f"k{os.getpid()}")])
+        await store.items.insert_memories("alice", [NewItem(str(os.getpid()), "", 1, key=f"k{os.getpid()}")])
 
 asyncio.run(main())
 """
@@ -120,7 +120,7 @@ async def states(url: str) -> dict[str, str]:
 
 async def store_item(url: str, key: str) -> None:
     async with MemoryStore(url) as store:
-        await store.insert_memories("alice", [NewItem(key, "", 1, key=key)])
+        await store.items.insert_memories("alice", [NewItem(key, "", 1, key=key)])
 
 
 async def test_the_version_before_works_on_until_the_post_part_runs(database_url: str, sql_copy: SqlCopy) -> None:

@@ -49,7 +49,7 @@ async def told(store: MemoryStore, **others: Any) -> str:
     tool = next(tool for tool in context.tools() if tool.name == "store_memory")
     asked = {"content": WISH, "description": "a wish of the user", "type": "user_preference", **others}
     assert str(await tool.run_json(asked, CancellationToken())).startswith("Stored.")
-    return (await store.select_keys("alice"))[0]
+    return (await store.items.select_keys("alice"))[0]
 
 
 # --- set by the code path
@@ -204,7 +204,7 @@ async def test_what_a_model_stored_as_a_wish_is_pruned_like_anything_else(store:
     server.execute(f"UPDATE memory_context.agent_memories SET {columns}", database)
     assert (await store.prune(timedelta(days=90), types=["custom"])).items == 0
     assert (await store.prune(timedelta(days=90))).items == 4
-    assert await store.select_keys("alice") == [own.key]
+    assert await store.items.select_keys("alice") == [own.key]
 
 
 # --- files

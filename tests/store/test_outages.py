@@ -29,13 +29,13 @@ ITEM = [NewItem("content", "", 1, key="k")]
 async def test_a_cancelled_call_returns_at_once_and_leaves_nothing_open(server: Server, database_url: str) -> None:
     """Though the server hangs: neither connection nor transaction stays, and the next call works."""
     async with MemoryStore(database_url, pool_size=1) as store:
-        await store.insert_memories("alice", ITEM)
+        await store.items.insert_memories("alice", ITEM)
         with hanging(server):
-            for operation in (store.fetch_memory("alice", "k"), store.insert_memories("alice", ITEM)):
+            for operation in (store.items.fetch_memory("alice", "k"), store.items.insert_memories("alice", ITEM)):
                 with seconds_waited() as waited, pytest.raises(asyncio.TimeoutError):
                     await asyncio.wait_for(operation, 0.1)
                 assert waited() < 0.4
-        assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
+        assert await store.items.fetch_contents("alice", ["k"]) == {"k": "content"}
         states = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"
         assert server.execute(states) == [(0,)]
 
@@ -47,10 +47,10 @@ async def test_a_call_cancelled_anywhere_ends_without_a_word(
     complaints: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", complaints.append)
     monkeypatch.setattr(waiting, "MAX_BUSY_TIME", -1, raising=False)
-    await store.insert_memories("alice", ITEM)
+    await store.items.insert_memories("alice", ITEM)
     is_done, steps = False, 0
     while not is_done:
-        call = asyncio.create_task(store.fetch_contents("alice", ["k"]))
+        call = asyncio.create_task(store.items.fetch_contents("alice", ["k"]))
         for _ in range(steps):
             await asyncio.sleep(0)
         call.cancel()
@@ -74,7 +74,7 @@ def test_a_hanging_server_does_not_hold_up_the_end_of_the_program(server: Server
         started = time.monotonic()
         asyncio.run(impatient())
         assert time.monotonic() - started < PATIENT_SECONDS
-    asyncio.run(store.insert_memories("alice", ITEM))  # type: ignore[arg-type]
+    asyncio.run(store.items.insert_memories("alice", ITEM))  # type: ignore[arg-type]
     asyncio.run(store.close())
 
 
@@ -83,20 +83,20 @@ async def test_an_impatient_first_caller_does_not_undo_the_opening(database_url:
     store = MemoryStore(database_url)
     with pytest.raises(asyncio.TimeoutError):
         await asyncio.wait_for(store.open(), 0.000_001)
-    assert await store.insert_memories("alice", ITEM) == ["k"]
+    assert await store.items.insert_memories("alice", ITEM) == ["k"]
     await store.close()
 
 
 async def test_store_closed_while_it_opens_is_an_error_of_the_caller_and_no_cancellation(database_url: str) -> None:
     """A cancellation that nobody asked for would end the caller's task without a word; the next call opens it again."""
     store = MemoryStore(database_url)
-    openings = [asyncio.create_task(store.open()), asyncio.create_task(store.insert_memories("alice", ITEM))]
+    openings = [asyncio.create_task(store.open()), asyncio.create_task(store.items.insert_memories("alice", ITEM))]
     await a_turn_of_the_loop()
     await store.close()
     for outcome in await asyncio.gather(*openings, return_exceptions=True):
         assert isinstance(outcome, errors.StoreUnavailableError)
         assert "was closed while it was being opened" in str(outcome)
-    assert await store.insert_memories("alice", ITEM) == ["k"]
+    assert await store.items.insert_memories("alice", ITEM) == ["k"]
     await store.close()
 
 
@@ -133,10 +133,10 @@ async def test_error_of_an_opening_whose_caller_was_cancelled_is_not_reported(mo
 
 async def test_connections_that_the_server_closed_are_replaced_unnoticed(store: MemoryStore, server: Server) -> None:
     """A restart of the server between two calls is no error."""
-    await asyncio.gather(*(store.insert_memories("alice", ITEM) for _ in range(5)))
+    await asyncio.gather(*(store.items.insert_memories("alice", ITEM) for _ in range(5)))
     server.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename LIKE 'memory%'")
     for _ in range(5):
-        assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
+        assert await store.items.fetch_contents("alice", ["k"]) == {"k": "content"}
 
 
 async def test_a_server_that_was_down_is_used_when_it_is_there(home: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -147,15 +147,15 @@ async def test_a_server_that_was_down_is_used_when_it_is_there(home: Path, caplo
     store = MemoryStore(url)
     for _ in range(2):
         with pytest.raises(errors.StoreUnavailableError, match="does not answer"):
-            await store.insert_memories("alice", ITEM)
+            await store.items.insert_memories("alice", ITEM)
     embedded.start(home)
-    assert await store.insert_memories("alice", ITEM) == ["k"]
+    assert await store.items.insert_memories("alice", ITEM) == ["k"]
     embedded.release(home)
     for _ in range(2):
         with pytest.raises(errors.StoreUnavailableError):
-            await store.fetch_memory("alice", "k")
+            await store.items.fetch_memory("alice", "k")
     embedded.start(home)
-    assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
+    assert await store.items.fetch_contents("alice", ["k"]) == {"k": "content"}
     await store.close()
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
@@ -163,20 +163,20 @@ async def test_a_server_that_was_down_is_used_when_it_is_there(home: Path, caplo
 async def test_the_embedded_server_is_started_again(home: Path) -> None:
     """The first call after somebody stopped it may fail, the next one has it back."""
     async with MemoryStore() as store:
-        await store.insert_memories("alice", ITEM)
+        await store.items.insert_memories("alice", ITEM)
         embedded.release(home)
         with pytest.raises(errors.StoreUnavailableError):
-            await store.fetch_memory("alice", "k")
-        assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
+            await store.items.fetch_memory("alice", "k")
+        assert await store.items.fetch_contents("alice", ["k"]) == {"k": "content"}
 
 
 @pytest.mark.usefixtures("index_when_flushed")  # whose job would take the one connection
 async def test_a_busy_pool_says_so(database_url: str, server: Server) -> None:
     """Waiting for a connection has a bound."""
     async with MemoryStore(database_url, pool_size=1, limits=StoreLimits(slot_seconds=0.1)) as store:
-        await store.insert_memories("alice", ITEM)
+        await store.items.insert_memories("alice", ITEM)
         with hanging(server):
-            calls = [asyncio.create_task(store.fetch_contents("alice", ["k"])) for _ in range(2)]
+            calls = [asyncio.create_task(store.items.fetch_contents("alice", ["k"])) for _ in range(2)]
             (refused,), (served,) = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
             with pytest.raises(errors.StoreUnavailableError, match="busy"):
                 refused.result()
@@ -186,8 +186,8 @@ async def test_a_busy_pool_says_so(database_url: str, server: Server) -> None:
 async def test_a_database_that_was_made_anew_gets_its_schema(server: Server, database_url: str) -> None:
     """The schema is looked at again after an error."""
     async with MemoryStore(database_url) as store:
-        await store.insert_memories("alice", ITEM)
+        await store.items.insert_memories("alice", ITEM)
         server.execute("DROP SCHEMA memory_context CASCADE", database_of(database_url))
         with pytest.raises(errors.StoreError):
-            await store.fetch_memory("alice", "k")
-        assert await store.fetch_memory("alice", "k") is None
+            await store.items.fetch_memory("alice", "k")
+        assert await store.items.fetch_memory("alice", "k") is None

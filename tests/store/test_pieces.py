@@ -38,12 +38,12 @@ async def test_no_call_of_the_driver_carries_more_than_a_piece(
             return super().dump_sequence(params, formats)  # pyright: ignore[reportAbstractUsage]
 
     monkeypatch.setattr(pipeline, "Transformer", Watched)
-    await store.insert_memories("alice", [_memory("k", TEXTS[kind])])
+    await store.items.insert_memories("alice", [_memory("k", TEXTS[kind])])
     assert max(longest) == PIECE_LENGTH, "nothing was sent in pieces"
     if kind == "JSON":
         await store.flush_index()
         assert max(longest) == PIECE_LENGTH
-    found = await store.fetch_memory("alice", "k")
+    found = await store.items.fetch_memory("alice", "k")
     assert found is not None
     assert found.content == TEXTS[kind]
 
@@ -54,9 +54,9 @@ async def test_pieces_are_joined_in_order_and_gone_after_the_transaction(
     """More pieces than one call of a function takes arguments, of two contents in one transaction."""
     monkeypatch.setattr(pipeline, "PIECE_LENGTH", 300)
     texts = {"plain": "".join(map(str, range(6000))), "odd": "\x00" + "".join(map(chr, range(0x100, 0x1100)))}
-    await store.insert_memories("alice", [_memory(key, text) for key, text in texts.items()])
+    await store.items.insert_memories("alice", [_memory(key, text) for key, text in texts.items()])
     for key, text in texts.items():
-        found = await store.fetch_memory("alice", key)
+        found = await store.items.fetch_memory("alice", key)
         assert found is not None
         assert found.content == text
     left = Statement(b"SELECT coalesce(current_setting('memory_context.piece_0', true), '') AS piece")
@@ -83,6 +83,6 @@ async def test_passages_are_masked_and_vectors_spelled_off_the_event_loop(
 
     for module, name in ((postings, "masked_in_place"), (indexer, "HalfVector")):
         monkeypatch.setattr(module, name, watched(name, getattr(module, name)))
-    await store.insert_memories("alice", [_memory("k", "the ship is called Ida")])
+    await store.items.insert_memories("alice", [_memory("k", "the ship is called Ida")])
     await store.flush_index()
     assert on_loop == {("masked_in_place", False), ("HalfVector", False)}

@@ -55,7 +55,7 @@ def age(execute: Execute) -> Age:
 
 async def keep(store: MemoryStore, key: str, session: str = "", user: str = "alice", type: str = "custom") -> None:
     """Store an item."""
-    await store.insert_memories(user, [NewItem(f"harbour {key}", "", 1, type, key=key, session_id=session)])
+    await store.items.insert_memories(user, [NewItem(f"harbour {key}", "", 1, type, key=key, session_id=session)])
 
 
 async def archive(
@@ -70,7 +70,7 @@ async def archive(
 
 async def left(store: MemoryStore, user: str = "alice") -> set[str]:
     """Return the keys of items that are not forgotten."""
-    return set(await store.select_keys(user, limit=None))
+    return set(await store.items.select_keys(user, limit=None))
 
 
 # --- items
@@ -217,7 +217,7 @@ async def test_what_is_stored_again_meanwhile_stays(
     monkeypatch.setattr(database, "read", read_then_store)
     assert (await store.prune(PERIOD)).items == 1
     assert await left(store) == {"k1"}
-    assert await store.fetch_contents("alice", ["k1"]) == {"k1": "harbour k1"}
+    assert await store.items.fetch_contents("alice", ["k1"]) == {"k1": "harbour k1"}
 
 
 # --- events and conversations

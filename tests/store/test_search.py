@@ -25,7 +25,7 @@ pytestmark = pytest.mark.fake_embedder
 async def store(store: MemoryStore) -> MemoryStore:
     """An open store of 30 passages."""
     items = [NewItem(f"common words and rare{n}", "", 1, key=f"k{n}") for n in range(30)]
-    await store.insert_memories("alice", items)
+    await store.items.insert_memories("alice", items)
     await store.flush_index()
     return store
 
@@ -61,7 +61,7 @@ async def test_names_of_an_item_count_in_each_of_its_passages(store: MemoryStore
         NewItem(manual, "manual of the turbine gadget", 1, key="m1"),
         NewItem(manual, "the turbine again", 1, key="m2"),
     ):
-        await store.insert_memories("bob", [item])
+        await store.items.insert_memories("bob", [item])
         await store.flush_index()
         candidates, profile = await store.search.candidates("bob", "x", ["turbin", "gadget", "ipsum"], ANY)
         passages = {one.chunk_number: one.occurrences for one in candidates}
@@ -82,7 +82,7 @@ async def test_a_filter_is_not_widened_by_neighbours(store: MemoryStore) -> None
     """What stands beside a passage in its session may be outside."""
     for number in range(6):
         item = NewItem(f"harbour {number}", "", 1, ("custom", "article")[number % 2], key=f"s{number}", session_id="s")
-        await store.insert_memories("alice", [item])
+        await store.items.insert_memories("alice", [item])
     await store.flush_index()
     candidates, _ = await store.search.candidates("alice", "harbour", ["harbour"], MemoryCriteria(types=("article",)))
     passages = await store.search.passages(
@@ -123,7 +123,7 @@ async def test_unused_old_item_of_a_tool_ranks_below_an_equal_used_one(
     """Without the decay the newer of equals comes first."""
     for key, word in (("first", "granite"), ("second", "basalt")):
         item = NewItem(f"Survey: the harbour wall is {word}", "", 1, type, origin=origin, key=key)
-        await store.insert_memories("alice", [item])
+        await store.items.insert_memories("alice", [item])
     await store.flush_index()
     store._indexer.embedder = None  # equal by terms; the fake embedder tells words apart at random
 
@@ -192,7 +192,7 @@ async def test_of_many_not_indexed_those_that_are_named_come_first(
     names: dict[int, dict[str, Any]] = {3: {"tags": ["harbour"]}, 4: {"source": "railway"}, 5: {"source": "5%"}}
     names[6] = {"source": "C:\\temp"}
     items = [NewItem(f"text {n}", "", 1, key=f"k{n}", **names.get(n, {})) for n in range(10)]
-    await store.insert_memories("bob", items)
+    await store.items.insert_memories("bob", items)
     found = await store.search.unindexed("bob", ANY, 2, words=words)
     assert found[0].item.key == expected
     assert len(found) == 2
@@ -202,7 +202,7 @@ async def test_what_ends_with_a_line_ends_in_that_line(store: MemoryStore, monke
     """Also before it is indexed."""
     monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
     contents = {"a": "", "b": "one\ntwo\n", "c": "one\ntwo", "d": "\n"}
-    await store.insert_memories("bob", [NewItem(text, "", 1, key=key) for key, text in contents.items()])
+    await store.items.insert_memories("bob", [NewItem(text, "", 1, key=key) for key, text in contents.items()])
     passages = await store.search.unindexed("bob", ANY, 10)
     assert {one.item.key: one.end_line for one in passages} == {"a": 1, "b": 2, "c": 2, "d": 1}
 

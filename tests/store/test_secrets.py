@@ -38,7 +38,7 @@ async def old(database_url: str) -> AsyncIterator[MemoryStore]:
         connection.execute(IN_CLEAR.encode(), (f"{WORDS} user_secret",))
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         note = NewItem(f"{WORDS} custom", "zebra of the safe", 7, key="note_k3f7x2", source="notes", tags=("zebra",))
-        await store.insert_memories("alice", [note])
+        await store.items.insert_memories("alice", [note])
         await store.flush_index()
         yield store
 
@@ -52,13 +52,13 @@ async def test_every_way_to_store_refuses_the_type(store: MemoryStore) -> None:
         memory.store(WORDS, type=SECRET),
         context.store(WORDS, "safe", SECRET),
         PostgresMemory("alice", memory_store=store).add(content),
-        store.insert_memories("alice", [NewItem(WORDS, "", 1, SECRET, key="k")]),
+        store.items.insert_memories("alice", [NewItem(WORDS, "", 1, SECRET, key="k")]),
     ):
         with pytest.raises(SecretError, match="keep the secret outside of the memory, such as in an environment"):
             await attempt
     with pytest.raises(SecretError):
         PostgresMemory("alice", memory_store=store, type=SECRET)
-    assert await store.select_keys("alice") == []
+    assert await store.items.select_keys("alice") == []
 
 
 async def test_the_tool_answers_a_secret_with_what_to_do(store: MemoryStore) -> None:
@@ -75,7 +75,7 @@ async def test_the_tool_answers_a_secret_with_what_to_do(store: MemoryStore) -> 
         assert result.isError
         assert said(result) == answer
         assert SECRET not in json.dumps([one.model_dump(mode="json") for one in (await client.list_tools()).tools])
-    assert await store.select_keys("alice") == []
+    assert await store.items.select_keys("alice") == []
 
 
 async def test_an_import_refuses_a_file_with_a_secret(store: MemoryStore) -> None:
@@ -83,7 +83,7 @@ async def test_an_import_refuses_a_file_with_a_secret(store: MemoryStore) -> Non
     lines = written([item("note", "harbour"), item("safe", WORDS, memory_type=SECRET)]).splitlines(keepends=True)
     with pytest.raises(SecretError, match=r"line 3: item 'safe' is of type 'user_secret', which is refused"):
         await store.admin.import_lines(lambda: lines)
-    assert await store.select_keys("alice") == []
+    assert await store.items.select_keys("alice") == []
     gone = item("safe", WORDS, memory_type=SECRET, is_active=False, content=None, content_sha256=None)
     report = await store.admin.import_lines(lambda: written([gone]).splitlines(keepends=True))
     assert report.stored == {"item": 1}

@@ -25,7 +25,7 @@ async def lived(store: MemoryStore) -> MemoryStore:
         for kept in (True, False):
             key = f"{session}_{kept}\x00"
             content = f"{user} {key}"
-            await store.insert_memories(
+            await store.items.insert_memories(
                 user,
                 [
                     NewItem(

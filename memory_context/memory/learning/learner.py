@@ -178,11 +178,11 @@ class _Learner:
         bodies = [batch.body for batch in archived.batches if batch.is_intact]
         texts = await asyncio.to_thread(SessionTexts, bodies, frozenset(given["positions"]))
         scope = ReadScope(key.agent_id, key.session_id)
-        texts.restore(await store.fetch_contents(user_id, texts.missing_keys, scope=scope))
+        texts.restore(await store.items.fetch_contents(user_id, texts.missing_keys, scope=scope))
         said = await asyncio.to_thread(texts.said)
         for text, statement in await self._statements(store, user_id, said):
             if not (await asyncio.to_thread(texts.is_shown_before, statement.quote, text)) and not (
-                await store.is_shown_before(user_id, key.session_id, statement.quote, text.position, text.at)
+                await store.statements.is_shown_before(user_id, key.session_id, statement.quote, text.position, text.at)
             ):
                 await self._store_statement(store, key, text, statement)
 
@@ -197,7 +197,7 @@ class _Learner:
         asked = [text for text in said if any(passage.strip() for passage in text.passages)]
         if model is None or policy is None or not asked:
             return by_rules
-        known = await store.select_statements(user_id, scope=ReadScope(), limit=_KNOWN_STATEMENTS)
+        known = await store.statements.select_statements(user_id, scope=ReadScope(), limit=_KNOWN_STATEMENTS)
         try:
             by_model = await ask(model, asked, known, policy.learning.prompt_limit_tokens)
         except LightModelError:

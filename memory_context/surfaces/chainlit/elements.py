@@ -107,7 +107,7 @@ def mount_elements(app: FastAPI, layer: "MemoryDataLayer") -> None:
 
 async def image_of_thread(store: MemoryStore, owner: str, thread_id: str, memory_key: str) -> MemoryItem | None:
     """Return an image that the thread's agents or their sub-agents stored for all; None for any other item."""
-    item = await store.fetch_memory(owner, memory_key) if KEY_PATTERN.fullmatch(memory_key) else None
+    item = await store.items.fetch_memory(owner, memory_key) if KEY_PATTERN.fullmatch(memory_key) else None
     if item is None or not item.content_type.startswith("image/"):
         return None
     return item if item.session_id == thread_id or item.session_id.startswith(f"{thread_id}/") else None

@@ -301,7 +301,7 @@ async def find_key(store: "MemoryStore", user_id: str, key: str) -> str:
     Raises:
         Failure: Several keys have this prefix.
     """
-    if await store.fetch_whereabouts(user_id, key) is not None:
+    if await store.items.fetch_whereabouts(user_id, key) is not None:
         return key
     return _only(key, await store.user_stats.keys_beginning(user_id, key, _OFFERED_NAMES + 1), "item") or key
 

@@ -102,7 +102,7 @@ async def list_items(
     if forgotten:
         found = await user_stats.forgotten(user, session_id=session, limit=limit + 1)
     else:
-        found = await target.store.select_memories(user, criteria, scope=await user_stats.scope(user))
+        found = await target.store.items.select_memories(user, criteria, scope=await user_stats.scope(user))
     return listed(
         found,
         ("key", "type", "source", "tokens", "age", "description"),
@@ -262,14 +262,14 @@ async def _forget_keys(store: "MemoryStore", user: str, keys: list[str], yes: bo
     if not yes:  # scripts have to give whole keys
         keys = [await find_key(store, user, key) for key in keys]
     for key in keys:  # all are checked before any is forgotten
-        found = await store.fetch_whereabouts(user, key)
+        found = await store.items.fetch_whereabouts(user, key)
         if found is None or not found.is_active:
             raise await AgentMemory(store, user).not_found(key)
     await _forget(store, user, list(dict.fromkeys(keys)), "", yes)
 
 
 async def _forget_matching(store: "MemoryStore", user: str, criteria: "MemoryCriteria", yes: bool) -> None:
-    items = await store.select_memories(user, criteria, scope=await store.user_stats.scope(user))
+    items = await store.items.select_memories(user, criteria, scope=await store.user_stats.scope(user))
     if not items:
         say("nothing is stored that meets this")
         return

@@ -180,7 +180,7 @@ async def _read(target: Target, key: str, transform: "MemoryTransform") -> "tupl
 
     store, name = target.store, await target.user()
     key = await find_key(store, name, key)
-    found = await store.fetch_whereabouts(name, key)
+    found = await store.items.fetch_whereabouts(name, key)
     if found is None or not found.is_active:
         if _FOLD_KEY.fullmatch(key):
             raise Failure(f"{key!r} stands for folded messages: memory-context sessions show SESSION --transcript")

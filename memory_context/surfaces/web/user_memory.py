@@ -158,7 +158,7 @@ def add_user_memory(router: APIRouter, memory_store: MemoryStore, user: Any, lim
 
     @route(router, "DELETE", "/memory/{key}", "Forget a preference or fact", None, "unknown-statement")
     async def forget(key: _Key, user_id: str = user) -> Response:
-        found = await memory_store.fetch_memory(user_id, key)
+        found = await memory_store.items.fetch_memory(user_id, key)
         if found is None or found.type not in USER_TYPES or not await memory_store.user_stats.forget(user_id, [key]):
             raise ProblemError("unknown-statement", f"no preference or fact {key!r} is stored")
         return Response(status_code=204)
