@@ -60,7 +60,7 @@ _PRICE_LISTS: dict[PriceList, tuple[float, float, float]] = {  # read, write, se
 
 _LEAST_VIEW_TOKENS = 1000
 
-_WITHDRAWN_SETTINGS: dict[str, object] = {}
+_WITHDRAWN_SETTINGS: dict[str, object] = {"compaction.call_arguments": None}
 """Settings of earlier versions, each with its default then, as JSON has it.
 
 Component data holds every setting, so only another value than the default was somebody's choice, and is told of.
@@ -165,7 +165,6 @@ class CompactionPolicy(_Settings, group="compaction."):
         facts_in_view_tokens: The most for all facts; then the oldest go, down to a share of 0.4.
         excerpt_limit_tokens: The first view of a result too long to be whole.
         differences: A result that repeats one in the view first shows how it differs from it.
-        call_arguments: Longer strings in arguments of earlier calls become references once that pays; None: never.
     """
 
     enabled: bool = True
@@ -174,7 +173,6 @@ class CompactionPolicy(_Settings, group="compaction."):
     facts_in_view_tokens: int = Field(default=4000, ge=0)
     excerpt_limit_tokens: int = Field(default=1500, ge=200)
     differences: bool = True
-    call_arguments: int | None = Field(default=None, ge=100)
     summarise_over_tokens: int = Field(default=2000, ge=500)
     summary_limit_tokens: int = Field(default=200, ge=50)
     summary_timeout_seconds: float = Field(default=30.0, gt=0)
@@ -409,10 +407,6 @@ class ContextPolicy(_Settings):
         if not self.compaction.enabled:
             return "full"
         return self._named_for(tool) or self.first_view
-
-    def threshold_of(self, kind: str) -> int:
-        limit = self.offload_threshold_tokens
-        return min(limit, self.compaction.call_arguments or limit) if kind == "arguments" else limit
 
     def names_first_view(self, agent_has_tools: bool) -> bool:
         is_needed = self.compaction.enabled and not agent_has_tools

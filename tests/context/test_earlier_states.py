@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from memory_context import ContextPolicy, MemoryContext, MemoryStore, ObservationPolicy
+from memory_context import CompactionPolicy, ContextPolicy, MemoryContext, MemoryStore, ObservationPolicy
 from memory_context.foundation import policy as policies
 from memory_context.foundation.messages import message_to_json
+from memory_context.sessions.transcript.part_decisions import CallRefused
 
 from ..observation.observed import say
 
@@ -61,7 +62,16 @@ async def test_session_with_digests_goes_on_without_new_observations(store: Memo
     assert context.stats.folds > 0
 
 
-@pytest.mark.parametrize(("name", "setting"), [("digests", "observation.mode")])
+async def test_shortened_arguments_and_refused_calls_load_and_their_view_is_the_same(store: MemoryStore):
+    context = await _loaded("arguments", store)
+    assert await _view(context) == EARLIER["arguments"]["view"]
+    (refused,) = [one for _, one in context.transcript.decisions(CallRefused)]
+    assert refused.key in json.dumps(EARLIER["arguments"]["view"])
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"), [("digests", "observation.mode"), ("arguments", "compaction.call_arguments")]
+)
 def test_withdrawn_setting_of_component_data_is_named_in_one_warning(
     name: str, setting: str, caplog: pytest.LogCaptureFixture
 ):
@@ -76,9 +86,12 @@ def test_withdrawn_setting_of_component_data_is_named_in_one_warning(
 
 
 def test_withdrawn_setting_given_in_python_is_ignored(caplog: pytest.LogCaptureFixture):
+    settings: dict[str, Any] = {"call_arguments": 200, "facts_limit_tokens": 90}
+    assert CompactionPolicy(**settings) == CompactionPolicy(facts_limit_tokens=90)
     mode: Any = "digest"
     assert ObservationPolicy(mode=mode) == ObservationPolicy(mode="off")
     assert [record.message for record in caplog.records] == [
+        "the setting compaction.call_arguments was withdrawn: 200 is ignored; remove it",
         "observation.mode='digest' was withdrawn: 'off' is used; choose another value",
     ]
 
