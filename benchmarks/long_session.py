@@ -1,6 +1,6 @@
-"""Sessions of a million tokens under small windows: what folding alone, digests and an observer make of them.
+"""Sessions of a million tokens under small windows: what folding alone and an observer make of them.
 
-    python -m benchmarks.long_session [--tokens N] [--windows 16000,100000] [--arms folding,digest,observer]
+    python -m benchmarks.long_session [--tokens N] [--windows 16000,100000] [--arms folding,observer]
                                       [--traces DIR [--sets a,b]] [--light-price R] [--pause S] [--retrieval DIR]
                                       [--json FILE]
 
@@ -25,7 +25,6 @@ from autogen_core import CancellationToken
 from autogen_core.models import AssistantMessage, LLMMessage
 
 from benchmarks.comparing import Measured, print_measured
-from benchmarks.log_evidence import measure_evidence
 from benchmarks.long_runs import LongRun, chained, made_runs, recorded_runs
 from benchmarks.needles import query_of
 from benchmarks.peers import TextCounter
@@ -53,7 +52,7 @@ __all__ = ["ARMS", "LongFigures", "main", "measure_long_session"]
 
 TOKENS, WINDOWS, LIGHT_PRICE, PAUSE_SECONDS = 1_000_000, "16000,100000", 0.1, 0.01
 WRITTEN_PRICE = 5
-ARMS = {"folding": "off", "digest": "digest", "observer": "auto"}
+ARMS = {"folding": "off", "observer": "auto"}
 LATER = 4
 """Messages after which a string is needed "later"."""
 LEAST_STABLE, MOST_ADDED_MS = 0.9, 2.0
@@ -377,21 +376,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--tokens", type=int, default=TOKENS, help=f"of the session (default {TOKENS:,})")
     parser.add_argument("--windows", default=WINDOWS, help=f"budgets of the views (default {WINDOWS})")
-    parser.add_argument("--arms", default=",".join(ARMS), help="folding, digest, observer (default: all)")
+    parser.add_argument("--arms", default=",".join(ARMS), help="folding, observer (default: both)")
     parser.add_argument("--traces", type=Path, help="folder with <set>.jsonl files; else the runs are made here")
     parser.add_argument("--sets", default="openhands_swebench,livemcp", help="names, with commas between")
     parser.add_argument("--light-price", type=float, default=LIGHT_PRICE, help="of a token that the light model reads")
     parser.add_argument("--pause", type=float, default=PAUSE_SECONDS, help="seconds before each call of the agent")
-    parser.add_argument("--retrieval", type=Path, help="folder with chats whose evidence is known")
     parser.add_argument("--json", type=Path, help="file to write all figures to")
     given = parser.parse_args(arguments)
     figures = asyncio.run(_measure(given))
     print_figures(figures, f"one session of {figures[0].tokens:,} tokens, {figures[0].calls:,} calls")
     print_measured(measured := targets(figures), "targets")
     whole: dict[str, Any] = {"sessions": [asdict(one) for one in figures], "targets": [asdict(one) for one in measured]}
-    if given.retrieval is not None:
-        print_measured(evidence := measure_evidence(given.retrieval), "evidence in the log")
-        whole["evidence"] = [asdict(one) for one in evidence]
     if given.json:
         given.json.write_text(json.dumps(whole, indent=1), encoding="utf-8")
 

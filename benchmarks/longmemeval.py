@@ -86,8 +86,7 @@ class Outcome:
     history_tokens: int = 0
     view_tokens: int = 0
     log_tokens: int = 0
-    chunks_by_model: int = 0
-    chunks_by_digest: int = 0
+    chunks: int = 0
     light_model_calls: int = 0
     light_model_tokens: int = 0
     evidence: int = 0
@@ -191,8 +190,7 @@ async def _measure(context: MemoryContext, question: Question, outcome: Outcome)
     used = context.stats.light_model.total
     outcome.history_tokens = sum(count(turn.content) for turn in question.history)
     outcome.view_tokens, outcome.log_tokens = count(shown), log.tokens
-    made = [chunk.made_by for chunk in (*log.chunks, *log.buffered)]
-    outcome.chunks_by_model, outcome.chunks_by_digest = made.count("model"), made.count("digest")
+    outcome.chunks = len(log.chunks) + len(log.buffered)
     outcome.light_model_calls, outcome.light_model_tokens = used.calls, used.tokens
     evidence = [turn.content for turn in question.history if turn.has_answer]
     outcome.evidence, outcome.evidence_in_view = len(evidence), sum(text in shown for text in evidence)
@@ -251,9 +249,13 @@ def _made(name: str, fact: tuple[str, str, str], turns: int, chance: random.Rand
     return Question(name, kind, asked, answer, "2026/04/01", tuple(history))
 
 
-def stand_ins() -> tuple[ChatCompletionClient, ChatCompletionClient]:
-    """Return an actor that repeats the line of its view most like the question, and a judge that compares words."""
-    from memory_context.testing import ScriptedModel
+def stand_ins() -> tuple[ChatCompletionClient, ChatCompletionClient, ChatCompletionClient]:
+    """Return an actor, a light model and a judge.
+
+    The actor repeats the line of its view most like the question, the light model the first words of each message, and
+    the judge compares words.
+    """
+    from memory_context.testing import ScriptedModel, observe_by_script
 
     def act(view: Sequence[LLMMessage]) -> str:
         asked = max(n for n, one in enumerate(view) if isinstance(one, UserMessage) and one.source == "user")
@@ -266,7 +268,8 @@ def stand_ins() -> tuple[ChatCompletionClient, ChatCompletionClient]:
         return "yes" if fields["Correct answer"].casefold() in fields["Response"].casefold() else "no"
 
     info = ModelInfo(vision=False, function_calling=False, json_output=False, family="unknown", structured_output=False)
-    return ScriptedModel(act, model_info=info), ScriptedModel(compare, model_info=info)
+    act_, observe_, compare_ = (ScriptedModel(one, model_info=info) for one in (act, observe_by_script, compare))
+    return act_, observe_, compare_
 
 
 # --- from the command line
@@ -284,8 +287,7 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
     print(", ".join(f"{name} {value:,}" for name, value in total.items()))
     evidence, shown = sum(one.evidence for one in outcomes), sum(one.evidence_in_view for one in outcomes)
     print(f"evidence word for word in the last view: {shown} of {evidence}")
-    made = sum(one.chunks_by_model for one in outcomes), sum(one.chunks_by_digest for one in outcomes)
-    print(f"chunks of observations: {made[0]} by the light model, {made[1]} digests")
+    print(f"chunks of observations: {sum(one.chunks for one in outcomes)}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -311,13 +313,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 async def _run(given: argparse.Namespace) -> list[Outcome]:
     questions = read_questions(given.data, given.limit) if given.data else small_set(given.limit or 6)
-    actor, judge = stand_ins()
-    light = _client(given.light, given.base_url) if given.light else None
+    actor, light, judge = stand_ins()
     policy = ContextPolicy(
         token_budget=given.window,
-        observation=ObservationPolicy(
-            mode="auto" if light else "digest", buffer_min_tokens=min(5_000, given.window // 8)
-        ),
+        observation=ObservationPolicy(buffer_min_tokens=min(5_000, given.window // 8)),
     )
     async with scratch_store() as (store, _):
         return await run(
@@ -325,7 +324,7 @@ async def _run(given: argparse.Namespace) -> list[Outcome]:
             store,
             policy,
             actor=_client(given.actor, given.base_url) if given.actor else actor,
-            light=light,
+            light=_client(given.light, given.base_url) if given.light else light,
             judge=_client(given.judge, given.base_url) if given.judge else judge,
         )
 

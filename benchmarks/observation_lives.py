@@ -54,7 +54,7 @@ from memory_context.view.view import TAIL_PLACE
 
 __all__ = ["KINDS", "Life", "Script", "Watch", "live", "main", "policy_of"]
 
-KINDS = ("lossless", "dropping", "degenerate", "hanging", "injecting", "raising", "digest")
+KINDS = ("lossless", "dropping", "degenerate", "hanging", "injecting", "raising")
 _HEADING = re.compile(r"^=== (\d+) \| ([^|]*) \| (\d\d:\d\d)\n(.*?)(?=^=== |\Z)", re.M | re.S)
 _ID = re.compile(r"\bitem-\d+\b")
 _WORDS = ("harbour", "invoice", "train", "granite", "review", "deploy", "Porto", "ledger", "owl", "schema", "retry")
@@ -132,7 +132,6 @@ def policy_of(rng: random.Random, kind: str, *, is_archived: bool = False) -> Co
         learning=LearningPolicy(enabled=False),
         user_memory=UserMemoryPolicy(enabled=False),
         observation=ObservationPolicy(
-            mode="digest" if kind == "digest" else "auto",
             activation_ratio=rng.choice([0.9, 0.9, 0.6]),
             buffer_target_cycles=rng.choice([4, 2]),
             buffer_min_tokens=rng.choice([100, 300, 600]),
@@ -216,8 +215,7 @@ class Life:
     def take(self, context: MemoryContext) -> None:
         """Go on in a context."""
         self.context = context
-        if context.policy.observation.mode != "digest":
-            context.observation.completion_function = self.script
+        context.observation.completion_function = self.script
         self.watch.follow(context.transcript)
 
     # --- events

@@ -3,9 +3,9 @@
     python -m benchmarks.observing --traces DIR [--sets a,b] [--half 0|1] [--seeds N]
 
 A needle is a string that stood in one large tool output only and that a call at least four messages later used. The
-messages before that call are observed in chunks, by three observers: one that copies each line of each message, one
-that copies the first three lines, both then losing half of their lines, and the digest. Counted are needles that the
-observer's own lines lack: how many stand in the log because the facts check appended them.
+messages before that call are observed in chunks, by two observers: one that copies each line of each message, and one
+that copies the first three lines, both then losing half of their lines. Counted are needles that the observer's own
+lines lack: how many stand in the log because the facts check appended them.
 """
 
 import argparse
@@ -22,16 +22,13 @@ from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage
 
 from benchmarks.tables import print_table
 from benchmarks.traces import Needle, Run, read_needles, read_runs, set_names
-from memory_context.compaction.observation.digest import digest_lines
 from memory_context.compaction.observation.observer import ObserverOutput, run_observer
 from memory_context.compaction.observation.reading import ObservedMessage
 from memory_context.foundation.compactors.excerpt import excerpt, render_passages
-from memory_context.foundation.errors import LightModelError
 from memory_context.foundation.light_model.answers import Completion
 from memory_context.foundation.messages import heading_of, texts_of
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.tokens import default_token_counter
-from memory_context.sessions.transcript.observations import ObservationLine
 
 __all__ = ["Observed", "main", "measure_observing", "observed_run"]
 
@@ -78,11 +75,6 @@ def copying(lines: int | None, seed: str) -> Script:
         return Completion("\n".join(["<observations>", *said, "</observations>"]))
 
     return answer
-
-
-def failing(messages: Sequence[LLMMessage], limit_tokens: int) -> Completion:
-    """Raise, so that the digest is used."""
-    raise LightModelError("no model")
 
 
 def observed_run(run: Run) -> tuple[list[ObservedMessage], dict[int, int]]:
@@ -157,9 +149,6 @@ async def _observed(chunk: Sequence[ObservedMessage], previous: str, script: Scr
     async def complete(messages: Sequence[LLMMessage], limit_tokens: int) -> Completion:
         return script(messages, limit_tokens)
 
-    def digest(messages: Sequence[ObservedMessage], limit_tokens: int) -> list[ObservationLine]:
-        return digest_lines(messages, (), limit_tokens=limit_tokens, counter=COUNTER)
-
     return await run_observer(
         complete,
         chunk,
@@ -170,7 +159,6 @@ async def _observed(chunk: Sequence[ObservedMessage], previous: str, script: Scr
         counter=COUNTER,
         light_window_tokens=128_000,
         now=START,
-        digest=digest,
     )
 
 
@@ -189,7 +177,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         observers: dict[str, list[Script]] = {
             "every line, half lost": [copying(None, f"{name}{seed}") for seed in range(given.seeds)],
             "three lines, half lost": [copying(3, f"{name}{seed}") for seed in range(given.seeds)],
-            "digest": [failing],
         }
         for observer, scripts in observers.items() if runs else ():
             sums = Observed()

@@ -1,6 +1,6 @@
 from .compaction.observation.coordinator import BufferingCoordinator
 from .compaction.observation.events import ObservationEvent, ReflectionEvent
-from .compaction.observation.observer import DigestFunction, ObserverOutput, run_observer
+from .compaction.observation.observer import ObserverOutput, run_observer
 from .compaction.observation.parsing import CompletionFunction
 from .compaction.observation.reading import MessageOrigin, ObservedMessage
 from .compaction.observation.reflector import ReflectorOutput, compute_effective_reflection_threshold, run_reflector
@@ -185,7 +185,6 @@ __all__ = [
     "Copies",
     "Decided",
     "Decision",
-    "DigestFunction",
     "Edit",
     "EditorConnector",
     "Embedder",

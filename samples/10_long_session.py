@@ -7,7 +7,7 @@ its window, they take the place of the oldest messages, and nobody waits. Each o
 Without a key a script observes, in place of a light model: its observations are the first words of each message. With
 OPENAI_API_KEY the live model observes, or the one that MEMORY_CONTEXT_LIGHT_MODEL names.
 
-Try: `ObservationPolicy(mode="digest")`, observations without any model; `mode="off"`, and the oldest steps fold.
+Try: `ObservationPolicy(mode="off")`, and the oldest steps fold, as they do without a light model.
 """
 
 import random

@@ -213,7 +213,7 @@ class Offloader:
         return [
             (part, text)
             for part in entry.measured
-            if (part.tokens > self._policy.threshold_of(part.address.kind) or self._is_superseded(entry, part))
+            if (part.tokens > self._policy.offload_threshold_tokens or self._is_superseded(entry, part))
             and part.stored is None
             and (entry.position, part.address) not in self._inline_for_good
             and (entry.position, part.address) not in self._transcript.state.repeated

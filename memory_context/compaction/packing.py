@@ -117,7 +117,7 @@ class Packer:
 
     def _pack_arguments(self, entry: Entry, part: Part, text: str) -> list[PackedItem]:
         name = calls_of(entry.message)[part.address.index].name
-        threshold = self._policy.threshold_of(part.address.kind)
+        threshold = self._policy.offload_threshold_tokens
         packed: list[PackedItem] = []
         for pointer, value in long_strings(text, least_characters=threshold):
             if self._counter.is_over(value, threshold):

@@ -1,31 +1,34 @@
-"""The observed files of a folder. A look reads the whole tree, or only the folders of a large one that changed."""
+"""The observed files of a folder. A look reads the whole tree, or of a large one only the files that a watch names."""
 
 import logging
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
 from itertools import islice
+from pathlib import PurePosixPath
 
 from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.extras import needs
 
-from .folder import FileStat, Folder
+from .folder import TEMPORARY, FileStat, Folder
 from .folder_watch import FolderWatch
 
 with needs("connectors", "the file system connector"):
     import pathspec
 
-__all__ = ["MOST_FILES", "FileTree", "IgnoreRules", "TreeLook"]
+__all__ = ["MOST_FILES", "FileTree", "IgnoreRules"]
+
+_logger = logging.getLogger("memory_context")
+
+Files = Mapping[str, FileStat]
 
 _MOST_PATTERNS = 500  # of one file; RE2 compiles a thousand
 _MOST_CHARACTERS = 16_000
 MOST_FILES = 200_000
 _MOST_DEPTH = 100
 _LEAST_WATCHED = 5000  # files; fewer are read in some 50 ms
-_MOST_CHANGED = 200  # folders; more are read as fast with all others
-_WHOLE_SECONDS = 60.0  # inotify does not tell of writes through mmap and by other machines
+_MOST_CHANGED = 1000  # paths; more are read as fast with all others
+_WHOLE_SECONDS = 60.0  # no event tells of writes through mmap and by other machines
 
 
 class IgnoreRules:
@@ -35,19 +38,15 @@ class IgnoreRules:
         self._texts: dict[str, str] = {}
         self._specs: dict[str, pathspec.GitIgnoreSpec] = {}
 
-    def put(self, folder: str, text: str | None) -> bool:
-        """Set the text of a folder's `.gitignore`, None if it has none, and return whether that changed.
-
-        Folders end in `/`, the root is empty.
-        """
+    def put(self, folder: str, text: str | None) -> None:
+        """Set the text of a folder's `.gitignore`, None if it has none. Folders end in `/`, the root is empty."""
         if text == self._texts.get(folder):
-            return False
+            return
         self._texts.pop(folder, None)
         self._specs.pop(folder, None)
         if text is not None:
             self._texts[folder] = text
             self._specs[folder] = _spec(folder, text)
-        return True
 
     def is_ignored(self, path: str) -> bool:
         """Return whether a file, or a folder ending in `/`, is ignored; the rules nearest to it decide."""
@@ -88,22 +87,6 @@ def _is_pattern(line: str) -> bool:
     return True
 
 
-_logger = logging.getLogger("memory_context")
-
-
-@dataclass(frozen=True)
-class TreeLook:
-    """Files by path as they were and as they are: all of them, or those of folders in which something changed.
-
-    Attributes:
-        before: None if nothing was known.
-    """
-
-    before: Mapping[str, FileStat] | None
-    after: Mapping[str, FileStat]
-    is_whole: bool
-
-
 class FileTree:
     """The files of a folder that `.gitignore` does not name, without `.git`.
 
@@ -113,28 +96,29 @@ class FileTree:
 
     def __init__(self) -> None:
         self.files: dict[str, FileStat] | None = None
-        self._listed: dict[str, list[str]] = {}
         self._rules = IgnoreRules()
-        self._are_rules_new = False
         self._watch: FolderWatch | None = None
         self._can_watch = True
         self._whole_at = 0.0
 
     @contextmanager
-    def look(self, folder: Folder) -> Generator[TreeLook, None, None]:
-        """Yield what changed since the last look; it counts as seen if the caller does not raise."""
+    def look(self, folder: Folder) -> Generator[tuple[Files | None, Files], None, None]:
+        """Yield files as the last look saw them, None before the first, and as they are: all, or those that changed.
+
+        That counts as seen if the caller does not raise.
+        """
         try:
-            look = self._partial(folder) or self._whole(folder)
-            yield look
+            before, after = self._changed(folder) or (self.files, self._read(folder))
+            yield before, after
         except BaseException:
-            self.close()  # what it told is read, so that the next look has to be whole
+            self.close()  # its events are read, so that the next look has to read the whole tree
             raise
-        if look.is_whole or self.files is None:
-            self.files = dict(look.after)
+        if self.files is None or before is self.files:
+            self.files = dict(after)
             return
-        for path in look.before or ():
-            self.files.pop(path, None)
-        self.files.update(look.after)
+        for path in before or ():
+            del self.files[path]
+        self.files.update(after)
 
     def close(self) -> None:
         """End the watch; the next look reads the whole tree."""
@@ -142,49 +126,70 @@ class FileTree:
             self._watch.close()
             self._watch = None
 
-    def _whole(self, folder: Folder) -> TreeLook:
+    def _give_up(self, error: OSError) -> None:
+        _logger.warning("a large folder is read whole at each look: %s", error)
+        self._can_watch = False
         self.close()
-        self._listed.clear()
-        self._whole_at = time.monotonic() + _WHOLE_SECONDS
-        is_large = self.files is None or 2 * len(self.files) >= _LEAST_WATCHED
-        self._watch = FolderWatch.opened() if is_large and self._can_watch else None
-        after = dict(islice(self._walk(folder, [""]), MOST_FILES))
-        if not _LEAST_WATCHED <= len(after) < MOST_FILES:
-            self.close()
-        return TreeLook(self.files, after, True)
 
-    def _partial(self, folder: Folder) -> TreeLook | None:
-        """Look into the folders that changed; None if that does not do."""
+    def _read(self, folder: Folder) -> dict[str, FileStat]:
+        is_large = self.files is not None and _LEAST_WATCHED <= len(self.files) < MOST_FILES
+        if is_large and self._watch is None and self._can_watch:
+            try:
+                self._watch = FolderWatch(folder.root)  # first: what changes while the tree is read is looked at again
+            except OSError as error:
+                self._give_up(error)
+        self._whole_at = time.monotonic() + _WHOLE_SECONDS
+        return dict(islice(self._walk(folder), MOST_FILES))
+
+    def _changed(self, folder: Folder) -> tuple[Files, Files] | None:
+        """Return the files that the watch names, as they were and as they are; None if the tree has to be read."""
         if self._watch is None or self.files is None or time.monotonic() > self._whole_at:
             return None
-        changed = self._watch.changed()
-        if changed is None or len(changed[0]) + len(changed[1]) > _MOST_CHANGED:
+        try:
+            changed = [*filter(self._is_observed, self._watch.changed())]
+        except OSError as error:
+            self._give_up(error)
             return None
-        with_files, moved = changed
-        taken = [one for tree in moved for one in [*self._listed] if one.startswith(tree)]
-        with_files |= {tree[: tree.rstrip("/").rfind("/") + 1] for tree in moved}
-        waiting = [one for one in with_files if one in self._listed and one not in taken]
-        before = {path: self.files[path] for one in {*taken, *waiting} for path in self._listed.pop(one)}
-        self._are_rules_new = False
-        after = dict(self._walk(folder, waiting))
-        if self._are_rules_new or len(self.files) - len(before) + len(after) >= MOST_FILES:
+        if len(changed) > _MOST_CHANGED or len(self.files) + len(changed) >= MOST_FILES:
             return None
-        return TreeLook(before, after, False)
+        if any(PurePosixPath(path).name == ".gitignore" or self._is_folder(folder, path) for path in changed):
+            return None
+        before = {path: self.files[path] for path in changed if path in self.files}
+        after = {path: known for path in changed if (known := folder.stat(path)) is not None}
+        gone = tuple(f"{path}/" for path in changed if path not in before and path not in after)
+        if gone and any(path.startswith(gone) for path in self.files):
+            return None  # a folder went
+        return before, after
 
-    def _walk(self, folder: Folder, waiting: list[str]) -> Iterator[tuple[str, FileStat]]:
-        """Yield the files of folders, and of folders below them that are not listed yet."""
+    def _is_observed(self, path: str) -> bool:
+        """Return whether a path may be that of an observed file or folder."""
+        *folders, name = path.split("/")
+        if ".git" in folders or name.startswith(TEMPORARY) or len(folders) > _MOST_DEPTH:
+            return False
+        above = ("/".join(folders[:depth]) + "/" for depth in range(1, len(folders) + 1))
+        return not any(map(self._rules.is_ignored, [*above, path]))
+
+    def _is_folder(self, folder: Folder, path: str) -> bool:
+        """Return whether a path is an observed folder, which may have come with files."""
+        if path == ".git" or path.endswith("/.git") or self._rules.is_ignored(f"{path}/"):
+            return False
+        try:
+            folder.entries(path)
+        except ConnectorError:
+            return False
+        return True
+
+    def _walk(self, folder: Folder) -> Iterator[tuple[str, FileStat]]:
+        """Yield the files of all observed folders."""
+        waiting = [""]
         while waiting:
             here = waiting.pop()
-            if here in self._listed:
-                continue
             try:
-                entries = folder.entries(here, partial(self._add_watch, here))
+                entries = folder.entries(here)
             except ConnectorError:  # it went away
                 continue
-            files: list[str] = []
-            self._listed[here] = files
             has_rules = any(name == ".gitignore" for name, _ in entries)
-            self._are_rules_new |= self._rules.put(here, folder.text(f"{here}.gitignore") if has_rules else None)
+            self._rules.put(here, folder.text(f"{here}.gitignore") if has_rules else None)
             for name, known in entries:
                 path = f"{here}{name}"
                 if name == ".git/" or self._rules.is_ignored(path):
@@ -192,14 +197,4 @@ class FileTree:
                 if name.endswith("/"):
                     waiting += [path] if path.count("/") <= _MOST_DEPTH else []
                 elif known is not None:
-                    files.append(path)
                     yield path, known
-
-    def _add_watch(self, path: str, fd: int) -> None:
-        if self._watch is not None:
-            try:
-                self._watch.add(fd, path)
-            except OSError as error:
-                _logger.warning("a large folder is read whole at each look: %s", error)
-                self.close()
-                self._can_watch = False

@@ -79,13 +79,13 @@ class FileSystemConnector(FolderConnector):
         return await asyncio.to_thread(self._look)
 
     def _look(self) -> list[TextObservation]:
-        with self._tree.look(self._open) as look:
-            if look.before is None:
-                self._read_first_texts(look.after)
-                text = f"[{self.id}] Initial folder: {self.root} ({len(look.after):,} files)"
+        with self._tree.look(self._open) as (before, after):
+            if before is None:
+                self._read_first_texts(after)
+                text = f"[{self.id}] Initial folder: {self.root} ({len(after):,} files)"
                 return [TextObservation(self.id, text, "initial")]
-            changes = changes_between(look.before, look.after)
-            if len(look.after) == MOST_FILES:  # one that is beyond the limit now is not gone
+            changes = changes_between(before, after)
+            if len(after) == MOST_FILES:  # one that is beyond the limit now is not gone
                 changes = [one for one in changes if one.kind != "deleted" or self._open.stat(one.path) is None]
             now = {one.path: self._open.text(one.path) for one in changes[:_MOST_HITS] if one.after is not None}
             observations = [*described(self.id, changes, self._texts, now)]

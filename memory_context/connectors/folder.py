@@ -8,7 +8,7 @@ import asyncio
 import errno
 import os
 import stat
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -21,12 +21,12 @@ from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.patterns import LinePattern, OutOfTimeError
 from memory_context.foundation.utf8 import to_utf8
 
-__all__ = ["TEXT_BYTES", "FileStat", "Folder", "FolderConnector", "matching_lines", "shown"]
+__all__ = ["TEMPORARY", "TEXT_BYTES", "FileStat", "Folder", "FolderConnector", "matching_lines", "shown"]
 
 TEXT_BYTES = 1 << 20
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_TEMPORARY = ".memory-context-"
+TEMPORARY = ".memory-context-"
 _READS = 5
 
 
@@ -102,7 +102,7 @@ class Folder:
         """
         with self._parent(path, make=True) as (parent, name):
             mode = self._mode(parent, name, path)
-            temporary = f"{_TEMPORARY}{os.urandom(6).hex()}"
+            temporary = f"{TEMPORARY}{os.urandom(6).hex()}"
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=parent)
             try:
                 with os.fdopen(fd, "wb") as file:
@@ -135,24 +135,16 @@ class Folder:
             else:
                 os.unlink(name, dir_fd=parent)
 
-    def entries(
-        self, path: str = "", opened: Callable[[int], object] = lambda fd: None
-    ) -> list[tuple[str, FileStat | None]]:
-        """Return names with what is known of files, in order; None for folders, whose names end in `/`, and links.
-
-        Args:
-            opened: Is given the folder's descriptor before it is read.
-        """
+    def entries(self, path: str = "") -> list[tuple[str, FileStat | None]]:
+        """Return names with what is known of files, in order; None for folders, whose names end in `/`, and links."""
         found: list[tuple[str, FileStat | None]] = []
-        with self._folder(path) as fd:
-            opened(fd)
-            with os.scandir(fd) as entries:
-                for entry in entries:
-                    with suppress(OSError):
-                        is_folder = entry.is_dir(follow_symlinks=False)
-                        known = None if is_folder else _file_stat(entry.stat(follow_symlinks=False))
-                        if not entry.name.startswith(_TEMPORARY):
-                            found.append((f"{entry.name}/" if is_folder else entry.name, known))
+        with self._folder(path) as fd, os.scandir(fd) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    known = None if is_folder else _file_stat(entry.stat(follow_symlinks=False))
+                    if not entry.name.startswith(TEMPORARY):
+                        found.append((f"{entry.name}/" if is_folder else entry.name, known))
         return sorted(found)
 
     @contextmanager

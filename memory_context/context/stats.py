@@ -33,7 +33,6 @@ class ContextStats:
         answered_compactions: Those of results just answered.
         compactions: Planned ones, and withdrawals of expansions.
         differences: Results first shown by their difference from an earlier one.
-        refused_calls: Calls that repeated a shortened argument instead of its text.
         expansions: Items opened, without recalls.
         light_model: The session's calls by kind, also before a resume; the fields below repeat parts of it.
         light_model_calls: Its calls for decisions.
@@ -69,7 +68,6 @@ class ContextStats:
     folds: int = 0
     shortenings: int = 0
     differences: int = 0
-    refused_calls: int = 0
     expansions: int = 0
     recalls: int = 0
     user_memory_tokens: int = 0

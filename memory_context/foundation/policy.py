@@ -1,9 +1,10 @@
 """The settings of a context; `docs/settings.md` explains all, `docs/measurements.md` justifies the defaults."""
 
+import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Any, ClassVar, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import Self
@@ -35,7 +36,7 @@ FirstView = Literal["full", "excerpt", "placeholder"]
 NamedFirstViews = Literal["auto", "always", "never"]
 CompactionMode = Literal["plugin", "model", "auto"]
 MaskInView = Literal["after_use", "always", "never"]
-ObservationMode = Literal["auto", "digest", "off"]
+ObservationMode = Literal["auto", "off"]
 ObservationScope = Literal["session", "user"]
 
 PriceList = Literal[
@@ -59,16 +60,66 @@ _PRICE_LISTS: dict[PriceList, tuple[float, float, float]] = {  # read, write, se
 
 _LEAST_VIEW_TOKENS = 1000
 
+_WITHDRAWN_SETTINGS: dict[str, object] = {"compaction.call_arguments": None}
+"""Settings of earlier versions, each with its default then, as JSON has it.
 
-class ExpansionPolicy(BaseModel):
+Component data holds every setting, so only another value than the default was somebody's choice, and is told of.
+"""
+_WITHDRAWN_VALUES: dict[str, dict[str, object]] = {"observation.mode": {"digest": "off"}}
+"""Values of earlier versions, each with the value that takes its place."""
+
+_logger = logging.getLogger("memory_context")
+_told: set[str] = set()
+
+
+class _Settings(BaseModel):
+    """A group of settings, which cannot change: unknown names are errors, withdrawn ones are ignored with a warning.
+
+    Args:
+        group: The beginning of the full names of its settings.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    _group: ClassVar[str] = ""
+
+    def __init_subclass__(cls, *, group: str | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._group = cls._group if group is None else group
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_withdrawn(cls, data: object) -> object:
+        if not isinstance(data, Mapping):
+            return data
+        kept: dict[str, object] = {}
+        for name, value in cast(Mapping[str, object], data).items():
+            setting = f"{cls._group}{name}"
+            if setting in _WITHDRAWN_SETTINGS:
+                if value != _WITHDRAWN_SETTINGS[setting]:
+                    _tell_once(setting, f"the setting {setting} was withdrawn: {value!r} is ignored; remove it")
+                continue
+            replacements = _WITHDRAWN_VALUES.get(setting, {})
+            if isinstance(value, str) and value in replacements:
+                new = replacements[value]
+                _tell_once(setting, f"{setting}={value!r} was withdrawn: {new!r} is used; choose another value")
+                value = new
+            kept[name] = value
+        return kept
+
+
+def _tell_once(setting: str, text: str) -> None:
+    if setting not in _told:
+        _told.add(setting)
+        _logger.warning(text)
+
+
+class ExpansionPolicy(_Settings, group="expansion."):
     """Expansions, and the light model's decisions about them.
 
     Attributes:
         limit_tokens: The most tokens opened for one message.
         timeout_seconds: The longest wait for the light model; then the rules decide.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     enabled: bool = True
     limit_tokens: int = Field(default=2000, ge=100)
@@ -79,7 +130,7 @@ class ExpansionPolicy(BaseModel):
     prompt: str | None = None
 
 
-class RecallPolicy(BaseModel):
+class RecallPolicy(_Settings, group="recall."):
     """Passages of the user's memory for an ambiguous request.
 
     Attributes:
@@ -87,15 +138,13 @@ class RecallPolicy(BaseModel):
             beside the search's own judgement, which asks for about a quarter.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     enabled: bool = True
     limit_tokens: int = Field(default=2000, ge=100)
     passages: int = Field(default=10, ge=1, le=20)
     least_relevance: float = Field(default=0.0, ge=0, le=1)
 
 
-class UserMemoryPolicy(BaseModel):
+class UserMemoryPolicy(_Settings, group="user_memory."):
     """The user's memory in the head of each view.
 
     Attributes:
@@ -103,13 +152,11 @@ class UserMemoryPolicy(BaseModel):
         limit_tokens: The most for all of it; at most a quarter of the budget.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     enabled: bool = True
     limit_tokens: int = Field(default=800, ge=100)
 
 
-class CompactionPolicy(BaseModel):
+class CompactionPolicy(_Settings, group="compaction."):
     """Compaction of answered tool results.
 
     Attributes:
@@ -118,10 +165,7 @@ class CompactionPolicy(BaseModel):
         facts_in_view_tokens: The most for all facts; then the oldest go, down to a share of 0.4.
         excerpt_limit_tokens: The first view of a result too long to be whole.
         differences: A result that repeats one in the view first shows how it differs from it.
-        call_arguments: Longer strings in arguments of earlier calls become references once that pays; None: never.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     enabled: bool = True
     mode: CompactionMode = "auto"
@@ -129,14 +173,13 @@ class CompactionPolicy(BaseModel):
     facts_in_view_tokens: int = Field(default=4000, ge=0)
     excerpt_limit_tokens: int = Field(default=1500, ge=200)
     differences: bool = True
-    call_arguments: int | None = Field(default=None, ge=100)
     summarise_over_tokens: int = Field(default=2000, ge=500)
     summary_limit_tokens: int = Field(default=200, ge=50)
     summary_timeout_seconds: float = Field(default=30.0, gt=0)
     summary_prompt: str | None = None
 
 
-class CachePolicy(BaseModel):
+class CachePolicy(_Settings, group="cache."):
     """Token prices with a prompt cache, relative to an ordinary input token.
 
     The defaults are Anthropic's; `CachePolicy.of` has others by name.
@@ -146,8 +189,6 @@ class CachePolicy(BaseModel):
         expected_calls: Model calls still to come; None estimates as many as so far, at least six.
         ttl_seconds: An entry that no call has read for so long is gone.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     cached_price_ratio: float = Field(default=0.1, ge=0)
     write_price_ratio: float = Field(default=1.25, gt=0)
@@ -168,7 +209,7 @@ class CachePolicy(BaseModel):
         return cls(cached_price_ratio=read, write_price_ratio=write, ttl_seconds=ttl_seconds)
 
 
-class ArchivePolicy(BaseModel):
+class ArchivePolicy(_Settings, group="archive."):
     """Archiving of a session, so that it can be resumed.
 
     Attributes:
@@ -178,8 +219,6 @@ class ArchivePolicy(BaseModel):
         require_history: Then `add_message` raises `StoreUnavailableError`.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     enabled: bool = True
     batch_messages: int = Field(default=1000, ge=1)
     batch_seconds: float = Field(default=60.0, gt=0)
@@ -188,7 +227,7 @@ class ArchivePolicy(BaseModel):
     titles: bool = True
 
 
-class LearningPolicy(BaseModel):
+class LearningPolicy(_Settings, group="learning."):
     """Learning preferences and facts from the user's own words, in the background. It needs the archive.
 
     Attributes:
@@ -196,15 +235,13 @@ class LearningPolicy(BaseModel):
         prompt_limit_tokens: The most that a light model reads of a batch and of what is known.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     enabled: bool = True
     idle_seconds: float = Field(default=300.0, gt=0)
     prompt_limit_tokens: int = Field(default=2000, ge=500)
     answer_limit_tokens: int = Field(default=600, ge=100)
 
 
-class ConnectorsPolicy(BaseModel):
+class ConnectorsPolicy(_Settings, group="connectors."):
     """What connectors observe, and show of the present.
 
     Attributes:
@@ -214,15 +251,13 @@ class ConnectorsPolicy(BaseModel):
         state_limit_tokens: The most for the texts of the present states of all together.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     timeout_seconds: float = Field(default=10.0, gt=0)
     shows_images: bool | Literal["auto"] = "auto"
     images_in_view: int = Field(default=2, ge=0)
     state_limit_tokens: int = Field(default=2000, ge=100)
 
 
-class ImagesPolicy(BaseModel):
+class ImagesPolicy(_Settings, group="images."):
     """The most images in one view, of users, tools and observations together; older ones are references.
 
     Providers refuse requests over 20 MB, or with more than 20 to 100 images. When a limit is passed, images leave down
@@ -233,25 +268,21 @@ class ImagesPolicy(BaseModel):
         most_bytes: The most bytes of all, as they are sent in Base64.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     most: int = Field(default=20, ge=0)
     most_bytes: int = Field(default=10_000_000, ge=0)
 
 
-class SecretsPolicy(BaseModel):
+class SecretsPolicy(_Settings, group="secrets."):
     """Credentials in tool results.
 
     Attributes:
         mask_in_view: `after_use`: masked once answered; `always`: from the first view on; `never`: only when compacted.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     mask_in_view: MaskInView = "after_use"
 
 
-class RecallConfig(BaseModel):
+class RecallConfig(_Settings, group="observation.recall."):
     """How an agent reads the messages behind an observation.
 
     Attributes:
@@ -259,17 +290,15 @@ class RecallConfig(BaseModel):
         limit_tokens: The most that one answer takes.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     scope: ObservationScope = "session"
     limit_tokens: int = Field(default=2000, ge=200)
 
 
-class ObservationPolicy(BaseModel):
+class ObservationPolicy(_Settings, group="observation."):
     """Observations: dated lines that replace old messages, prepared in the background.
 
     Attributes:
-        mode: `auto`: on with a light model; `digest`: deterministic lines, no model is asked; `off`.
+        mode: `auto`: on with a light model; `off`: only folds.
         activation_ratio: Share of the window at which finished observations replace messages.
         buffer_target_cycles: Observer calls between two activations.
         buffer_token_cap: The most unobserved tokens before a call; at most 0.6 of the light model's window.
@@ -286,8 +315,6 @@ class ObservationPolicy(BaseModel):
         reflector_instruction: Added to the reflector's prompt.
         recall: Reading the messages behind observations; None: the view does not offer it.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     mode: ObservationMode = "auto"
     activation_ratio: float = Field(default=0.9, gt=0.3, le=1)
@@ -306,7 +333,7 @@ class ObservationPolicy(BaseModel):
     recall: RecallConfig | None = RecallConfig()
 
 
-class ContextPolicy(BaseModel):
+class ContextPolicy(_Settings):
     """When content leaves the view, its first view, and the size of the view.
 
     Attributes:
@@ -330,8 +357,6 @@ class ContextPolicy(BaseModel):
         mask_credentials: Masks derived texts, never content and first view.
         store_timeout_seconds: The longest a step waits for the store; content stays inline meanwhile.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     offload_threshold_tokens: int = Field(default=500, ge=50)
     first_view: FirstView = "full"
@@ -382,10 +407,6 @@ class ContextPolicy(BaseModel):
         if not self.compaction.enabled:
             return "full"
         return self._named_for(tool) or self.first_view
-
-    def threshold_of(self, kind: str) -> int:
-        limit = self.offload_threshold_tokens
-        return min(limit, self.compaction.call_arguments or limit) if kind == "arguments" else limit
 
     def names_first_view(self, agent_has_tools: bool) -> bool:
         is_needed = self.compaction.enabled and not agent_has_tools

@@ -21,7 +21,6 @@ __all__ = [
     "MemoryRef",
     "ToolAnswer",
     "ToolAnswerRegistry",
-    "cut_argument_in",
     "defused",
     "describe_image",
     "elided",
@@ -40,7 +39,6 @@ IMAGE_TYPE = "image"
 PNG = "image/png"
 
 _PLACEHOLDER = re.compile(rf"\[MemoryRef: ({KEY_PATTERN.pattern}) - ([^\]\r\n]*) - (\d+) tokens\]")
-_CUT_ARGUMENT = re.compile(rf"\[MemoryRef: ({KEY_PATTERN.pattern}) - argument [^\]\r\n]* of a [^\]\r\n]* call\b")
 _FORGERY = re.compile(r"\[(?=\s*MemoryRef\b)|<(?=\s*/?\s*(?:memory-|connector_state))", re.IGNORECASE)
 _NOT_IN_LINE = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _NOT_IN_KEY = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -116,12 +114,6 @@ def elided(text: str, limit: int) -> str:
 def defused(text: str) -> str:
     """Return text of others so that it can imitate no placeholder and no mark of `fenced`."""
     return _FORGERY.sub("(", text)
-
-
-def cut_argument_in(text: str) -> str | None:
-    """Return the key of a shortened argument that a text holds, else None."""
-    match = _CUT_ARGUMENT.search(text)
-    return match[1] if match else None
 
 
 def fenced(body: str) -> str:

@@ -6,7 +6,7 @@
 Nothing is cached behind a result answered just now, so it is compacted at once if that saves anything.
 """
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from memory_context.foundation.policy import CachePolicy, ContextPolicy
@@ -119,16 +119,14 @@ def saving_changes(
     policy: ContextPolicy,
     is_held: Callable[[PartId], bool],
     counter: TokenCounter,
-    arguments: Set[PartId] = frozenset(),
     is_cold: bool = False,
 ) -> list[Decision]:
     """Return the compactions and withdrawals that pay now, except parts with `is_held`.
 
     Args:
-        arguments: Those of calls that may be compacted, too.
         is_cold: Nothing of the view is in the prompt cache.
     """
-    changes = _changes(transcript, view, policy, is_held, counter, arguments)
+    changes = _changes(transcript, view, policy, is_held, counter)
     if not changes:
         return []
     calls = expected_calls(transcript, policy.cache)
@@ -202,15 +200,14 @@ def _changes(
     policy: ContextPolicy,
     is_held: Callable[[PartId], bool],
     counter: TokenCounter,
-    arguments: Set[PartId],
 ) -> list[_Change]:
     state = transcript.state
     task = transcript.task(policy.user_sources) or 0
-    places = {*state.expanded_at, *state.subjects.superseded, *(position for position, _ in arguments)}
+    places = {*state.expanded_at, *state.subjects.superseded}
     for position in {position for position, _ in state.answered_whole}:
         places |= {position, *transcript.calls_answered_by(transcript[position])}
     changes = (
-        _change_of(index, view.messages[index], transcript, task, is_held, counter, arguments)
+        _change_of(index, view.messages[index], transcript, task, is_held, counter)
         for place in sorted(places)
         for index in view.indexes_at(place)
         if view.messages[index].position < state.shown
@@ -225,7 +222,6 @@ def _change_of(
     task: int,
     is_held: Callable[[PartId], bool],
     counter: TokenCounter,
-    arguments: Set[PartId],
 ) -> _Change:
     state = transcript.state
     removed, parts, superseded = 0, list[PartId](), list[CompactedTextChosen]()
@@ -240,8 +236,7 @@ def _change_of(
             removed += segment.tokens - transcript[segment.position].part(newer.address).overhead_tokens - newer.tokens
             superseded.append(newer)
             continue
-        is_answered = segment.part in state.answered_whole or segment.part in arguments
-        if segment.part is None or not is_answered or is_held(segment.part):
+        if segment.part is None or segment.part not in state.answered_whole or is_held(segment.part):
             continue
         if state.subjects.unchanged.get(segment.position, -1) >= state.consumed:
             continue  # a line says that it still holds, and no answer has seen that

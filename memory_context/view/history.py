@@ -4,13 +4,12 @@ from collections.abc import Collection, Iterator
 from itertools import count
 
 from memory_context.compaction.observation.artifacts import ARTIFACT_TRAIL_TOKENS, ArtifactTrail
-from memory_context.compaction.observation.digest import stored_lines
 from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.messages import heading_of, source_of
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.references import MemoryRef, one_line
 from memory_context.foundation.tokens import TokenCounter
-from memory_context.sessions.transcript.entries import Entry
+from memory_context.sessions.transcript.entries import Entry, StoredPart
 from memory_context.sessions.transcript.state import RunningSums
 from memory_context.sessions.transcript.transcript import Transcript
 
@@ -121,4 +120,9 @@ def _gist(entry: Entry, policy: ContextPolicy) -> list[str]:
         said = " ".join(text for _, text in entry.texts)[:_READ_CHARACTERS]
         said = masked(said) if policy.mask_credentials else said  # before the cut, which could split a credential
         lines.append(f"- {source} said: {one_line(said, _WORDS_LIMIT)}")
-    return lines + [f"- {line}" for line in stored_lines(entry)]
+    stored = [part.stored for part in entry.measured if part.stored]
+    return lines + [f"- {ref.key}: {_failure(one)}{ref.description}" for one in stored for ref in one.refs]
+
+
+def _failure(stored: StoredPart) -> str:
+    return "failed, " if stored.compacted.partition("[MemoryRef")[0].rstrip().endswith(" failed.") else ""

@@ -12,7 +12,6 @@ from memory_context.sessions.transcript.part_decisions import PartsCompacted
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.view_decisions import UserMemoryLoaded
 
-from .arguments import arguments_to_cut
 from .economics import aged_results, ageing_of, is_cache_cold, pays_for_tools, saving_changes
 from .render import Renderer
 
@@ -49,8 +48,7 @@ class Savings:
             transcript.decide(PartsCompacted(at_once, "consumed"))
         if not policy.compaction.enabled:
             return
-        arguments = arguments_to_cut(transcript, policy.compaction.call_arguments)
-        if not (state.answered_whole or state.expanded or state.subjects.superseded or arguments):
+        if not (state.answered_whole or state.expanded or state.subjects.superseded):
             return
         if self.waiting_tools() and not (self._is_opening or is_cold):  # a fold brings the tools, too
             return
@@ -59,7 +57,7 @@ class Savings:
             is_cold, begin, is_waiting = True, self._last_turn(transcript), is_held
             is_held = lambda part: part[0] >= begin or is_waiting(part)  # noqa: E731
         view = self._renderer.render(transcript)
-        record(transcript, saving_changes(transcript, view, policy, is_held, self._counter, arguments, is_cold))
+        record(transcript, saving_changes(transcript, view, policy, is_held, self._counter, is_cold))
         if aged := aged_results(transcript, policy, self._counter):
             ageing = ageing_of(aged, transcript, self._renderer.render(transcript), policy)
             record(transcript, [*aged, ageing])

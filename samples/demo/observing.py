@@ -3,9 +3,17 @@
 from collections.abc import Sequence
 
 from autogen_core import FunctionCall
-from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
+from autogen_core.models import (
+    AssistantMessage,
+    FunctionExecutionResult,
+    FunctionExecutionResultMessage,
+    LLMMessage,
+    UserMessage,
+)
 
 from memory_context import ContextPolicy, MemoryContext, ObservationMode, ObservationPolicy
+from memory_context.foundation.light_model.answers import Completion
+from memory_context.testing import observe_by_script
 
 from .display import Display
 
@@ -16,19 +24,20 @@ _USER_ID, _AGENT = "memory-context-demo-window", "coder"
 
 
 async def show_long_session(display: Display, steps: Sequence[tuple[FunctionCall, str]], task: str) -> None:
-    """Play what tools have returned once more, by folding alone and with observations that no model writes."""
+    """Play what tools have returned once more, by folding alone and with observations that a script writes."""
     display.heading("A session that is longer than its window")
     display.say(
         f"The same {len(steps)} calls and results, one after another, in a window of {WINDOW_TOKENS:,} tokens. Without "
-        "observations old steps fold. With them a log takes their place, made in the background; here by rules, else "
-        "by the light model."
+        "observations old steps fold. With them a log takes their place, made in the background by the light model, "
+        "for which a script stands in here."
     )
     contexts: dict[ObservationMode, MemoryContext] = {}
-    for mode in ("off", "digest"):
+    for mode in ("off", "auto"):
         policy = ContextPolicy(
             token_budget=WINDOW_TOKENS, observation=ObservationPolicy(mode=mode, buffer_min_tokens=1000)
         )
         async with MemoryContext(_USER_ID, _AGENT, policy=policy) as contexts[mode]:
+            contexts[mode].observation.completion_function = _observe
             await _play(contexts[mode], steps, task)
     stats = [context.stats for context in contexts.values()]
     display.table(
@@ -40,7 +49,7 @@ async def show_long_session(display: Display, steps: Sequence[tuple[FunctionCall
             ("times folded", *(f"{one.folds}" for one in stats)),
         ],
     )
-    log = contexts["digest"].observation
+    log = contexts["auto"].observation
     if not log.observations:
         display.say("These steps fitted into the window.")
         return
@@ -49,6 +58,10 @@ async def show_long_session(display: Display, steps: Sequence[tuple[FunctionCall
         "numbers in brackets are messages, which read_history opens:"
     )
     display.quote_lines(log.observations, most_lines=12)
+
+
+async def _observe(messages: Sequence[LLMMessage], limit_tokens: int) -> Completion:
+    return Completion(observe_by_script(messages))
 
 
 async def _play(context: MemoryContext, steps: Sequence[tuple[FunctionCall, str]], task: str) -> None:

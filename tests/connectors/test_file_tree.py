@@ -1,8 +1,7 @@
-"""Looks at a tree: partial ones see what whole ones see, and whatever fails, no change is lost."""
+"""A watched tree shows what reading it whole shows, and whatever fails, no change is lost."""
 
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,17 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.connectors import file_tree, filesystem
+from memory_context.connectors import file_tree, filesystem, folder_watch
 from memory_context.connectors.changes import changes_between
 from memory_context.connectors.file_tree import FileTree
 from memory_context.connectors.filesystem import FileSystemConnector
 from memory_context.connectors.folder import FileStat, Folder
 from memory_context.connectors.folder_watch import FolderWatch
 
-pytestmark = [
-    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="inotify is Linux's"),
-    pytest.mark.thorough,
-]
+pytestmark = pytest.mark.thorough
 
 _FOLDERS = ["a", "b", "a/c", "a/c/d", "skipped"]
 _FILES = [f"{folder}/{name}" for folder in _FOLDERS for name in ("x.txt", "y.log")] + ["x.txt", "a/.gitignore"]
@@ -64,35 +60,41 @@ changes = st.one_of(
 
 def whole(folder: Folder) -> dict[str, FileStat]:
     tree = FileTree()
-    with tree.look(folder) as look:
-        tree.close()
-        return dict(look.after)
+    with tree.look(folder) as (_, after):
+        return dict(after)
+
+
+def watched(folder: Folder) -> FileTree:
+    """Return a tree that is watched; skips where the user has no inotify instance left."""
+    tree = FileTree()
+    for _ in range(2):  # the first look tells how large it is
+        with tree.look(folder):
+            pass
+    if tree._watch is None:
+        pytest.skip("no inotify instance is left")
+    return tree
 
 
 @given(st.lists(st.lists(changes, max_size=6), max_size=5))
-def test_partial_looks_see_what_whole_looks_see(steps: list[list[tuple[Callable[..., None], str]]]) -> None:
+def test_watched_tree_sees_what_reading_it_whole_sees(steps: list[list[tuple[Callable[..., None], str]]]) -> None:
     """Whatever is written, moved, removed and made between two looks, also whole folders and rules."""
     with tempfile.TemporaryDirectory() as root:
         for name in ("a/c/d", "b"):
             make(Path(root), name)
             write(Path(root), f"{name}/x.txt", "x\n")
         (Path(root) / ".gitignore").write_text("skipped/\n")
-        folder, tree = Folder(root), FileTree()
-        with tree.look(folder):
-            pass
+        folder = Folder(root)
+        tree = watched(folder)
         for step in steps:
             for act, *arguments in step:
                 try:
                     act(Path(root), *arguments)
                 except OSError:
                     continue
-            before = tree.files
-            assert before is not None
-            known = dict(before)
-            with tree.look(folder) as look:
-                assert look.before is not None
-                assert changes_between(look.before, look.after) == changes_between(known, whole(folder))
+            with tree.look(folder):
+                pass
             assert tree.files == whole(folder)
+        assert tree._watch is not None
         tree.close()
         folder.close()
 
@@ -109,63 +111,67 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
 
 @pytest.fixture
 def tree(folder: Folder) -> Iterator[FileTree]:
-    """A tree that is watched; skips where the user has no inotify instance left."""
-    tree = FileTree()
-    with tree.look(folder) as look:
-        assert look.is_whole
-    if tree._watch is None:
-        pytest.skip("no inotify instance is left")
+    tree = watched(folder)
     yield tree
     tree.close()
 
 
-def test_partial_look_reads_only_folders_that_changed(folder: Folder, tree: FileTree, tmp_path: Path) -> None:
-    (tmp_path / "b" / "x.txt").write_text("y\n")
-    with tree.look(folder) as look:
-        assert (look.is_whole, [*look.after]) == (False, ["b/x.txt"])
-    with tree.look(folder) as look:
-        assert (look.is_whole, look.before, look.after) == (False, {}, {})
-
-
-def test_overflow_of_the_queue_makes_the_next_look_whole(folder: Folder, tree: FileTree, tmp_path: Path) -> None:
-    """The kernel drops events beyond its limit; the file that is made then is seen."""
-    with open("/proc/sys/fs/inotify/max_queued_events") as limit:
-        most = int(limit.read())
-    for number in range(most // 2 + 10):
-        os.utime(tmp_path / "a" / "x.txt", ns=(number, number))
-        os.utime(tmp_path / "b" / "x.txt", ns=(number, number))
-    (tmp_path / "c" / "made.txt").touch()
-    with tree.look(folder) as look:
-        assert look.is_whole
-        assert "c/made.txt" in look.after
-
-
-@pytest.mark.parametrize("fails", ["opened", "add"])
-def test_tree_without_watches_is_read_whole(
-    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
-) -> None:
-    def no_watch(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(FolderWatch, fails, no_watch if fails == "add" else lambda: None)
-    tree = FileTree()
-    for number in range(3):
-        (tmp_path / f"{number}.txt").touch()
-        with tree.look(folder) as look:
-            assert look.is_whole
-            assert f"{number}.txt" in look.after
-
-
-def test_change_that_inotify_does_not_tell_is_seen_later(
+def test_change_of_a_file_is_seen_without_reading_the_tree(
     folder: Folder, tree: FileTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FolderWatch, "changed", lambda self: (set(), set()))
+    monkeypatch.setattr(FileTree, "_walk", None)
+    (tmp_path / "b" / "x.txt").write_text("yes\n")
+    (tmp_path / "b" / "new.txt").write_text("new\n")
+    (tmp_path / "c" / "x.txt").unlink()
+    with tree.look(folder) as (before, after):
+        assert before is not None
+        found = [(one.kind, one.path) for one in changes_between(before, after)]
+    assert found == [("created", "b/new.txt"), ("changed", "b/x.txt"), ("deleted", "c/x.txt")]
+    with tree.look(folder) as (before, after):
+        assert (before, after) == ({}, {})
+
+
+def none_left(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "stand_in", "reason"),
+    [
+        (folder_watch, "RustNotify", None, "watchfiles is not installed"),
+        (folder_watch, "RustNotify", none_left, "[Errno 28] No space left on device"),
+        (FolderWatch, "changed", none_left, "[Errno 28] No space left on device"),
+    ],
+)
+def test_tree_that_cannot_be_watched_is_read_whole(
+    folder: Folder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    place: object,
+    name: str,
+    stand_in: object,
+    reason: str,
+) -> None:
+    monkeypatch.setattr(place, name, stand_in)
+    tree = FileTree()
+    for number in range(5):
+        (tmp_path / f"{number}.txt").touch()
+        with tree.look(folder) as (_, after):
+            assert f"{number}.txt" in after
+    assert [one.message for one in caplog.records] == [f"a large folder is read whole at each look: {reason}"]
+
+
+def test_change_without_an_event_is_seen_later(
+    folder: Folder, tree: FileTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FolderWatch, "changed", lambda self: set())
     (tmp_path / "made.txt").touch()
-    with tree.look(folder) as look:
-        assert not look.after
+    with tree.look(folder) as (_, after):
+        assert "made.txt" not in after
     tree._whole_at = 0.0
-    with tree.look(folder) as look:
-        assert "made.txt" in look.after
+    with tree.look(folder) as (_, after):
+        assert "made.txt" in after
 
 
 async def test_change_is_told_by_the_look_after_one_that_failed(

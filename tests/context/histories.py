@@ -262,7 +262,6 @@ policies = st.builds(
         enabled=st.sampled_from([True, True, True, False]),
         facts_limit_tokens=st.sampled_from([240, 0]),
         excerpt_limit_tokens=st.sampled_from([2000, 200]),
-        call_arguments=st.sampled_from([None, 100]),
     ),
     cache=st.builds(
         CachePolicy,

@@ -31,7 +31,7 @@ PATIENT = ContextPolicy(
 
 
 async def test_a_real_model_observes_while_an_agent_streams_with_it(client_of: ClientOf, store: MemoryStore) -> None:
-    """Each chunk tells who made it, what it cost, and why the model's answer was not used if it was not."""
+    """Each chunk tells what it cost; a model that is too small for the form makes none, and the oldest steps fold."""
     observer, actor = client_of(200), client_of(30)
     async with MemoryContext("alice", "coder", "live", store, model_client=observer, policy=PATIENT) as context:
         for berth in range(3):
@@ -53,15 +53,13 @@ async def test_a_real_model_observes_while_an_agent_streams_with_it(client_of: C
     chunks = [*log.chunks, *log.buffered]
     print(f"\n{answer[:200]!r} in {pieces} pieces; {context.stats.light_model}")
     for chunk in chunks:
-        print(f"messages {chunk.first + 1}-{chunk.last} by {chunk.made_by}: {chunk.record}\n{chunk.text}")
+        print(f"messages {chunk.first + 1}-{chunk.last}: {chunk.record}\n{chunk.text}")
     assert pieces > 1
-    assert chunks
     assert [chunk.first for chunk in chunks[1:]] == [chunk.last for chunk in chunks[:-1]]
     for chunk in chunks:
         assert chunk.lines
         assert chunk.record is not None
         assert chunk.record.completion_tokens > 0, "it was asked, and its tokens are in the bill"
-        assert chunk.made_by == "model" or chunk.record.reason
     assert context.stats.light_model.observations.tokens > 0
 
 

@@ -66,16 +66,6 @@ def chunk(*lines: ObservationLine, size: int = 10) -> ObservationChunk:
     return replace(made, tokens=COUNTER.count(made.text))
 
 
-def digest(messages: Sequence[ObservedMessage], limit_tokens: int) -> list[ObservationLine]:
-    """Return a line for each message."""
-    return [
-        ObservationLine(
-            f"digest of {one.source}", ((one.position, one.position + 1),), one.at, kind="digest", priority="minor"
-        )
-        for one in messages
-    ]
-
-
 async def observe(
     complete: CompletionFunction | None, messages: Sequence[ObservedMessage], **changes: Any
 ) -> ObserverOutput:
@@ -88,7 +78,6 @@ async def observe(
         "counter": COUNTER,
         "light_window_tokens": 32_000,
         "now": START + timedelta(days=1),
-        "digest": digest,
     }
     return await run_observer(complete, messages, **(given | changes))
 

@@ -2,17 +2,20 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from autogen_core.models import AssistantMessage, UserMessage
+from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
 from memory_context import (
     MemoryContext,
     MemoryStore,
 )
 from memory_context.compaction.observation.events import ObservationEvent, ReflectionEvent
-from memory_context.compaction.observation.observers import TranscriptObservers
+from memory_context.compaction.observation.prompts import REFLECTOR_INSTRUCTIONS
+from memory_context.foundation.light_model.answers import Completion
 from memory_context.sessions.transcript.observation_decisions import ObservationsActivated
 from memory_context.sessions.transcript.view_decisions import HistoryFolded
 from tests.context.lights import Light
@@ -77,38 +80,40 @@ async def test_step_over_the_threshold_waits_for_the_observer():
     assert not any(isinstance(one, HistoryFolded) for _, one in context.transcript.log)
 
 
-async def test_model_that_hangs_is_replaced_by_digests_in_time():
-    context = context_of(Observer(is_held=True), buffer_min_tokens=100_000, sync_timeout_seconds=0.05)
-    for number in range(14):
-        await say(context, number)
-        await context.get_messages()
-    await settled(context)
-    log = log_of(context)
-    assert {chunk.made_by for chunk in (*log.chunks, *log.buffered)} == {"digest"}
-    assert (await context.explain()).tokens <= 4000
-
-
-async def test_fold_holds_the_budget_while_nothing_can_be_observed(monkeypatch: pytest.MonkeyPatch):
-    async def hang(*arguments: object, **others: object) -> None:
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(TranscriptObservers, "observe", hang)
-    context = context_of(Observer(), sync_timeout_seconds=0.01)
+@pytest.mark.parametrize("observer", [Observer(error=RuntimeError("no credit")), Observer(is_held=True)])
+async def test_fold_holds_the_budget_while_the_model_fails_or_hangs(observer: Observer):
+    context = context_of(observer, sync_timeout_seconds=0.01)
     for number in range(20):
         await say(context, number)
         await context.get_messages()
-    assert log_of(context).left == 0
+    assert observer.calls > 0
+    assert (log_of(context).left, log_of(context).observed) == (0, 0)
     assert any(isinstance(one, HistoryFolded) for _, one in context.transcript.log)
     assert (await context.explain()).tokens <= 4000
     context.observation.abort()
+    assert observer.error is None or context.stats.light_model.observations.failures > 0
 
 
-async def test_failing_completion_function_is_replaced_by_digests():
-    context = context_of(Observer(error=RuntimeError("no credit")))
-    await fill(context, 12)
-    assert log_of(context).left > 0
-    assert {chunk.made_by for chunk in log_of(context).chunks} == {"digest"}
-    assert context.stats.light_model.observations.failures > 0
+async def test_log_loses_its_oldest_lines_while_the_reflector_fails():
+    """At twice the threshold. The user's lines go last; each message is still under a chunk, so that it can be read."""
+    observer = Observer()
+
+    async def complete(messages: Sequence[LLMMessage], limit_tokens: int) -> Completion:
+        if str(messages[0].content).startswith(REFLECTOR_INSTRUCTIONS):
+            raise RuntimeError("no credit")
+        answer = await observer(messages, limit_tokens)
+        return replace(answer, text=answer.text.replace(" came up", ""))  # the words are the user's, then
+
+    context = context_of(observer, reflection_ratio=0.1)
+    context.observation.completion_function = complete
+    await fill(context, 30)
+    log = log_of(context)
+    assert log.generation > 0
+    assert log.tokens < 2 * 0.1 * context.observation.window_tokens
+    assert [0, *(chunk.last for chunk in log.chunks)] == [*(chunk.first for chunk in log.chunks), log.logged]
+    begins = {line.priority: line.ranges[0][0] for line in reversed(log.lines)}
+    assert 0 < begins["user"] < begins["project"]
+    assert log.lines[-1].ranges[-1][1] == log.logged
 
 
 async def test_subagent_observes_by_the_function_of_its_context():
@@ -234,15 +239,6 @@ async def test_context_without_model_decides_the_same_as_without_observation():
         assert not context.observation.is_processing
     assert decided[0] == decided[1]
     assert "folded" in {kind for _, kind in decided[0]}
-
-
-async def test_digest_mode_observes_without_a_model():
-    observer = Observer()
-    context = context_of(observer, mode="digest")
-    await fill(context, 12)
-    assert observer.calls == 0
-    assert log_of(context).left > 0
-    assert {chunk.made_by for chunk in log_of(context).chunks} == {"digest"}
 
 
 async def test_state_survives_json_and_drops_chunks_without_watermark():

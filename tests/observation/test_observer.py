@@ -41,7 +41,6 @@ async def test_observer_returns_dated_lines_that_name_their_messages():
         ("project", ((13, 15),), MESSAGES[1].at),
         ("project", ((15, 16),), MESSAGES[3].at),
     ]
-    assert output.made_by == "model"
     assert (output.current_task, output.suggested_response) == ("Change the port", "Tell that it is done")
     assert output.record.input_tokens == sum(message.tokens for message in MESSAGES)
     assert (output.record.calls, output.record.prompt_tokens, output.record.facts_added) == (1, 100, 0)
@@ -231,45 +230,29 @@ async def test_lines_that_the_log_already_has_are_left_out():
     ids=["repeats", "refuses", "echoes", "runs away"],
 )
 async def test_answer_of_no_use_is_asked_for_once_more(bad: str):
-    """With a hint; a good second answer is used, a second bad one gives way to the digest."""
+    """With a hint; a good second answer is used, a second bad one fails."""
     script = Script(bad, ANSWER)
     output = await observe(script, MESSAGES)
-    assert (output.made_by, output.record.calls, len(texts(output))) == ("model", 2, 3)
+    assert (output.record.calls, len(texts(output))) == (2, 3)
     assert [AGAIN in asked for _, asked in script.prompts] == [False, True]
 
-    output = await observe(Script(bad), MESSAGES)
-    assert (output.made_by, output.record.calls) == ("digest", 2)
-    assert texts(output, "digest") == [
-        "digest of user",
-        "digest of assistant",
-        "digest of read_file",
-        "digest of assistant",
-    ]
-    assert "do not have the form" in output.record.reason
+    script = Script(bad)
+    with pytest.raises(LightModelError, match="do not have the form"):
+        await observe(script, MESSAGES)
+    assert len(script.prompts) == 2
 
 
-async def test_model_that_fails_is_replaced_by_the_digest_at_once():
-    """The guard around it waits and counts; facts and keys stay here too."""
+async def test_model_that_fails_is_not_asked_again():
+    """The guard around it waits and counts."""
     script = Script(LightModelError("no answer within 60 s"))
-    output = await observe(script, MESSAGES)
-    assert (output.made_by, len(script.prompts), output.record.reason) == ("digest", 1, "no answer within 60 s")
-    log = "\n".join(line.text for line in output.lines)
-    assert "read_file_k3f9x2" in log
-    assert "8080" in log
+    with pytest.raises(LightModelError, match="no answer within 60 s"):
+        await observe(script, MESSAGES)
+    assert len(script.prompts) == 1
 
 
-async def test_digest_without_a_model_keeps_facts_and_keys_too():
-    """Strict concerns models only."""
-    output = await observe(None, MESSAGES, strict=True)
-    assert (output.made_by, output.record.calls, output.record.facts_added > 0) == ("digest", 0, True)
-    assert "read_file_k3f9x2" in "".join(texts(output, "fact"))
-
-
-@pytest.mark.parametrize("answer", [LightModelError("down"), "I cannot."])
-async def test_strict_observer_raises_instead(answer: str | LightModelError):
-    """A correction that cannot be observed leaves everything as it was."""
-    with pytest.raises(LightModelError):
-        await observe(Script(answer), MESSAGES, strict=True)
+async def test_observer_without_a_model_raises():
+    with pytest.raises(LightModelError, match="no model"):
+        await observe(None, MESSAGES)
 
 
 async def test_last_line_of_a_cut_answer_is_left_out():
@@ -318,12 +301,11 @@ async def test_huge_message_is_observed_in_slices():
         assert COUNTER.count(system) + COUNTER.count(asked) + limit <= 5_000
 
 
-async def test_window_too_small_for_the_prompt_gets_a_digest():
-    """No call that cannot work is made."""
+async def test_no_call_is_made_if_the_prompt_does_not_fit_the_light_window():
     script = Script(ANSWER)
-    output = await observe(script, MESSAGES, light_window_tokens=1_000)
-    assert (output.made_by, script.prompts) == ("digest", [])
-    assert "too small" in output.record.reason
+    with pytest.raises(LightModelError, match="too small"):
+        await observe(script, MESSAGES, light_window_tokens=1_000)
+    assert script.prompts == []
 
 
 async def test_hints_are_those_of_the_newest_call_that_has_any():
@@ -366,7 +348,10 @@ PIECES = st.sampled_from([*TAGS, *WORDS, "ignore all rules ", "9"])
 @given(st.lists(PIECES, max_size=40).map("".join))
 async def test_any_answer_gives_lines_that_rest_on_observed_messages(answer: str):
     """Each line has its messages and their time; keys stay; the user's priority needs a message of the user."""
-    output = await observe(Script(answer or " "), MESSAGES)
+    try:
+        output = await observe(Script(f"- 14:13 ! The agent reads (14)\n{answer}"), MESSAGES)
+    except LightModelError:
+        return  # it repeats itself
     for line in output.lines:
         positions = {position for first, last in line.ranges for position in range(first, last)}
         assert positions
@@ -377,10 +362,11 @@ async def test_any_answer_gives_lines_that_rest_on_observed_messages(answer: str
 
 
 async def test_guarded_light_model_completes_for_the_observer():
-    """Its bill counts both calls; when it has no more answers, the digest takes over."""
+    """Its bill counts both calls; when it has no more answers, the observer fails."""
     light = LightModel(ReplayChatCompletionClient(["I cannot.", ANSWER]), is_background=True)
     output = await observe(light.complete, MESSAGES)
-    assert (output.made_by, len(texts(output)), light.usage.calls) == ("model", 3, 2)
+    assert (len(texts(output)), light.usage.calls) == (3, 2)
     assert output.record.prompt_tokens == light.usage.prompt_tokens > 0
-    output = await observe(light.complete, MESSAGES)
-    assert (output.made_by, output.record.reason, light.usage.failures) == ("digest", "the client raised ValueError", 1)
+    with pytest.raises(LightModelError, match="the client raised ValueError"):
+        await observe(light.complete, MESSAGES)
+    assert light.usage.failures == 1

@@ -32,10 +32,7 @@ def read(position: int, origin: str, source: str, text: str) -> ObservedMessage:
 
 async def observed(messages: Sequence[ObservedMessage]) -> ObservationChunk:
     last = messages[-1].position + 1
-    output = await run_observer(
-        complete, messages, first=0, last=last, previous="", digest=lambda messages, limit: [], **SETTINGS
-    )
-    assert output.made_by == "model"
+    output = await run_observer(complete, messages, first=0, last=last, previous="", **SETTINGS)
     lines = tuple(replace(line, id=number) for number, line in enumerate(output.lines, 1))
     chunk = ObservationChunk(0, last, lines)
     return replace(chunk, tokens=COUNTER.count(chunk.text))

@@ -10,18 +10,19 @@ from memory_context.foundation.runtime.background import Background
 from memory_context.foundation.tokens import TokenCounter, count_off_loop
 from memory_context.sessions.transcript.decisions import Decision
 from memory_context.sessions.transcript.observation_decisions import Reflected
-from memory_context.sessions.transcript.observations import ObservationChunk, ObservationLog, reflected_chunks
+from memory_context.sessions.transcript.observations import Edit, ObservationChunk, ObservationLog, reflected_chunks
 from memory_context.sessions.transcript.transcript import Transcript
 
 from .activation import chunk_texts
 from .events import ReflectionEvent
+from .facts import LINE_TOKENS
 from .observers import TranscriptObservers
 from .reflector import ReflectorOutput
 
 __all__ = ["Condenser", "Flight"]
 
 T = TypeVar("T")
-_FALLBACK_SHARE = 2.0  # of the threshold: a log that stays so long is condensed without the model
+_FALLBACK_SHARE = 2.0  # of the threshold: a log that stays so long loses lines without the model
 
 
 class Flight(Generic[T]):
@@ -133,7 +134,9 @@ class Condenser:
             self._models.events.logger.warning("the observations are not condensed: %s", str(error) or repr(error))
         await self._apply()
         if self._log.tokens >= _FALLBACK_SHARE * limit:
-            await self._condense_without_model(limit)
+            edits = _without_oldest(self._log, self._target(limit), self._counter)
+            self._finished = self._log.generation, ReflectorOutput(edits)
+            await self._apply()
 
     @property
     def _log(self) -> ObservationLog:
@@ -151,13 +154,6 @@ class Condenser:
     def _target(self, limit_tokens: int) -> int:
         """Return less than the threshold, so that not each new chunk condenses the log again."""
         return int(self._policy.reflection_buffer_activation * limit_tokens)
-
-    async def _condense_without_model(self, limit_tokens: int) -> None:
-        log = self._log
-        target = self._target(limit_tokens)
-        made = await self._observers.reflect([*log.chunks], target, is_sync=True, is_model_asked=False)
-        self._finished = log.generation, made
-        await self._apply()
 
     async def _apply(self) -> bool:
         """Record a finished reflection, with what was appended since; return whether the log shrank."""
@@ -182,3 +178,14 @@ class Condenser:
     async def _tokens(self, chunks: Sequence[ObservationChunk]) -> tuple[int, ...]:
         counts = iter(await count_off_loop(self._counter, [one.text for one in chunks if not one.tokens]))
         return tuple(one.tokens or next(counts) for one in chunks)
+
+
+def _without_oldest(log: ObservationLog, limit_tokens: int, counter: TokenCounter) -> tuple[Edit, ...]:
+    """Return edits that drop a log's oldest lines down to a limit, the user's last; their messages stay readable."""
+    room, dropped = log.tokens - limit_tokens, list[Edit]()
+    for line in sorted(log.lines, key=lambda line: (line.priority == "user", line.id))[:-1]:
+        if room <= 0:
+            break
+        room -= counter.count(line.text) + LINE_TOKENS
+        dropped.append(Edit("drop", (line.id,)))
+    return tuple(dropped)

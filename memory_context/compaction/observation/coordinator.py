@@ -122,7 +122,7 @@ class BufferingCoordinator:
         first, last = self.log.observed, self._complete_end(self.transcript.end)
         if not self.is_on or last <= first:
             return None
-        work = partial(self._observers.observe, first, last, self._previous(), is_sync=True, is_strict=True)
+        work = partial(self._observers.observe, first, last, self._previous(), is_sync=True)
         self._condenser.cancel()
         joined: list[ObservationChunk] = []
         run = self._observing.start(work, lambda chunk: joined.extend(self._activation.join_now(chunk)), is_sync=True)

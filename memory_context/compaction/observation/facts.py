@@ -27,7 +27,7 @@ LEAST_FACTS_TOKENS = 60
 
 _SPOKEN_CHARACTERS = 5_000  # of task and answer, by which facts are ranked
 _USERS_CHARACTERS = 20_000
-_LINE_TOKENS = 12  # bullet, time and numbers of messages
+LINE_TOKENS = 12  # bullet, time and numbers of messages
 _LEAST_TOKENS = (24, 48)  # of one message, so that short ones keep a fact; of the user's
 _PASSED_OVER = 20  # most facts skipped as too long
 _STATED_FIRST = 8  # errors and outcomes before names
@@ -105,7 +105,7 @@ def fact_lines(
             before = _cost(found.get(message.position), counter)
             share = max(int(FACTS_SHARE * message.tokens), _LEAST_TOKENS[message.origin == "user"])
             room = min(share, left) if is_first_round else left + before
-            line = _line(message, facts, room - _LINE_TOKENS, stated, counter)
+            line = _line(message, facts, room - LINE_TOKENS, stated, counter)
             if line is not None and (cost := _cost(line, counter)) > before:
                 left -= cost - before
                 found[message.position] = line
@@ -113,7 +113,7 @@ def fact_lines(
 
 
 def _cost(line: ObservationLine | None, counter: TokenCounter) -> int:
-    return 0 if line is None else counter.count(line.text) + _LINE_TOKENS
+    return 0 if line is None else counter.count(line.text) + LINE_TOKENS
 
 
 def _line(

@@ -1,13 +1,12 @@
-"""The observer: dated lines about a range of messages, by a light model or, if its answers are of no use, by a digest.
+"""The observer: dated lines about a range of messages, by a light model.
 
 Code decides what is not left to a model: which messages a line rests on, whose words it holds, and which facts stay.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
-from typing import Literal
 
 from memory_context.foundation.errors import LightModelError
 from memory_context.foundation.policy import ObservationPolicy
@@ -21,13 +20,9 @@ from .parsing import CompletionFunction, ModelCalls, ObserverAnswer, parsed_obse
 from .prompts import OBSERVER_INSTRUCTIONS, messages_text, observer_prompt
 from .reading import ObservedMessage
 
-__all__ = ["DigestFunction", "ObserverOutput", "run_observer"]
-
-DigestFunction = Callable[[Sequence[ObservedMessage], int], Sequence[ObservationLine]]
-"""Takes messages and the most tokens of the lines about them; needs no model."""
+__all__ = ["ObserverOutput", "run_observer"]
 
 _ANSWER_SHARE, _LEAST_ANSWER, _MOST_ANSWER = 0.5, 400, 6_000  # of the observed tokens
-_DIGEST_SHARE, _LEAST_DIGEST = 0.1, 200
 _WINDOW_SHARE = 0.25  # of the light model's window, for its answer
 _PREVIOUS_SHARE = 0.125  # of the same, for the log so far
 _OVERHEAD_TOKENS, _HEADING_TOKENS, _SLICE_TOKENS = 120, 20, 10  # marks, date and hint; of a message; of a slice
@@ -36,16 +31,11 @@ _LEAST_ROOM = 200
 
 @dataclass(frozen=True)
 class ObserverOutput:
-    """Lines and hints about `[first, last)`.
-
-    Attributes:
-        made_by: `digest` if no line is a model's.
-    """
+    """Lines and hints about `[first, last)`."""
 
     lines: tuple[ObservationLine, ...]
     current_task: str = ""
     suggested_response: str = ""
-    made_by: Literal["model", "digest"] = "model"
     record: ObservationRecord = field(default_factory=ObservationRecord)
 
 
@@ -60,39 +50,32 @@ async def run_observer(
     counter: TokenCounter,
     light_window_tokens: int,
     now: datetime,
-    digest: DigestFunction,
-    strict: bool = False,
 ) -> ObserverOutput:
-    """Return the observations of messages; a model that fails or answers nonsense twice is replaced by the digest.
+    """Return the observations of messages.
 
     Messages that do not fit the light model's window together are observed in several calls, one huge message in
     slices.
 
     Args:
-        complete: None for a digest.
         messages: Those of `[first, last)` that are to be observed, in order.
         previous: The log so far; its end is shown to the model.
-        strict: Raise instead of using the digest when a model fails.
 
     Raises:
-        LightModelError: If strict, an answer was of no use.
+        LightModelError: There is no model, it failed, or answered nonsense twice.
     """
-    calls, strict = ModelCalls(complete, counter), strict and complete is not None
-    run = _Run(calls, policy, counter, light_window_tokens, now, digest, strict, previous)
+    run = _Run(ModelCalls(complete, counter), policy, counter, light_window_tokens, now, previous)
     for batch in _batches(messages, run.room_tokens, counter):
         await run.observe(batch, first, last)
     size = sum(len(message.text) for message in messages)
     facts = await in_thread_if_large(size, lambda: fact_lines(messages, run.lines, counter, task=previous))
     record = replace(run.calls.record, input_tokens=sum(one.tokens for one in messages), facts_added=len(facts))
-    record = replace(record, slices=run.batches, reason=run.reason)
+    record = replace(record, slices=len(run.answers))
     lines = tuple(sorted([*run.lines, *facts], key=lambda line: line.ranges[0][0]))
     hints = next((one for one in reversed(run.answers) if one.has_hints), ObserverAnswer(()))
-    made_by = "model" if run.answers else "digest"
     return ObserverOutput(
         lines,
         checked_hint(hints.current_task, messages),
         checked_hint(hints.suggested_response, messages),
-        made_by,
         record,
     )
 
@@ -106,13 +89,9 @@ class _Run:
     counter: TokenCounter
     window_tokens: int
     now: datetime
-    digest: DigestFunction
-    strict: bool
     previous: str
     lines: list[ObservationLine] = field(default_factory=list[ObservationLine])
     answers: list[ObserverAnswer] = field(default_factory=list[ObserverAnswer])
-    batches: int = 0
-    reason: str = ""
 
     @property
     def room_tokens(self) -> int:
@@ -134,16 +113,7 @@ class _Run:
         return min(max(share, _LEAST_ANSWER), self._most_answer)
 
     async def observe(self, batch: Sequence[ObservedMessage], first: int, last: int) -> None:
-        self.batches += 1
-        try:
-            answer = await self._asked(batch, first, last)
-        except LightModelError as error:
-            if self.strict:
-                raise
-            self.reason = str(error)
-            limit = max(int(_DIGEST_SHARE * sum(message.tokens for message in batch)), _LEAST_DIGEST)
-            self.lines += self.digest(batch, limit)
-            return
+        answer = await self._asked(batch, first, last)
         self.answers.append(answer)
         known = self._log_end
         size = sum(len(message.text) for message in batch)

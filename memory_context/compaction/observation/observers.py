@@ -1,4 +1,4 @@
-"""Makes observations of one transcript: by the light model, an application's function, or as digests without either."""
+"""Makes observations of one transcript, by the light model or an application's function."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,18 +12,17 @@ from memory_context.foundation.light_model.answers import Completion
 from memory_context.foundation.light_model.guards import LightModelGuards
 from memory_context.foundation.light_model.usage import LightModelUsage
 from memory_context.foundation.policy import ContextPolicy
-from memory_context.foundation.runtime.background import attempt, in_thread_if_large
+from memory_context.foundation.runtime.background import attempt
 from memory_context.foundation.tokens import TokenCounter, count_off_loop
 from memory_context.memory.agent_memory import AgentMemory
-from memory_context.sessions.transcript.observations import ObservationChunk, ObservationLine
+from memory_context.sessions.transcript.observations import ObservationChunk
 from memory_context.sessions.transcript.transcript import Transcript
 
 from ..chooser import TextChooser
-from .digest import digest_edits, digest_lines
 from .events import EventHandlers
 from .observer import run_observer
 from .parsing import CompletionFunction
-from .reading import ObservedMessage, observed_messages
+from .reading import observed_messages
 from .reflector import ReflectorOutput, compute_effective_reflection_threshold, run_reflector
 
 __all__ = ["ObservationModels", "TranscriptObservers"]
@@ -72,15 +71,13 @@ class ObservationModels:
 
     @property
     def is_on(self) -> bool:
-        mode = self.policy.observation.mode
-        return mode == "digest" or (mode == "auto" and self.has_model)
+        return self.policy.observation.mode == "auto" and self.has_model
 
     @property
     def is_ready(self) -> bool:
         """False while the light model is left alone after a failure."""
         guard = self.guards.observing
-        is_asked = self.policy.observation.mode == "auto" and self.completion_function is None
-        return not is_asked or guard is None or guard.is_available
+        return self.completion_function is not None or guard is None or guard.is_available
 
     @property
     def window_tokens(self) -> int:
@@ -92,9 +89,7 @@ class ObservationModels:
         return own or await self.guards.window_tokens()
 
     def completions(self, *, is_sync: bool) -> CompletionFunction | None:
-        """Return what answers; None if digests are made."""
-        if self.policy.observation.mode == "digest":
-            return None
+        """Return what answers; None without a model."""
         if self.completion_function is not None:
             return partial(self._complete, self.completion_function, is_sync=is_sync)
         guard = self.guards.observing_now if is_sync else self.guards.observing
@@ -139,9 +134,7 @@ class TranscriptObservers:
         self._counter = counter
         self._chooser = chooser
 
-    async def observe(
-        self, first: int, last: int, previous: str, *, is_sync: bool, is_strict: bool = False
-    ) -> ObservationChunk:
+    async def observe(self, first: int, last: int, previous: str, *, is_sync: bool) -> ObservationChunk:
         messages = await observed_messages(
             self._transcript,
             first,
@@ -161,12 +154,14 @@ class TranscriptObservers:
             counter=self._counter,
             light_window_tokens=await self.models.light_window_tokens(),
             now=datetime.now(timezone.utc),
-            digest=self._digest,
-            strict=is_strict,
         )
-        made = replace(output.record, is_sync=is_sync)
         chunk = ObservationChunk(
-            first, last, tuple(output.lines), 0, output.made_by, output.current_task, output.suggested_response, 0, made
+            first,
+            last,
+            output.lines,
+            current_task=output.current_task,
+            suggested_response=output.suggested_response,
+            record=replace(output.record, is_sync=is_sync),
         )
         tokens, hints = await count_off_loop(self._counter, [chunk.text, chunk.hints])
         return replace(chunk, tokens=tokens, hints_tokens=hints)
@@ -175,18 +170,9 @@ class TranscriptObservers:
         light = await self.models.light_window_tokens()
         return compute_effective_reflection_threshold(self._policy.observation, self.models.window_tokens, light)
 
-    async def reflect(
-        self, chunks: Sequence[ObservationChunk], limit_tokens: int, *, is_sync: bool, is_model_asked: bool = True
-    ) -> ReflectorOutput:
-        complete = self.models.completions(is_sync=is_sync) if is_model_asked else None
-        if complete is None:
-            size = sum(len(chunk.text) for chunk in chunks)
-            edits = await in_thread_if_large(
-                size, digest_edits, chunks, limit_tokens=limit_tokens, counter=self._counter
-            )
-            return ReflectorOutput(tuple(edits))
+    async def reflect(self, chunks: Sequence[ObservationChunk], limit_tokens: int, *, is_sync: bool) -> ReflectorOutput:
         return await run_reflector(
-            complete,
+            self.models.completions(is_sync=is_sync),
             chunks,
             limit_tokens=limit_tokens,
             level=0,
@@ -196,8 +182,3 @@ class TranscriptObservers:
             now=datetime.now(timezone.utc),
             is_sync=is_sync,
         )
-
-    def _digest(self, messages: Sequence[ObservedMessage], limit_tokens: int) -> Sequence[ObservationLine]:
-        entries = [self._transcript[one.position] for one in messages]
-        masks = self._policy.mask_credentials
-        return digest_lines(messages, entries, limit_tokens=limit_tokens, counter=self._counter, masks=masks)

@@ -64,7 +64,7 @@ def compute_effective_reflection_threshold(
 
 
 async def run_reflector(
-    complete: CompletionFunction,
+    complete: CompletionFunction | None,
     chunks: Sequence[ObservationChunk],
     *,
     limit_tokens: int,
@@ -86,7 +86,7 @@ async def run_reflector(
         is_sync: Recorded.
 
     Raises:
-        LightModelError: No level gave edits that shorten the log.
+        LightModelError: There is no model, it failed, or no level gave edits that shorten the log.
     """
     asker = _Asker(ModelCalls(complete, counter), policy, counter, light_window_tokens, limit_tokens, now)
     before = sum(chunk.tokens for chunk in chunks)

@@ -31,7 +31,6 @@ from memory_context.foundation.tokens import TokenCounter
 from memory_context.foundation.utf8 import sayable
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.items import MemoryItem
-from memory_context.sessions.transcript.part_decisions import CallRefused
 from memory_context.sessions.transcript.transcript import Transcript
 
 from .repeats import NOTE_TOKENS, Answer, find_previous_answers, with_repeat_notice
@@ -180,13 +179,6 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         """True if it is offered now."""
         host = self._own_host
         return not self.is_late or host is None or self.name in host.transcript.state.offered.memory_tools
-
-    def refuse(self, key: str) -> bool:
-        """Record that a call with a shortened argument is not run; False without a context."""
-        if (host := self._own_host) is None or (position := host.transcript.end - 1) < host.transcript.first:
-            return False
-        host.transcript.decide(CallRefused(position, key))
-        return True
 
     def bind(self, host: ToolHost) -> None:
         self._own_host = host

@@ -7,23 +7,14 @@ references, or once messages have left the view.
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, cast
 
-from autogen_core import CancellationToken
-from autogen_core.tools import (
-    BaseTool,
-    FunctionTool,
-    StaticStreamWorkbench,
-    TextResultContent,
-    ToolResult,
-    ToolSchema,
-)
+from autogen_core.tools import BaseTool, FunctionTool, StaticStreamWorkbench, ToolSchema
 
 from memory_context.foundation.errors import MemoryContextError
 from memory_context.foundation.policy import ContextPolicy
-from memory_context.foundation.references import cut_argument_in
 from memory_context.foundation.runtime.background import Breaker
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.memory.agent_memory import AgentMemory, MemoryCriteria
@@ -66,7 +57,6 @@ MEMORY_TOOLS: tuple[type[MemoryTool], ...] = (
 )
 """The tools of `context.tools()` and `context.workbench()`."""
 
-_WRITE_OUT = 'Read it with retrieve_memory(memory_key="{key}") and call again with the whole text.'
 MoreTool = Literal["forget_memory"]
 MORE_TOOLS: Mapping[MoreTool, type[MemoryTool]] = {"forget_memory": ForgetMemoryTool}
 """Tools they offer only if the application names them."""
@@ -117,41 +107,6 @@ class MemoryWorkbench(StaticStreamWorkbench):
         """Return the schemas of the tools offered now."""
         late = {tool.name for tool in self._tools if isinstance(tool, MemoryTool) and not tool.is_due}
         return [schema for schema in await super().list_tools() if schema["name"] not in late]
-
-    async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        cancellation_token: CancellationToken | None = None,
-        call_id: str | None = None,
-    ) -> ToolResult:
-        """Run a tool, unless an argument holds the reference of a shortened one: it would write that for the text."""
-        refused = self._refused(name, arguments)
-        return refused or await super().call_tool(name, arguments, cancellation_token, call_id)
-
-    async def call_tool_stream(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        cancellation_token: CancellationToken | None = None,
-        call_id: str | None = None,
-    ) -> AsyncGenerator[Any | ToolResult, None]:
-        """As `call_tool`, with what the tool streams."""
-        if (refused := self._refused(name, arguments)) is not None:
-            yield refused
-            return
-        async for one in super().call_tool_stream(name, arguments, cancellation_token, call_id):
-            yield one
-
-    def _refused(self, name: str, arguments: Mapping[str, Any] | None) -> ToolResult | None:
-        key = cut_argument_in(json.dumps(arguments, ensure_ascii=False, default=str)) if arguments else None
-        if key is None:
-            return None
-        for tool in self._tools:
-            if isinstance(tool, MemoryTool) and tool.refuse(key):
-                break
-        content = f"not run: an argument holds the reference {key} in place of its text. {_WRITE_OUT.format(key=key)}"
-        return ToolResult(name=name, result=[TextResultContent(content=content)], is_error=True)
 
 
 def as_tools(tools: Sequence[AnyTool]) -> list[BaseTool[Any, Any]]:

@@ -44,7 +44,7 @@ class ObservationLine:
         text: One line, sub-bullets on lines of their own; without bullet, time and priority.
         ranges: Messages it rests on, from the first to before the last position; sorted, disjoint.
         at: When that was said. Content only, never a cursor.
-        kind: `fact` repeats what an observer or reflector left out; `digest` was made without a model.
+        kind: `fact` repeats what an observer or reflector left out; `digest` is of an earlier version, without a model.
         id: Ascending in the session; 0 until recorded.
     """
 
@@ -65,7 +65,7 @@ class ObservationRecord:
         prompt_tokens: As the light model's client reports them; 0 if unknown or without a model.
         facts_added: Lines of facts that the model had left out.
         slices: Calls for parts of a range that does not fit the light model's window.
-        reason: Why a model's answer was not used; else empty.
+        reason: Why an earlier version did not use a model's answer; else empty.
     """
 
     input_tokens: int = 0
@@ -84,6 +84,7 @@ class ObservationChunk:
 
     Attributes:
         tokens: Of `text`.
+        made_by: `digest` in what an earlier version made without a model.
         current_task: Hint for the agent; empty if there is none. `hints_tokens` counts `hints`.
         suggested_response: Hint for the agent's next message.
     """

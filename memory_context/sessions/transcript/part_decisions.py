@@ -269,16 +269,13 @@ class CredentialsMasked(EntryDecision):
 
 @dataclass(frozen=True)
 class CallRefused(EntryDecision):
-    """A call was not run: its arguments hold a reference in place of the text `key`."""
+    """A call was not run: its arguments held a reference in place of the text `key`. Only earlier versions made it."""
 
     kind = "call_refused"
     key: str
 
     def memory_keys(self) -> tuple[str, ...]:
         return (self.key,)
-
-    def tally(self) -> dict[str, int]:
-        return {"refused_calls": 1}
 
 
 @dataclass(frozen=True)
