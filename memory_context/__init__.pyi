@@ -80,7 +80,6 @@ from .memory.agent_memory import AgentMemory
 from .memory.items import MemoryType
 from .memory.notes import LongTermNotes, NotesOperation
 from .memory.scope import AuditTrail, MemorySnapshot
-from .memory.secret_traces import SecretTraces
 from .memory.statements import StatementType
 from .memory.transforms.transform import MemoryTransform, TransformName, TransformUnit
 from .memory.vault.forms import SecretFilter
@@ -282,7 +281,6 @@ __all__ = [
     "SecretKey",
     "SecretName",
     "SecretToolError",
-    "SecretTraces",
     "Secrets",
     "SecretsPolicy",
     "Segment",

@@ -3,22 +3,25 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import date, datetime, time, timezone
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
+from weakref import WeakKeyDictionary
 
 from memory_context.foundation.credentials.masks import masked, masked_in_place, without_padding
-from memory_context.foundation.errors import ConflictError
-from memory_context.foundation.identifiers import checked_identifier
-from memory_context.foundation.references import KEY_PATTERN, MemoryRef
+from memory_context.foundation.errors import ConflictError, ItemNotFoundError
+from memory_context.foundation.identifiers import Sharing, checked_identifier
+from memory_context.foundation.references import KEY_PATTERN, MemoryRef, ToolAnswer, one_line
 from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.foundation.text.novelty import adds_nothing, is_question, says_nothing
-from memory_context.foundation.tokens import count_off_loop
+from memory_context.foundation.text.subjects import replaces_others, subject_of
+from memory_context.foundation.tokens import TokenCounter, count_off_loop, default_token_counter
 from memory_context.foundation.utf8 import to_utf8
 from memory_context.store.criteria import MemoryCriteria
 from memory_context.store.forget import ProgressCallback
-from memory_context.store.items import CallerOrigin, checked_caller_origin
+from memory_context.store.items import CallerOrigin, Origin, Reach, ReadScope, checked_caller_origin
 from memory_context.store.limits import within
+from memory_context.store.memory_store import MemoryStore
 from memory_context.store.search.hits import SearchHit, search_items
 
 from .items import (
@@ -33,10 +36,10 @@ from .items import (
     placed,
 )
 from .notes import LongTermNotes
-from .scope import AuditEvent, MemorySnapshot
-from .secret_traces import MemoryWithSecrets
-from .statements import UserStatements
+from .scope import AuditEvent, AuditTrail, MemorySnapshot, refusal
+from .statements import StatementType, checked_statement, ended_by, insert_statement
 from .transforms.transform import FULL, MemoryTransform, cut
+from .vault.secrets import Secrets, secrets_of
 
 __all__ = ["AgentMemory"]
 
@@ -45,7 +48,7 @@ _SECRETS_SECONDS = 1.0
 """A search waits so long for the values that its query must not name."""
 
 
-class AgentMemory(UserStatements, MemoryWithSecrets):
+class AgentMemory:
     """Items that one agent stores and reads.
 
     Methods raise `StoreUnavailableError` if the database is unreachable.
@@ -55,6 +58,45 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
         sharing: With other agents: `shared` both ways; `read_only` only reads theirs; `isolated` neither.
         mask_credentials: Mask credentials in descriptions; contents stay unchanged.
     """
+
+    def __init__(
+        self,
+        memory_store: MemoryStore,
+        user_id: str,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        *,
+        reach: Reach = "user",
+        sharing: Sharing = "shared",
+        token_counter: TokenCounter | None = None,
+        mask_credentials: bool = True,
+    ) -> None:
+        for name, value, choices in (("reach", reach, get_args(Reach)), ("sharing", sharing, get_args(Sharing))):
+            if value not in choices:
+                raise ValueError(f"{name}={value!r}: use one of {', '.join(choices)}")
+        self.memory_store = memory_store
+        self.user_id = user_id
+        self.agent_id = agent_id or ""
+        self.session_id = session_id or ""
+        self.sharing: Sharing = sharing
+        place = (memory_store, user_id, self.agent_id, self.session_id)
+        self.trail = AuditTrail(*place, is_private=sharing != "shared", masks_credentials=mask_credentials)
+        self._reach: Reach = "session" if sharing == "isolated" else reach
+        self._restored: dict[str, None] | None = None  # snapshot keys, plus keys stored since
+        self._counter = token_counter or default_token_counter()
+        self._masks_credentials = mask_credentials
+        self._secrets = secrets_of(memory_store, user_id)
+        self.opened_images: WeakKeyDictionary[object, MemoryRef] = WeakKeyDictionary()
+
+    @property
+    def scope(self) -> ReadScope:
+        keys = None if self._restored is None else tuple(self._restored)
+        return ReadScope(self.agent_id, self.session_id, self._reach, keys)
+
+    @property
+    def secrets(self) -> Secrets:
+        """The user's secrets: `await agent_memory.secrets.set("API_TOKEN", value)`; values are never read back."""
+        return self._secrets
 
     @cached_property
     def notes(self) -> LongTermNotes:
@@ -346,6 +388,180 @@ class AgentMemory(UserStatements, MemoryWithSecrets):
         if snapshot.user_id != self.user_id:
             raise ValueError(f"this snapshot belongs to user {snapshot.user_id!r}, not to {self.user_id!r}")
         self._restored = dict.fromkeys(snapshot.keys)
+
+    # --- what is known of the user
+
+    async def user_memory(
+        self, as_of: datetime | date | None = None, *, with_superseded: bool = False, limit: int = 200
+    ) -> list[MemoryItem]:
+        """Return the user's preferences and facts, newest first.
+
+        Args:
+            as_of: Those that held at this time, with a timezone, or at the end of this day, in UTC; None for now.
+            with_superseded: Also those that a newer one replaced.
+        """
+        if as_of is not None and not isinstance(as_of, datetime):
+            as_of = datetime.combine(as_of, time.max, timezone.utc)
+        if as_of is not None and as_of.tzinfo is None:
+            raise ValueError(f"as_of={as_of!r} has no timezone: use datetime(…, tzinfo=timezone.utc)")
+        if limit < 1:
+            raise ValueError(f"limit={limit!r} must be at least 1")
+        if self.sharing == "isolated":
+            return []
+        return await self.memory_store.statements.select_statements(
+            self.user_id, scope=self._statement_scope, as_of=as_of, with_superseded=with_superseded, limit=limit
+        )
+
+    async def unconfirmed(self, limit: int = 200) -> list[MemoryItem]:
+        """Return preferences and facts that a model, a tool or a file stored, newest first, to be confirmed.
+
+        Show a person the text, since its description is the author's.
+        """
+        if self.sharing == "isolated":
+            return []
+        return await self.memory_store.statements.select_claims(self.user_id, scope=self._statement_scope, limit=limit)
+
+    async def remember(self, statement: str, *, type: StatementType = "user_fact") -> MemoryRef:
+        """Store a statement for the application; it replaces an older one about the same subject.
+
+        Raises:
+            ValueError: It is empty or longer than 300 characters, or this memory is isolated.
+            SecretError: It holds a credential.
+        """
+        self._refuse_isolated()
+        now = datetime.now(timezone.utc)
+        return await self._insert(checked_statement(statement), type, "application", now)
+
+    async def confirm(self, key: str, *, by: str | None = None) -> MemoryRef:
+        """Make an unconfirmed preference or fact the user's, for the authenticated user; never for a model.
+
+        Args:
+            by: Who confirmed, for the record; None for the user.
+
+        Raises:
+            ItemNotFoundError: No such item of a user type holds in this scope.
+            ValueError: It is too long.
+            SecretError: It holds a credential.
+        """
+        item = await self._statement(key)
+        text = checked_statement(item.content)
+        now, said = self._confirmed(by)
+        since = item.valid_from or item.created_at if not item.caveat else now
+        subject = subject_of(text)
+        metadata = {**said, **({"subject": subject} if subject else {})}
+        source = f"user_edit {now.isoformat()}"
+        if not await self.memory_store.statements.update_statement_confirmed(
+            self.user_id,
+            key,
+            source=source,
+            valid_from=since,
+            metadata=metadata,
+            supersedes=await ended_by(self.memory_store, self.user_id, text),
+            replaces_subject=replaces_others(text),
+        ):
+            raise ItemNotFoundError(f"{key!r} was changed or forgotten meanwhile: list the memory again")
+        return item.ref
+
+    async def edit(self, key: str, statement: str, *, by: str | None = None) -> MemoryRef:
+        """Replace a preference or fact, for the authenticated user; see `confirm`. The older one stays, linked."""
+        item = await self._statement(key)
+        now, said = self._confirmed(by)
+        text = checked_statement(statement)
+        if text == item.content:
+            return await self.confirm(key, by=by)
+        type_: StatementType = "user_preference" if item.type == "user_preference" else "user_fact"
+        return await self._insert(text, type_, "user_edit", now, said, (key,))
+
+    async def add(self, statement: str, *, type: StatementType = "user_fact", by: str | None = None) -> MemoryRef:
+        """Store what the authenticated user entered; see `remember`."""
+        self._refuse_isolated()
+        return await self._insert(checked_statement(statement), type, "user_edit", *self._confirmed(by))
+
+    def _confirmed(self, by: str | None) -> tuple[datetime, dict[str, Any]]:
+        """Return the time, and the record of who confirmed."""
+        now = datetime.now(timezone.utc)
+        return now, {"confirmed_by": by or self.user_id, "confirmed_at": now.isoformat()}
+
+    async def _insert(
+        self,
+        statement: str,
+        type: StatementType,
+        origin: Origin,
+        at: datetime,
+        metadata: Mapping[str, Any] | None = None,
+        supersedes: Sequence[str] = (),
+    ) -> MemoryRef:
+        ref, _ = await insert_statement(
+            self.memory_store,
+            self.user_id,
+            statement,
+            type=type,
+            origin=origin,
+            valid_from=at,
+            counter=self._counter,
+            metadata=metadata,
+            supersedes=supersedes,
+        )
+        return ref
+
+    async def _statement(self, key: str) -> MemoryItem:
+        """Return an item of a user type that holds; raises `ItemNotFoundError`."""
+        self._refuse_isolated()
+        item = None
+        if KEY_PATTERN.fullmatch(key):
+            item = await self.memory_store.items.fetch_memory(self.user_id, key, scope=self._statement_scope)
+        if item is None or not item.is_active:
+            raise await self.not_found(key)
+        if item.type not in get_args(StatementType):
+            raise ItemNotFoundError(
+                f"{key!r} is of type {item.type}: only preferences and facts are confirmed or edited"
+            )
+        if item.superseded_by:
+            raise ItemNotFoundError(f"{key!r} was replaced by {item.superseded_by!r}: confirm or edit that one")
+        return item
+
+    @property
+    def _statement_scope(self) -> ReadScope:
+        """Statements are no agent's and no session's, so a narrow reach does not exclude them."""
+        scope = self.scope
+        return ReadScope(scope.agent_id, scope.session_id, "user", scope.keys)
+
+    def _refuse_isolated(self) -> None:
+        if self.sharing == "isolated":
+            raise ValueError("this agent's memory is isolated: it neither reads nor changes what is known of the user")
+
+    # --- what may be read and shown
+
+    async def not_found(self, key: str) -> ItemNotFoundError:
+        """Return the error that explains why a key is unreadable."""
+        found = await self.memory_store.items.fetch_whereabouts(self.user_id, key[:64])
+        if found is not None and not found.is_active:
+            return ItemNotFoundError(f"{key!r} was forgotten on {found.updated_at:%Y-%m-%d}")
+        if found is not None:
+            return ItemNotFoundError(refusal(key, found, self.scope, self.sharing))
+        nearest = await self.memory_store.items.select_keys(self.user_id, like=key[:64], limit=3, scope=self.scope)
+        offer = f"; did you mean {' or '.join(repr(k) for k in nearest)}?" if nearest else ""
+        return ItemNotFoundError(f"no item {one_line(self._secrets.filter.hide(key), 80)!r} in this memory{offer}")
+
+    def visible(self, text: str, *, shows_credentials: bool = False) -> str:
+        """Return a text as models see it when it opens: without values of the vault, and without credentials."""
+        text = self._secrets.filter.hide(text)
+        return masked(text) if self._masks_credentials and not shows_credentials else text
+
+    def register_answer(self, answer: str, label: str, *, shows_content: bool = True) -> None:
+        """Record a tool answer, so that the same text later collapses to `label`."""
+        self.memory_store.tool_answers.add(self._answer_owners[0], answer, ToolAnswer(label, shows_content))
+
+    def find_answer(self, text: str) -> ToolAnswer | None:
+        """Return the tool answer with this text, if readable here."""
+        answers = (self.memory_store.tool_answers.find(owner, text) for owner in self._answer_owners)
+        return next((answer for answer in answers if answer is not None), None)
+
+    @property
+    def _answer_owners(self) -> tuple[str, ...]:
+        """Owners of look-ups readable here, own first; others' private references must not leak."""
+        own = "\0".join((self.user_id, self.agent_id, self.session_id))
+        return {"shared": (self.user_id,), "read_only": (own, self.user_id), "isolated": (own,)}[self.sharing]
 
 
 def _telling(hits: Sequence[SearchHit], query: str) -> list[SearchHit]:

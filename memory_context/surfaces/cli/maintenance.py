@@ -97,7 +97,7 @@ async def _adopt_clear_secrets(store: "MemoryStore") -> None:
     """Encrypt what earlier versions stored in clear under the type `user_secret`; say what is left."""
     from memory_context.foundation.errors import StoreError
     from memory_context.memory.agent_memory import AgentMemory
-    from memory_context.memory.secret_traces import adopt_clear_secrets
+    from memory_context.memory.clear_secrets import adopt_clear_secrets
 
     try:
         async for user in store.every_user():

@@ -12,7 +12,6 @@ import typer
 
 from .command import Target, YesOption, command, find_key, group
 from .console import (
-    FAILED,
     USAGE_ERROR,
     Failure,
     Output,
@@ -30,7 +29,6 @@ from .items import text_of
 if TYPE_CHECKING:
     from memory_context.memory.items import MemoryItem
     from memory_context.memory.notes import LongTermNotes
-    from memory_context.memory.secret_traces import SecretTraces
     from memory_context.store.notes import AgentNotes
 
 __all__ = ["memory_app", "notes_app", "secrets_app"]
@@ -197,31 +195,15 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name, suc
 async def set_secret(
     target: Target,
     name: NameArgument,
-    erase: Annotated[
-        bool, typer.Option("--erase", help="Erase the value from what was stored before, without asking.")
-    ] = False,
 ) -> None:
     """Keep a value under a name; it is asked for, or read from stdin.
 
-    Then it is looked for in what was stored before: where it stands, it can be erased.
+    What was stored before keeps it: it is masked wherever it is shown, and forgetting the item removes it.
     """
     value = _value(name)
     memory = await target.memory()
     await memory.secrets.set(name, value)
     say(f"{name} is set: {{{{secret:{name}}}}} stands for it")
-    found = await memory.find_traces(name)
-    if not found:
-        return
-    say(f"the value stands in clear in {_in_words(found)}")
-    if not erase:
-        if not sys.stdin.isatty():
-            say("erase it there with --erase")
-            return
-        confirm("Erase it there?", False)
-    left = await memory.erase_traces(name)
-    say(f"it still stands in {_in_words(left)}" if left else "it was erased there")
-    if left:
-        raise typer.Exit(FAILED)
 
 
 @secrets_app.command("list")
@@ -272,13 +254,6 @@ def _value(name: str) -> str:
     if not value.strip():
         raise Failure(f"stdin is empty: pipe the value of {name} in, or run this in a terminal", USAGE_ERROR)
     return value
-
-
-def _in_words(traces: "SecretTraces") -> str:
-    parts = [counted(len(traces.items), "item")] if traces.items else []
-    parts += [counted(len(traces.sessions), "session")] if traces.sessions else []
-    parts += [counted(count, kind) for kind, count in traces.others.items()]
-    return ", ".join(parts)
 
 
 # --- notes

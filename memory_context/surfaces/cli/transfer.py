@@ -121,7 +121,7 @@ async def _import(
     target: Target, file: str, only_check: bool, trust_origins: bool, erase_secrets: bool
 ) -> "ImportReport":
     from memory_context.memory.agent_memory import AgentMemory
-    from memory_context.memory.secret_traces import clear_secrets_in, without_clear_secrets
+    from memory_context.memory.clear_secrets import clear_secrets_in, without_clear_secrets
     from memory_context.memory.vault.secrets import secrets_of
 
     store, user = target.store, target.named_user
@@ -141,7 +141,7 @@ async def _import(
 
 async def _keep_secrets(memory: "AgentMemory", clear: Mapping[str, str], count: int) -> None:
     """Encrypt the secrets of a file, and say what became of them."""
-    from memory_context.memory.secret_traces import keep_clear_secret
+    from memory_context.memory.clear_secrets import keep_clear_secret
 
     names = [await keep_clear_secret(memory, key, value) for key, value in clear.items()]
     kept = [name for name in names if name is not None]

@@ -1,82 +1,22 @@
-"""A value that was said before it was a secret is found in what is stored, and erased there."""
+"""The commands for secrets; items that earlier versions stored in clear are encrypted."""
 
-import asyncio
 import io
-import os
 import sys
-from datetime import datetime, timezone
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from memory_context import AgentMemory, MemoryContext, MemoryStore, SecretError
-from memory_context.memory.secret_traces import adopt_clear_secrets
+from memory_context import AgentMemory, MemoryStore
+from memory_context.memory.clear_secrets import adopt_clear_secrets
 from memory_context.memory.vault.secrets import SECRET_KEY_ENV, Secrets
-from memory_context.store.conversation_rows import ChatMessage
-from memory_context.store.threads import ThreadStep
 from memory_context.surfaces.cli import execute
 from tests.support.exports import item, written
 from tests.support.secrets import IN_CLEAR
 
-from .planted import LONG, VALUE, dump, messages, stands_in
+from .planted import VALUE, dump
 
 pytestmark = [pytest.mark.fake_embedder, pytest.mark.thorough]
-
-
-async def said(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> MemoryContext:
-    """Say and store the value while it is no secret."""
-    key = os.environ[SECRET_KEY_ENV]
-    monkeypatch.delenv(SECRET_KEY_ENV)
-    context = MemoryContext("alice", "coder", "s1", store)
-    for message in messages():
-        await context.add_message(message)
-        await context.get_messages()
-    await context.store(f"{LONG} {VALUE}", f"about {VALUE}", metadata={"note": VALUE})
-    at = datetime.now(timezone.utc)
-    context.archiver.add_chat([ChatMessage("m1", f"hello {VALUE}", "user", at)], context.transcript.end)
-    await context.archive()
-    step = ThreadStep("step", "thread", {"name": VALUE}, input=f"in {VALUE}", output="out")
-    await store.threads.upsert_step("alice", step, is_update=False)
-    await context.agent_memory.notes.append(f"use {VALUE}")
-    await store.flush_index()
-    monkeypatch.setenv(SECRET_KEY_ENV, key)
-    return context
-
-
-async def test_value_said_before_is_found_and_erased(
-    store: MemoryStore, database_url: str, key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From items, archive, chat, steps, notes, index and the running context; the rest of each text stays."""
-    context = await said(store, monkeypatch)
-    memory = AgentMemory(store, "alice")
-    await memory.secrets.set("PLANTED", VALUE)
-    found = await memory.find_traces("PLANTED")
-    assert len(found.items) >= 8
-    assert found.sessions == ("s1",)
-    assert found.others["step"] == 1
-    left = await memory.erase_traces("PLANTED")
-    await store.flush_index()
-    assert (left.sessions, left.items, dict(left.others)) == ((), (), {})
-    assert stands_in(dump(database_url)) == []
-    assert stands_in(str(await context.get_messages())) == []
-    assert "line 399 of a report" in dump(database_url)
-    await context.archive()
-    await context.close()
-    assert stands_in(dump(database_url)) == []
-
-
-async def test_without_traces_nothing_is_changed(store: MemoryStore, database_url: str, key: str) -> None:
-    memory = AgentMemory(store, "alice")
-    await memory.store("a text without it", type="custom")
-    await memory.secrets.set("PLANTED", VALUE)
-    await store.flush_index()
-    before = dump(database_url)
-    assert not await memory.find_traces("PLANTED")
-    assert not await memory.erase_traces("PLANTED")
-    assert dump(database_url) == before
-    with pytest.raises(SecretError, match="no secret of that name"):
-        await memory.find_traces("OTHER")
 
 
 async def test_secrets_in_clear_are_encrypted_and_forgotten(
@@ -140,22 +80,6 @@ def test_command_refuses_what_it_cannot_keep(
     monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
     ended, out, err = run(capsys, "secrets", "set", "API_TOKEN", "--url", database_url, "--user", "alice")
     assert (ended, out, says in err, err.count("\n")) == (code, "", True, 1)
-
-
-def test_set_says_where_the_value_stands_and_erases_it(
-    database_url: str, key: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def store_clear() -> None:
-        async with MemoryStore(database_url) as store:
-            await AgentMemory(store, "alice").store(f"it is {VALUE}", type="custom")
-
-    asyncio.run(store_clear())
-    where = ("--url", database_url, "--user", "alice")
-    for more, says in (((), "stands in clear in 1 item\nerase it there with --erase"), (("--erase",), "it was erased")):
-        monkeypatch.setattr(sys, "stdin", io.StringIO(VALUE))
-        ended, _, err = run(capsys, "secrets", "set", "API_TOKEN", *more, *where)
-        assert (ended, says in err) == (0, True)
-    assert stands_in(dump(database_url)) == []
 
 
 def test_migrate_encrypts_secrets_in_clear(
