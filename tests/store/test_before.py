@@ -95,9 +95,9 @@ def load_rows(connection: psycopg.Connection[Any]) -> None:
         columns = sql.SQL(", ").join(map(sql.Identifier, json.loads(rows[0][1])))
         insert = sql.SQL(
             "INSERT INTO {table} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} "
-            "FROM unnest(%s::text[]) AS line, jsonb_populate_record(NULL::{table}, line::jsonb)"
+            "FROM string_to_table(%s, chr(10)) AS line, jsonb_populate_record(NULL::{table}, line::jsonb)"
         ).format(table=table, columns=columns)
-        connection.execute(insert, [[row for _, row in rows]])
+        connection.execute(insert, ["\n".join(row for _, row in rows)])
     identities = connection.execute(
         "SELECT attrelid::regclass::text, attname FROM pg_attribute "
         "WHERE attidentity <> '' AND attrelid::regclass::text LIKE 'memory_context.%'"
