@@ -371,16 +371,14 @@ CREATE FUNCTION memory_context.pending_users(after_user_id text, with_failed boo
     ORDER BY user_id LIMIT least(at_most, 1000)
 $$;
 
-CREATE FUNCTION memory_context.renew_claims(claims uuid[], lease_seconds double precision) RETURNS TABLE(claim uuid, is_wanted boolean)
+CREATE FUNCTION memory_context.renew_claims(claims uuid[], lease_seconds double precision, least_seconds double precision) RETURNS TABLE(claim uuid, is_wanted boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-DECLARE
-    lease interval := make_interval(secs => lease_seconds);
 BEGIN
     PERFORM memory_context.see_every_user(true);
-    UPDATE memory_context.session_claims SET claimed_until = now() + lease
-    WHERE claimed_by = ANY(claims) AND claimed_until < now() + 0.7 * lease;
+    UPDATE memory_context.session_claims SET claimed_until = now() + make_interval(secs => lease_seconds)
+    WHERE claimed_by = ANY(claims) AND claimed_until < now() + make_interval(secs => least_seconds);
     RETURN QUERY
     SELECT claimed_by, coalesce(wanted_at > now() - interval '1 second', false) FROM memory_context.session_claims
     WHERE claimed_by = ANY(claims);
@@ -1198,8 +1196,8 @@ REVOKE ALL ON FUNCTION memory_context.only_user(OUT users bigint, OUT user_id te
 GRANT ALL ON FUNCTION memory_context.only_user(OUT users bigint, OUT user_id text) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.pending_users(after_user_id text, with_failed boolean, at_most integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.pending_users(after_user_id text, with_failed boolean, at_most integer) TO memory_context_app;
-REVOKE ALL ON FUNCTION memory_context.renew_claims(claims uuid[], lease_seconds double precision) FROM PUBLIC;
-GRANT ALL ON FUNCTION memory_context.renew_claims(claims uuid[], lease_seconds double precision) TO memory_context_app;
+REVOKE ALL ON FUNCTION memory_context.renew_claims(claims uuid[], lease_seconds double precision, least_seconds double precision) FROM PUBLIC;
+GRANT ALL ON FUNCTION memory_context.renew_claims(claims uuid[], lease_seconds double precision, least_seconds double precision) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.row_counts(names text[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.row_counts(names text[]) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.see_every_user(sees boolean) FROM PUBLIC;
@@ -1258,4 +1256,4 @@ INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES
     (10, '0010_pre_waiting_users', '0bdca46fdf204c12ba7ae1e8c992688b2db58eaf6fa4f265cf1f309f91e70601'),
     (11, '0011_pre_hosted_databases', 'faa7afc2de1afb55d00b1cfd0b71e9e94a9f5689451c6828a20116a6eceb357a'),
     (12, '0012_pre_statements_again', '003897fbf606da66c4f7b9fb3970f4eb164b032713836eddddbe51df428a0ad8'),
-    (13, '0013_pre_session_claims', 'e4fa217e96f965e88081da0a6086ac9b22fc34ffda7976f5fed4940ca55fbefb');
+    (13, '0013_pre_session_claims', '12e6065c5d8556afb0957ccb4f698083050c986e76780598c97851bb9118a0cf');

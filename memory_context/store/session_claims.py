@@ -8,10 +8,13 @@ from memory_context.foundation.identifiers import SessionKey
 from .database import Database
 from .sql import load_queries
 
-__all__ = ["ClaimRows"]
+__all__ = ["LEAST_SECONDS", "ClaimRows"]
 
 _QUERIES = load_queries("session_claims")
 _LEASE_SECONDS = 10.0  # a killed process keeps its sessions for so long
+
+LEAST_SECONDS = 0.7 * _LEASE_SECONDS
+"""Of a lease that remain after each answer: longer ones are not renewed, which spares writes."""
 
 
 class ClaimRows:
@@ -30,7 +33,7 @@ class ClaimRows:
 
     async def renew(self, claims: Collection[UUID]) -> dict[UUID, bool]:
         """Return those that still stand, renewed, and whether another process wants the session."""
-        params = {"claims": [*claims], "lease_seconds": _LEASE_SECONDS}
+        params = {"claims": [*claims], "lease_seconds": _LEASE_SECONDS, "least_seconds": LEAST_SECONDS}
         (rows,) = await self._database.write(None, _QUERIES("renew_claims", params))
         return {row["claim"]: row["is_wanted"] for row in rows}
 

@@ -23,21 +23,19 @@ COMMENT ON COLUMN memory_context.session_claims.wanted_at IS 'when it last asked
 CREATE INDEX session_claims_claimed_by ON memory_context.session_claims (claimed_by);
 CALL memory_context.fence_table('session_claims');
 
--- Renew claims of any users, and tell which still stand. The claims are random: only their holder can name them.
-CREATE FUNCTION memory_context.renew_claims(claims uuid[], lease_seconds float8)
+-- Renew claims of any users that have less than `least_seconds` left, and tell which still stand. The claims are random: only their holder can name them.
+CREATE FUNCTION memory_context.renew_claims(claims uuid[], lease_seconds float8, least_seconds float8)
 RETURNS TABLE (claim uuid, is_wanted boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    lease interval := make_interval(secs => lease_seconds);
 BEGIN
     PERFORM memory_context.see_every_user(true);
-    UPDATE memory_context.session_claims SET claimed_until = now() + lease
-    WHERE claimed_by = ANY(claims) AND claimed_until < now() + 0.7 * lease;
+    UPDATE memory_context.session_claims SET claimed_until = now() + make_interval(secs => lease_seconds)
+    WHERE claimed_by = ANY(claims) AND claimed_until < now() + make_interval(secs => least_seconds);
     RETURN QUERY
     SELECT claimed_by, coalesce(wanted_at > now() - interval '1 second', false) FROM memory_context.session_claims
     WHERE claimed_by = ANY(claims);
     PERFORM memory_context.see_every_user(false);
 END
 $$;
-REVOKE ALL ON FUNCTION memory_context.renew_claims(uuid[], float8) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION memory_context.renew_claims(uuid[], float8) TO memory_context_app;
+REVOKE ALL ON FUNCTION memory_context.renew_claims(uuid[], float8, float8) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION memory_context.renew_claims(uuid[], float8, float8) TO memory_context_app;

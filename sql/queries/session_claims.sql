@@ -34,7 +34,9 @@ RETURNING claimed_by = %(claim)s AS is_mine;
 
 -- name: renew_claims :many
 -- Keep claims of all users, and tell which of them still stand, and which sessions another process wants.
-SELECT claim, is_wanted FROM memory_context.renew_claims(%(claims)s::uuid[], %(lease_seconds)s::float8);
+SELECT claim, is_wanted FROM memory_context.renew_claims(
+    %(claims)s::uuid[], %(lease_seconds)s::float8, %(least_seconds)s::float8
+);
 
 -- name: pass_session :exec
 -- Give a session to the claim that waits for it, which finds it there when it asks again; after a second it is free.

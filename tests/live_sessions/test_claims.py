@@ -21,6 +21,7 @@ from memory_context.sessions.live.claims import Claims
 from memory_context.store import embedded
 from memory_context.store.items import NewItem
 from memory_context.store.limits import StoreLimits
+from memory_context.store.session_claims import LEAST_SECONDS
 from memory_context.store.sql import Statement
 from tests.conftest import Server, StartPython, database_of, needs
 from tests.support.outages import hanging
@@ -302,8 +303,8 @@ async def test_process_stopped_beyond_its_lease_loses_session_before_it_answers(
 
 
 @pytest.mark.thorough
-async def test_database_that_is_away_refuses_sessions_and_keeps_claims(home: Path) -> None:
-    """A use says so at once; afterwards the live session goes on, since nobody else had it."""
+async def test_live_session_goes_on_while_database_is_away_for_less_than_its_lease(home: Path) -> None:
+    """Then it is refused, at once; when the database is back it goes on, since nobody else had it."""
     url = make_conninfo(**embedded.start(home))
     archive = Archive()
     async with MemoryStore(url) as store:
@@ -313,9 +314,12 @@ async def test_database_that_is_away_refuses_sessions_and_keeps_claims(home: Pat
         await asyncio.to_thread(embedded.release, home)
 
         async def use() -> None:
-            async with cache.hold(KEY):
-                pass
+            async with cache.hold(KEY) as session:
+                session.add("two")
 
+        await use()
+        (held,) = cache._claims._held.values()
+        held.asked_at -= LEAST_SECONDS
         with seconds_waited() as waited, pytest.raises(StoreUnavailableError):
             await use()
         assert waited() < 5
@@ -324,17 +328,19 @@ async def test_database_that_is_away_refuses_sessions_and_keeps_claims(home: Pat
         async with cache.hold(KEY) as again:
             assert again is session
         await cache.close()
-    assert archive.lines[KEY] == ["one"]
+    assert archive.lines[KEY] == ["one", "two"]
 
 
 @pytest.mark.thorough
 async def test_hanging_server_holds_nobody_up(
     store: MemoryStore, claims: Watched, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Claim, confirmation and release end in time."""
+    """Claim, confirmation and release end in time; until its lease may have ended a holder goes on."""
     claim = await claims.claim(KEY, 0)
     monkeypatch.setattr(store._database, "limits", StoreLimits(transaction_seconds=0.2, opening_seconds=0.2))
     with hanging(server), seconds_waited() as waited:
+        assert await claims.confirm(claim)
+        claims._held[claim].asked_at -= LEAST_SECONDS
         for call in (claims.claim(key_of("t"), 0.1), claims.confirm(claim)):
             with pytest.raises(StoreUnavailableError):
                 await call

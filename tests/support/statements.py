@@ -81,6 +81,7 @@ PARAMS: dict[str, Any] = {
     "kept_versions": 20,
     "claims": [],
     "lease_seconds": 10.0,
+    "least_seconds": 7.0,
     "is_shared": True,
     "user_id": "alice",
     "beginning": "k",

@@ -3,26 +3,34 @@
 free ──claim──▶ held ──another waits, nobody at work──▶ released: passed to the one that waits
                  └──not renewed for the lease──▶ free: its holder learns that before it writes or answers
 
-A claim is a row with a lease in the database, whose clock alone counts. It is no write lock: the archive detects two
-writers.
+A claim is a row with a lease in the database, whose clock alone says when it ends. While the database is away a holder
+goes on for as long as its last answer allows. A claim is no write lock: the archive detects two writers.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-from memory_context.foundation.errors import SessionBusyError, StoreError
+from memory_context.foundation.errors import SessionBusyError, StoreError, StoreUnavailableError
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.foundation.outages import OutageLog
 from memory_context.foundation.runtime.background import Background, Timer, begin
-from memory_context.store.session_claims import ClaimRows
+from memory_context.store.session_claims import LEAST_SECONDS, ClaimRows
 
 __all__ = ["Claims"]
 
 _RETRY_SECONDS = 0.02  # between attempts at first; doubles
 _POLL_SECONDS = 0.25  # between attempts at most, and between renewals, which tell what other processes want
 _RENEWING = "renewing the claims of sessions"
+
+
+@dataclass
+class _Held:
+    key: SessionKey
+    asked_at: float  # monotonic: when the question was sent that was last answered with yes
 
 
 class Claims:
@@ -40,7 +48,7 @@ class Claims:
         self._rows = rows
         self._on_wanted = on_wanted
         self._on_lost = on_lost
-        self._held: dict[UUID, SessionKey] = {}
+        self._held: dict[UUID, _Held] = {}
         self._timer = Timer(self._start_renewing)
         self._work = Background[None]("memory_context claims")
         self._outages = OutageLog()
@@ -57,6 +65,7 @@ class Claims:
         asking: asyncio.Future[bool] | None = None
         try:
             while True:
+                asked_at = time.monotonic()
                 asking = begin(self._rows.claim(key, claim))
                 await asyncio.wait([asking])  # not awaited itself: a cancelled one could still be committed
                 if asking.result():
@@ -72,22 +81,31 @@ class Claims:
         except BaseException:
             self._work.start(lambda: self._give_up(key, claim, asking), claim)
             raise
-        self._held[claim] = key
+        self._held[claim] = _Held(key, asked_at)
         self._timer.plan(_POLL_SECONDS)
         return claim
 
     async def confirm(self, claim: UUID) -> bool:
-        """Renew a claim; return whether it stood all the time. Raises StoreUnavailableError."""
-        if not await self._rows.renew([claim]):
-            self._lose(claim)
+        """Renew a claim; return whether it stood all the time.
+
+        Raises:
+            StoreUnavailableError: The database does not answer, and did not within the lease.
+        """
+        try:
+            await self._renew_now([claim])
+        except StoreUnavailableError:
+            held = self._held.get(claim)
+            # no other process can have it before the lease ends, which began after the question
+            if held is None or time.monotonic() - held.asked_at > LEAST_SECONDS:
+                raise
         return claim in self._held
 
     async def release(self, claim: UUID) -> None:
         """Release a session at once or, if the database is away, by the end of its lease; never raises."""
-        key = self._held.pop(claim, None)
-        if key is not None:
+        held = self._held.pop(claim, None)
+        if held is not None:
             with suppress(StoreError):
-                await self._rows.release(key, claim)
+                await self._rows.release(held.key, claim)
 
     async def close(self) -> None:
         self._timer.cancel()
@@ -109,20 +127,25 @@ class Claims:
         """Renew all claims in one statement, and hear which are wanted or lost."""
         claims = [*self._held]
         try:
-            standing = await self._rows.renew(claims)
+            await self._renew_now(claims)
         except StoreError as error:  # nobody can say whose the sessions are: each use asks again
             self._outages.failed(_RENEWING, "claims of %d sessions are not renewed for now: %s", len(claims), error)
         else:
             self._outages.worked(_RENEWING)
-            for claim in claims:
-                if claim not in standing:
-                    self._lose(claim)
-                elif standing[claim] and claim in self._held:
-                    self._on_wanted(self._held[claim])
         if self._held:
             self._timer.plan(_POLL_SECONDS)
 
-    def _lose(self, claim: UUID) -> None:
-        key = self._held.pop(claim, None)
-        if key is not None:
-            self._on_lost(key)
+    async def _renew_now(self, claims: list[UUID]) -> None:
+        asked_at = time.monotonic()
+        standing = await self._rows.renew(claims)
+        for claim in claims:
+            held = self._held.get(claim)
+            if held is None:  # released meanwhile
+                continue
+            if claim not in standing:
+                del self._held[claim]
+                self._on_lost(held.key)
+                continue
+            held.asked_at = max(held.asked_at, asked_at)
+            if standing[claim]:
+                self._on_wanted(held.key)
