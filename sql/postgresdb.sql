@@ -371,7 +371,7 @@ CREATE FUNCTION memory_context.pending_users(after_user_id text, with_failed boo
     ORDER BY user_id LIMIT least(at_most, 1000)
 $$;
 
-CREATE FUNCTION memory_context.renew_claims(claims uuid[], lease_seconds double precision, least_seconds double precision) RETURNS TABLE(claim uuid, is_wanted boolean)
+CREATE FUNCTION memory_context.renew_claims(claims uuid[], lease_seconds double precision, least_seconds double precision) RETURNS TABLE(claim uuid, is_lost boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -380,8 +380,9 @@ BEGIN
     UPDATE memory_context.session_claims SET claimed_until = now() + make_interval(secs => lease_seconds)
     WHERE claimed_by = ANY(claims) AND claimed_until < now() + make_interval(secs => least_seconds);
     RETURN QUERY
-    SELECT claimed_by, coalesce(wanted_at > now() - interval '1 second', false) FROM memory_context.session_claims
-    WHERE claimed_by = ANY(claims);
+    SELECT asked, held.claimed_by IS NULL
+    FROM unnest(claims) AS asked LEFT JOIN memory_context.session_claims AS held ON held.claimed_by = asked
+    WHERE held.claimed_by IS NULL OR held.wanted_at > now() - interval '1 second';
     PERFORM memory_context.see_every_user(false);
 END
 $$;
@@ -1256,4 +1257,4 @@ INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES
     (10, '0010_pre_waiting_users', '0bdca46fdf204c12ba7ae1e8c992688b2db58eaf6fa4f265cf1f309f91e70601'),
     (11, '0011_pre_hosted_databases', 'faa7afc2de1afb55d00b1cfd0b71e9e94a9f5689451c6828a20116a6eceb357a'),
     (12, '0012_pre_statements_again', '003897fbf606da66c4f7b9fb3970f4eb164b032713836eddddbe51df428a0ad8'),
-    (13, '0013_pre_session_claims', '12e6065c5d8556afb0957ccb4f698083050c986e76780598c97851bb9118a0cf');
+    (13, '0013_pre_session_claims', '044f4e608b391b24f4e712085b2b5745c53f10e55127a859a02ad55fd39ec010');

@@ -31,11 +31,12 @@ class ClaimRows:
         )
         return rows[0]["is_mine"]
 
-    async def renew(self, claims: Collection[UUID]) -> dict[UUID, bool]:
-        """Return those that still stand, renewed, and whether another process wants the session."""
+    async def renew(self, claims: Collection[UUID]) -> tuple[set[UUID], set[UUID]]:
+        """Renew claims; return those that are lost, and those whose sessions another process wants."""
         params = {"claims": [*claims], "lease_seconds": _LEASE_SECONDS, "least_seconds": LEAST_SECONDS}
         (rows,) = await self._database.write(None, _QUERIES("renew_claims", params))
-        return {row["claim"]: row["is_wanted"] for row in rows}
+        lost = {row["claim"] for row in rows if row["is_lost"]}
+        return lost, {row["claim"] for row in rows} - lost
 
     async def release(self, key: SessionKey, claim: UUID) -> None:
         """Pass the session to the claim that waits for it, or free it."""

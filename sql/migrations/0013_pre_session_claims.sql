@@ -23,17 +23,19 @@ COMMENT ON COLUMN memory_context.session_claims.wanted_at IS 'when it last asked
 CREATE INDEX session_claims_claimed_by ON memory_context.session_claims (claimed_by);
 CALL memory_context.fence_table('session_claims');
 
--- Renew claims of any users that have less than `least_seconds` left, and tell which still stand. The claims are random: only their holder can name them.
+-- Renew claims of any users that have less than `least_seconds` left, and tell which are lost, and which
+-- sessions another process wants. The claims are random: only their holder can name them.
 CREATE FUNCTION memory_context.renew_claims(claims uuid[], lease_seconds float8, least_seconds float8)
-RETURNS TABLE (claim uuid, is_wanted boolean)
+RETURNS TABLE (claim uuid, is_lost boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM memory_context.see_every_user(true);
     UPDATE memory_context.session_claims SET claimed_until = now() + make_interval(secs => lease_seconds)
     WHERE claimed_by = ANY(claims) AND claimed_until < now() + make_interval(secs => least_seconds);
     RETURN QUERY
-    SELECT claimed_by, coalesce(wanted_at > now() - interval '1 second', false) FROM memory_context.session_claims
-    WHERE claimed_by = ANY(claims);
+    SELECT asked, held.claimed_by IS NULL
+    FROM unnest(claims) AS asked LEFT JOIN memory_context.session_claims AS held ON held.claimed_by = asked
+    WHERE held.claimed_by IS NULL OR held.wanted_at > now() - interval '1 second';
     PERFORM memory_context.see_every_user(false);
 END
 $$;

@@ -33,8 +33,8 @@ ON CONFLICT ON CONSTRAINT session_claims_pkey DO UPDATE SET (claimed_by, claimed
 RETURNING claimed_by = %(claim)s AS is_mine;
 
 -- name: renew_claims :many
--- Keep claims of all users, and tell which of them still stand, and which sessions another process wants.
-SELECT claim, is_wanted FROM memory_context.renew_claims(
+-- Keep claims of all users; tell only of those that are lost, and of sessions that another process wants.
+SELECT claim, is_lost FROM memory_context.renew_claims(
     %(claims)s::uuid[], %(lease_seconds)s::float8, %(least_seconds)s::float8
 );
 

@@ -173,7 +173,7 @@ async def test_one_statement_renews_claims_of_all_users(
     calls: list[int] = []
     renew = store.claim_rows.renew
 
-    async def counted(claims: "list[UUID]") -> "dict[UUID, bool]":
+    async def counted(claims: "list[UUID]") -> tuple[set[UUID], set[UUID]]:
         calls.append(len(claims))
         return await renew(claims)
 
@@ -240,7 +240,7 @@ async def test_login_cannot_see_claims_of_others(claims: Watched, store: MemoryS
     await claims.claim(KEY, 0)
     statement = Statement(b"SELECT user_id FROM memory_context.session_claims")
     assert await store._database.read("bob", statement) == [[]]
-    assert await store.claim_rows.renew([UUID(int=1)]) == {}
+    assert await store.claim_rows.renew([UUID(int=1)]) == ({UUID(int=1)}, set())
 
 
 # --- other processes

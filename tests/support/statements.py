@@ -80,7 +80,6 @@ PARAMS: dict[str, Any] = {
     "is_erased": False,
     "kept_versions": 20,
     "claims": [],
-    "lease_seconds": 10.0,
     "least_seconds": 7.0,
     "is_shared": True,
     "user_id": "alice",

@@ -137,15 +137,15 @@ class Claims:
 
     async def _renew_now(self, claims: list[UUID]) -> None:
         asked_at = time.monotonic()
-        standing = await self._rows.renew(claims)
+        lost, wanted = await self._rows.renew(claims)
         for claim in claims:
             held = self._held.get(claim)
             if held is None:  # released meanwhile
                 continue
-            if claim not in standing:
+            if claim in lost:
                 del self._held[claim]
                 self._on_lost(held.key)
                 continue
             held.asked_at = max(held.asked_at, asked_at)
-            if standing[claim]:
+            if claim in wanted:
                 self._on_wanted(held.key)
