@@ -408,7 +408,7 @@ async def test_claims_work_behind_pooler_that_lends_connections(pooled: str) -> 
 async def test_searches_behind_a_pooler_that_lends_connections_leave_no_plans_on_them(pooled: str) -> None:
     """Two clients in turn on one connection of the server, which would know the statements of the other."""
     async with MemoryStore(pooled) as store, MemoryStore(pooled) as other_store:
-        await store.insert_memories("alice", [NewItem("the invoice of May", "a summary", 3, key="k")])
+        await store.items.insert_memories("alice", [NewItem("the invoice of May", "a summary", 3, key="k")])
         await store.flush_index()
         for _ in range(2):
             for one in (store, other_store):

@@ -72,14 +72,14 @@ async def test_steps_within_a_turn_read_nothing(context: MemoryContext, monkeypa
     """The user's memory is read once for each of the user's messages."""
     await take_turn(context)
     reads = 0
-    fetch = context.memory_store.fetch_user_memory
+    fetch = context.memory_store.statements.fetch_user_memory
 
     async def counted(*args: object, **kwargs: object) -> object:
         nonlocal reads
         reads += 1
         return await fetch(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(context.memory_store, "fetch_user_memory", counted)
+    monkeypatch.setattr(context.memory_store.statements, "fetch_user_memory", counted)
     await take_turn(context)
     await context.get_messages()
     await context.add_message(AssistantMessage(content="Well.", source="coder"))
