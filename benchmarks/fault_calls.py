@@ -29,6 +29,7 @@ from pydantic import AnyUrl
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore
 from memory_context.foundation.errors import StoreUnavailableError
 from memory_context.foundation.identifiers import SessionKey
+from memory_context.sessions.live.claims import Claims
 from memory_context.store.items import NewItem
 from memory_context.store.limits import StoreLimits, at_most
 from memory_context.surfaces.cli import execute
@@ -128,15 +129,12 @@ def store_calls(store: MemoryStore, policy: ContextPolicy) -> dict[str, Call]:
 
 
 @asynccontextmanager
-async def surface_calls(
-    store: MemoryStore, direct_url: str, proxied_url: str, limits: StoreLimits
-) -> AsyncIterator[dict[str, Call]]:
+async def surface_calls(store: MemoryStore, proxied_url: str, limits: StoreLimits) -> AsyncIterator[dict[str, Call]]:
     """Yield calls of an MCP client, of the command line, of Chainlit and of claims, made before the fault begins."""
     server = create_server(ServedMemory(store, "alice"))
     async with (
         create_connected_server_and_client_session(server) as client,
-        MemoryStore(direct_url) as direct,
-        _claim_calls(store, direct) as claims,
+        _claim_calls(store) as claims,
     ):
         seconds = math.inf if limits == StoreLimits() else limits.transaction_seconds
         await client.list_tools()
@@ -231,34 +229,18 @@ def _chainlit() -> tuple[Any, Any, Any]:
 
 
 @asynccontextmanager
-async def _claim_calls(store: MemoryStore, direct: MemoryStore) -> AsyncIterator[dict[str, Call]]:
-    """Yield calls of claims: of one whose connection is open, one without, one held, one that others ask for."""
-    taking, opening, holding, listening = (store.advisory_claims() for _ in range(4))
-    asking = direct.advisory_claims()
-    run = uuid4().hex  # the server may still keep the claims of a run before, whose connections it believes in
-    keys = {name: SessionKey("alice", name, run) for name in ("warm", "taken", "opened", "held", "heard")}
-    is_told = asyncio.Event()
-    listening.watch(lambda _: is_told.set(), lambda _: is_told.set())
-    for claims, name in ((taking, "warm"), (holding, "held"), (listening, "heard")):
-        await claims.claim(keys[name], 0)
-
-    async def hear() -> None:
-        """Return when the listener hears that another process asks, or that its connection is lost."""
-        claiming = asyncio.ensure_future(asking.claim(keys["heard"], 20))
-        try:
-            await is_told.wait()
-        finally:
-            claiming.cancel()
-            await asyncio.gather(claiming, return_exceptions=True)
-
+async def _claim_calls(store: MemoryStore) -> AsyncIterator[dict[str, Call]]:
+    """Yield calls of claims: of a free session, and of held ones."""
+    claims = Claims(store.claim_rows, lambda key: None, lambda key: None)
+    run = uuid4().hex  # claims of a run before last until their leases end
+    taken, confirmed, released = (SessionKey("alice", name, run) for name in ("taken", "confirmed", "released"))
+    confirmed_claim, released_claim = await claims.claim(confirmed, 0), await claims.claim(released, 0)
     yield {
-        "claim": lambda: taking.claim(keys["taken"], 1),
-        "claim, new connection": lambda: opening.claim(keys["opened"], 1),
-        "claim released": lambda: holding.release(keys["held"]),
-        "claim heard of, or lost": hear,
+        "claim": lambda: claims.claim(taken, 1),
+        "confirm a claim": lambda: claims.confirm(confirmed_claim),
+        "claim released": lambda: claims.release(released_claim),
     }
-    for claims in (taking, opening, holding, listening, asking):
-        await claims.close()
+    await claims.close()
 
 
 # --- closing

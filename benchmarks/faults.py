@@ -248,9 +248,8 @@ async def run_calls(
         large_bytes: The content that is still to be written by what is closed.
     """
     async with AsyncExitStack() as stack:
-        probing = StoreLimits(probe_seconds=limits.probe_seconds)  # claims that are made now wait so long for a probe
-        store = await stack.enter_async_context(MemoryStore(place.proxied_url, pool_size=60, limits=probing))
-        surfaces = await stack.enter_async_context(surface_calls(store, place.url, place.proxied_url, limits))
+        store = await stack.enter_async_context(MemoryStore(place.proxied_url, pool_size=60))
+        surfaces = await stack.enter_async_context(surface_calls(store, place.proxied_url, limits))
         calls = {**store_calls(store, policy), **surfaces}
         closings = closing_contexts(place.proxied_url, policy)
         await store.flush_index()

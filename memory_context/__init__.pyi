@@ -134,7 +134,6 @@ from .store.search.indexer import IndexReport
 from .store.search.passages import StoredPassage
 from .store.search.rank import Candidate, PassagePlace, QueryProfile
 from .store.secret_rows import KeyProvider, SecretKey, SecretName
-from .store.session_locks import AdvisoryClaims
 from .store.statements import PastSession, UserMemory
 from .view.explain import SegmentChange, ViewReport
 from .view.view import PartState, Segment
@@ -143,7 +142,6 @@ __version__: str
 
 __all__ = [
     "Address",
-    "AdvisoryClaims",
     "AgentContext",
     "AgentMemory",
     "AgentNotes",

@@ -371,6 +371,22 @@ CREATE FUNCTION memory_context.pending_users(after_user_id text, with_failed boo
     ORDER BY user_id LIMIT least(at_most, 1000)
 $$;
 
+CREATE FUNCTION memory_context.renew_claims(claims uuid[], lease_seconds double precision, least_seconds double precision) RETURNS TABLE(claim uuid, is_lost boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    PERFORM memory_context.see_every_user(true);
+    UPDATE memory_context.session_claims SET claimed_until = now() + make_interval(secs => lease_seconds)
+    WHERE claimed_by = ANY(claims) AND claimed_until < now() + make_interval(secs => least_seconds);
+    RETURN QUERY
+    SELECT asked, held.claimed_by IS NULL
+    FROM unnest(claims) AS asked LEFT JOIN memory_context.session_claims AS held ON held.claimed_by = asked
+    WHERE held.claimed_by IS NULL OR held.wanted_at > now() - interval '1 second';
+    PERFORM memory_context.see_every_user(false);
+END
+$$;
+
 CREATE FUNCTION memory_context.row_counts(names text[]) RETURNS TABLE(name text, row_count bigint)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -831,6 +847,24 @@ CREATE TABLE memory_context.schema_migrations (
     applied_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
+CREATE UNLOGGED TABLE memory_context.session_claims (
+    user_id text NOT NULL COLLATE pg_catalog."C",
+    agent_id text NOT NULL COLLATE pg_catalog."C",
+    session_id text NOT NULL COLLATE pg_catalog."C",
+    claimed_by uuid NOT NULL,
+    claimed_until timestamp with time zone NOT NULL,
+    wanted_by uuid,
+    wanted_at timestamp with time zone,
+    CONSTRAINT session_claims_lengths CHECK (((octet_length(user_id) <= 512) AND (octet_length(agent_id) <= 512) AND (octet_length(session_id) <= 512))),
+    CONSTRAINT session_claims_user_id_named CHECK ((user_id <> ''::text))
+)
+WITH (fillfactor='50');
+COMMENT ON TABLE memory_context.session_claims IS 'which process holds a live session; neither exported nor in backups of the log';
+COMMENT ON COLUMN memory_context.session_claims.claimed_by IS 'made anew for each claim: while it stands here nobody else had the session';
+COMMENT ON COLUMN memory_context.session_claims.claimed_until IS 'after that anybody may claim it';
+COMMENT ON COLUMN memory_context.session_claims.wanted_by IS 'the claim that waits longest; a release passes the session to it';
+COMMENT ON COLUMN memory_context.session_claims.wanted_at IS 'when it last asked; the holder hears of it when it renews';
+
 CREATE TABLE memory_context.ui_elements (
     user_id text NOT NULL COLLATE pg_catalog."C",
     element_id text NOT NULL COLLATE pg_catalog."C",
@@ -981,6 +1015,9 @@ ALTER TABLE ONLY memory_context.recent_conversation_history
 ALTER TABLE ONLY memory_context.schema_migrations
     ADD CONSTRAINT schema_migrations_pkey PRIMARY KEY (version);
 
+ALTER TABLE ONLY memory_context.session_claims
+    ADD CONSTRAINT session_claims_pkey PRIMARY KEY (user_id, agent_id, session_id);
+
 ALTER TABLE ONLY memory_context.ui_elements
     ADD CONSTRAINT ui_elements_pkey PRIMARY KEY (user_id, element_id);
 
@@ -1019,6 +1056,8 @@ CREATE INDEX agent_sessions_activity ON memory_context.agent_sessions USING btre
 CREATE INDEX memory_users_pending ON memory_context.memory_users USING btree (user_id) WHERE ((pending_since IS NOT NULL) OR has_failed_jobs);
 
 CREATE INDEX recent_conversation_history_chat ON memory_context.recent_conversation_history USING btree (user_id, session_id, end_timestamp, start_timestamp) WHERE (kind = 'client'::text);
+
+CREATE INDEX session_claims_claimed_by ON memory_context.session_claims USING btree (claimed_by);
 
 CREATE INDEX ui_elements_order ON memory_context.ui_elements USING btree (user_id, thread_id, "position");
 
@@ -1107,6 +1146,9 @@ CREATE POLICY recent_conversation_history_own_rows ON memory_context.recent_conv
 ALTER TABLE memory_context.schema_migrations ENABLE ROW LEVEL SECURITY;
 CREATE POLICY schema_migrations_readable ON memory_context.schema_migrations FOR SELECT USING (true);
 
+ALTER TABLE memory_context.session_claims ENABLE ROW LEVEL SECURITY;
+CREATE POLICY session_claims_own_rows ON memory_context.session_claims USING ((user_id = current_setting('memory_context.user_id'::text, true))) WITH CHECK ((user_id = current_setting('memory_context.user_id'::text, true)));
+
 ALTER TABLE memory_context.ui_elements ENABLE ROW LEVEL SECURITY;
 CREATE POLICY ui_elements_own_rows ON memory_context.ui_elements USING ((user_id = current_setting('memory_context.user_id'::text, true))) WITH CHECK ((user_id = current_setting('memory_context.user_id'::text, true)));
 
@@ -1155,6 +1197,8 @@ REVOKE ALL ON FUNCTION memory_context.only_user(OUT users bigint, OUT user_id te
 GRANT ALL ON FUNCTION memory_context.only_user(OUT users bigint, OUT user_id text) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.pending_users(after_user_id text, with_failed boolean, at_most integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.pending_users(after_user_id text, with_failed boolean, at_most integer) TO memory_context_app;
+REVOKE ALL ON FUNCTION memory_context.renew_claims(claims uuid[], lease_seconds double precision, least_seconds double precision) FROM PUBLIC;
+GRANT ALL ON FUNCTION memory_context.renew_claims(claims uuid[], lease_seconds double precision, least_seconds double precision) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.row_counts(names text[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.row_counts(names text[]) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.see_every_user(sees boolean) FROM PUBLIC;
@@ -1189,6 +1233,7 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.jobs TO memory_context
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.memory_users TO memory_context_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.recent_conversation_history TO memory_context_app;
 GRANT SELECT ON TABLE memory_context.schema_migrations TO memory_context_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.session_claims TO memory_context_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.ui_elements TO memory_context_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.ui_steps TO memory_context_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.ui_threads TO memory_context_app;
@@ -1211,4 +1256,5 @@ INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES
     (9, '0009_pre_images', '38a6f9cb5753f608ec2768025cbe23b1ea2d8b616fe4546fab713cc854b21578'),
     (10, '0010_pre_waiting_users', '0bdca46fdf204c12ba7ae1e8c992688b2db58eaf6fa4f265cf1f309f91e70601'),
     (11, '0011_pre_hosted_databases', 'faa7afc2de1afb55d00b1cfd0b71e9e94a9f5689451c6828a20116a6eceb357a'),
-    (12, '0012_pre_statements_again', '003897fbf606da66c4f7b9fb3970f4eb164b032713836eddddbe51df428a0ad8');
+    (12, '0012_pre_statements_again', '003897fbf606da66c4f7b9fb3970f4eb164b032713836eddddbe51df428a0ad8'),
+    (13, '0013_pre_session_claims', '044f4e608b391b24f4e712085b2b5745c53f10e55127a859a02ad55fd39ec010');

@@ -64,6 +64,7 @@ class UserMemoryLoader:
         self._work = Background[UserMemory]("memory_context user memory")
         self._task: asyncio.Task[UserMemory] | None = None
         self._changes_read: int | None = None
+        self._turn_read = 0
         self._began_at = 0.0
         self._forgotten = set[str]()
         self.watches_changes = False
@@ -71,8 +72,8 @@ class UserMemoryLoader:
 
     def begin(self) -> None:
         """Start to read what was never read or has changed; a dictionary look-up otherwise."""
-        if self.watches_changes and self._is_enabled and self._is_new_turn:
-            self._memory.memory_store.watch_user_memory(self._memory.user_id, self._memory.agent_id)
+        if self.watches_changes and self._is_new_turn and self._transcript.end > self._turn_read:
+            self._turn_read, self._changes_read = self._transcript.end, None  # other processes may have changed it
         changes = self._memory.memory_store.user_memory_changes(self._memory.user_id)
         is_known = changes == self._changes_read or self._transcript.end == self._transcript.state.start
         if is_known or not self._is_enabled or self._task is not None or self._breaker.is_open:

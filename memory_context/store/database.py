@@ -6,6 +6,7 @@ Each event loop has its own pool.
 import asyncio
 import os
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -27,7 +28,6 @@ from .pool import ConnectionPool
 from .redact import Forgettings
 from .schema import ensure_pool_login, fetch_login, is_usable, migrate, refuse_unsafe
 from .sql import Statement, load_queries
-from .user_memory_changes import UserMemoryChanges
 
 __all__ = ["EVERY_AGENT", "Database", "every_user", "is_set_up", "prepare", "reach_server"]
 
@@ -57,7 +57,7 @@ class Database:
         self.limits = limits
         self.write_transactions = 0
         self.forgettings = Forgettings()
-        self.user_memory_changes = UserMemoryChanges()
+        self.user_memory_changes = Counter[str]()  # by user, in this process
         self._pool_size = pool_size
         self._login: dict[str, str] | None = None  # None: not prepared
         self._adapters = ADAPTERS
@@ -81,7 +81,7 @@ class Database:
 
     async def write(
         self,
-        user_id: str,
+        user_id: str | None,
         *statements: Statement,
         agent_id: str | None = _NO_AGENT,
         kind: TransactionKind = "call",
@@ -90,11 +90,9 @@ class Database:
         """Run statements in one transaction; return the rows of each.
 
         A deadlock is retried once. After `StoreError` nothing was written, unless the commit lost its connection or
-        passed its deadline. With `changes_user_memory` running sessions read it again, also those of other processes.
+        passed its deadline. With `changes_user_memory` running sessions of this process read it again. With `user_id`
+        None only functions of the owner find rows.
         """
-        written = len(statements)
-        if changes_user_memory:
-            statements = (*statements, self.user_memory_changes.told(user_id))
         try:
             rows = await self._transaction("begin_write", (user_id, agent_id), statements, kind)
         except StoreError as error:
@@ -102,9 +100,9 @@ class Database:
                 raise
             rows = await self._transaction("begin_write", (user_id, agent_id), statements, kind)
         self.write_transactions += 1
-        if changes_user_memory:
+        if changes_user_memory and user_id is not None:
             self.user_memory_changes[user_id] += 1
-        return rows[:written]
+        return rows
 
     async def ready(self, *, is_patient: bool = False) -> tuple[ConnectionPool, dict[str, str]]:
         """Return this event loop's pool and login, once the database is usable.

@@ -40,6 +40,7 @@ ProgressCallback = Callable[[int, int], None]
 
 _ITEMS = load_queries("agent_memories")
 _JOBS = load_queries("jobs")
+_CLAIMS = load_queries("session_claims")
 _REDACT = load_queries("redact")
 _SESSIONS = load_queries("conversations")
 
@@ -250,6 +251,7 @@ async def erase_user(database: Database, user_id: str, progress: ProgressCallbac
             *deletions,  # lock order: rows before the list of users
             _JOBS("lock_user", params),
             _JOBS("delete_user_jobs", params),
+            _CLAIMS("delete_user_claims"),
             *deletions,
             *_ITEMS.each(("delete_statistics", "delete_user", "select_ids"), params),
             *left,

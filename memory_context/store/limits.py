@@ -53,7 +53,6 @@ class StoreLimits(BaseModel):
         opening_seconds: Preparing the first use.
         call_seconds: One call of several transactions, such as a search.
         start_seconds: A starting server or a migration, which continues without the caller.
-        probe_seconds: Between probes of the claims' connection.
         batch_seconds: One batch of background work, export, import or pruning.
         bytes_per_second: Bytes carried that add a second; a tenth for reading a history.
     """
@@ -68,7 +67,6 @@ class StoreLimits(BaseModel):
     call_seconds: float = Field(default=9.5, gt=0)
     start_seconds: float = Field(default=60.0, gt=0)
     migration_seconds: float = Field(default=600.0, gt=0)
-    probe_seconds: float = Field(default=4.0, gt=0)
     batch_seconds: float = Field(default=60.0, gt=0)
     bytes_per_second: int = Field(default=10_000_000, gt=0)
 

@@ -11,7 +11,6 @@ from memory_context.foundation.embeddings.wordllama import default_embedder
 from memory_context.foundation.light_model.model import ChatCompletionClient as _ModelClient
 from memory_context.foundation.light_model.model import LightModel
 from memory_context.foundation.references import ToolAnswerRegistry
-from memory_context.foundation.runtime.background import PerLoop
 from memory_context.foundation.runtime.buffers import WRITE_SECONDS, Unwritten
 
 from .admin.consolidate import Consolidation, ConsolidationReport, is_consolidation_due
@@ -34,10 +33,9 @@ from .search.conversation import CONVERSATION_JOB, register_conversation_jobs
 from .search.indexer import Indexer, IndexReport, reindex
 from .search.passages import PassageSearch
 from .secret_rows import KeyProvider, SecretRows
-from .session_locks import AdvisoryClaims
+from .session_claims import ClaimRows
 from .statements import StatementStore
 from .threads import ThreadStore
-from .user_memory_feed import UserMemoryFeed
 
 __all__ = ["MemoryStore"]
 
@@ -99,7 +97,7 @@ class MemoryStore:
         self.conversations = ConversationArchive(self._database, self.events, self.jobs)
         self.threads = ThreadStore(self._database, self.conversations)
         self.notes = NotesStore(self._database)
-        self._feeds = PerLoop(lambda: UserMemoryFeed(self._database))
+        self.claim_rows = ClaimRows(self._database)
         self.user_stats = UserStats(self._database)
         self.admin = StoreAdmin(self._database)
         self.secret_rows, self.secret_keys = SecretRows(self._database), secret_keys
@@ -125,10 +123,6 @@ class MemoryStore:
     def user_memory_changes(self, user_id: str) -> int:
         """Return the number of changes of a user's memory in this process, so that contexts notice one without I/O."""
         return self._database.user_memory_changes[user_id]
-
-    def watch_user_memory(self, user_id: str, agent_id: str) -> None:
-        """Count changes by other processes, too, of this agent's notes and the user's statements. No I/O itself."""
-        self._feeds.here().watch(user_id, agent_id)
 
     @property
     def embedder(self) -> Embedder | None:
@@ -161,7 +155,6 @@ class MemoryStore:
 
     async def _stop(self) -> None:
         await self._daily.stop()
-        await self._feeds.here().stop()
         await self.events.stop()
         await self.search.stop()
         await self.jobs.stop()
@@ -176,10 +169,6 @@ class MemoryStore:
         self._owners.discard(owner)
         if not self._owners:
             await self.close(write_seconds=write_seconds)
-
-    def advisory_claims(self) -> AdvisoryClaims:
-        """Return claims of sessions across processes."""
-        return AdvisoryClaims(self._database)
 
     async def __aenter__(self) -> "MemoryStore":
         await self.open()

@@ -109,7 +109,6 @@ class NotesStore:
             "repeats": repeats,
             "is_erased": is_erased,
             "kept_versions": KEPT_VERSIONS,
-            "changed": self._database.user_memory_changes.notice(user_id, agent_id),
         }
         steps = (_USERS("insert_known_user", params), _QUERIES("upsert_notes", params))
         _, written, rows = await self._database.write(user_id, *steps, fetch_notes(agent_id), agent_id=agent_id)

@@ -1,7 +1,7 @@
 """The registry of tables for export, import, erasing, pruning and counts.
 
 A new table needs a migration that calls `fence_table`, queries that list its user (`insert_known_user`), and an entry
-here. Derived tables and jobs have none.
+here. Derived tables, jobs and claims have none.
 """
 
 import re

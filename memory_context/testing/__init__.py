@@ -3,12 +3,11 @@
 Only `memory_context.testing.fixtures` needs pytest.
 """
 
-from .conformance import CLAIMS_CHECKS, COMPACTOR_CHECKS, CONNECTOR_CHECKS, EMBEDDER_CHECKS
+from .conformance import COMPACTOR_CHECKS, CONNECTOR_CHECKS, EMBEDDER_CHECKS
 from .models import Call, Decision, ScriptedModel, ScriptedModelConfig, call, observe_by_script, tool_calls
 from .stores import temporary_database, temporary_store
 
 __all__ = [
-    "CLAIMS_CHECKS",
     "COMPACTOR_CHECKS",
     "CONNECTOR_CHECKS",
     "EMBEDDER_CHECKS",

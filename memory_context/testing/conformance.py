@@ -1,4 +1,4 @@
-"""Checks for every embedder, compactor, connector and implementation of claims; parametrise your tests with them.
+"""Checks for every embedder, compactor and connector; parametrise your tests with them.
 
 @pytest.mark.parametrize("check", EMBEDDER_CHECKS, ids=lambda check: check.__name__)
 async def test_my_embedder(check):
@@ -19,15 +19,11 @@ from memory_context.connectors.protocols import Connector, ConnectorObservation
 from memory_context.foundation.compactors.compactor import Compactor, Hint, Result
 from memory_context.foundation.compactors.registry import contract_violation
 from memory_context.foundation.embeddings.embedder import Embedder, Purpose, check_embedder, embed_checked
-from memory_context.foundation.errors import SessionBusyError
 from memory_context.foundation.policy import ConnectorsPolicy
-from memory_context.foundation.runtime.background import begin
 from memory_context.foundation.tokens import default_token_counter
-from memory_context.sessions.live.claims import Claims, SessionKey
 
-__all__ = ["CLAIMS_CHECKS", "COMPACTOR_CHECKS", "CONNECTOR_CHECKS", "EMBEDDER_CHECKS"]
+__all__ = ["COMPACTOR_CHECKS", "CONNECTOR_CHECKS", "EMBEDDER_CHECKS"]
 
-_WAIT_SECONDS = 10.0
 _STATE_CHARACTERS = 500_000
 _PURPOSES: tuple[Purpose, ...] = ("document", "query")
 _HARD_TEXTS = ("", " ", "x", "naïve café", "東京は日本の首都です", "🙂" * 50, "word " * 20_000, "a" * 100_000, "\r\n\t")
@@ -75,78 +71,6 @@ async def compactor_is_deterministic(compactor: Compactor) -> None:
         assert first == second, f"two answers for one result: {first!r} and {second!r}"
 
 
-async def claim_belongs_to_one_holder(claims: Claims, others: Claims) -> None:
-    """A second holder gets it after release."""
-    key = _key("one-holder")
-    await claims.claim(key, 0)
-    await others.claim(_key("another"), _WAIT_SECONDS)
-    await _assert_busy(others, key)
-    waiting = begin(others.claim(key, _WAIT_SECONDS))
-    await asyncio.sleep(0)
-    await claims.release(key)
-    await waiting
-    await _assert_busy(claims, key)
-
-
-async def claim_is_refused_to_its_own_holder(claims: Claims, others: Claims) -> None:
-    """A second claim of one holder raises; one release frees the session."""
-    key = _key("own-holder")
-    await claims.claim(key, 0)
-    try:
-        await claims.claim(key, 0)
-    except RuntimeError:
-        pass
-    else:
-        raise AssertionError("a claim was given twice to one holder")
-    await claims.release(key)
-    await others.claim(key, _WAIT_SECONDS)
-
-
-async def holder_is_asked_for_claim_that_another_waits_for(claims: Claims, others: Claims) -> None:
-    """`wanted` receives the key, so the holder can release."""
-    key, asked = _key("asked"), asyncio.Event()
-    claims.watch(lambda wanted: asked.set() if wanted == key else None, lambda _: None)
-    await claims.claim(key, 0)
-    waiting = begin(others.claim(key, _WAIT_SECONDS))
-    await asyncio.wait_for(asked.wait(), _WAIT_SECONDS)
-    await claims.release(key)
-    await waiting
-
-
-async def release_of_claim_not_held_does_nothing(claims: Claims, others: Claims) -> None:
-    """It neither raises nor takes another's claim."""
-    key = _key("not-held")
-    await claims.release(key)
-    await others.claim(key, 0)
-    await claims.release(key)
-    await _assert_busy(claims, key)
-
-
-async def cancelled_claim_leaves_nothing_behind(claims: Claims, others: Claims) -> None:
-    """Cancelled anywhere, it leaves the session free."""
-    key = _key("cancelled")
-    for steps in range(12):
-        claim = begin(claims.claim(key, _WAIT_SECONDS))
-        for _ in range(steps):
-            await asyncio.sleep(0)
-        claim.cancel()
-        (outcome,) = await asyncio.gather(claim, return_exceptions=True)
-        if outcome is None:
-            await claims.release(key)
-        await others.claim(key, _WAIT_SECONDS)
-        await others.release(key)
-
-
-async def closing_releases_all_claims(claims: Claims, others: Claims) -> None:
-    """Another holder gets them."""
-    keys = [_key(f"closing-{number}") for number in range(3)]
-    for key in keys:
-        await claims.claim(key, 0)
-    await claims.close()
-    for key in keys:
-        await others.claim(key, _WAIT_SECONDS)
-
-
 EMBEDDER_CHECKS: Sequence[Callable[[Embedder], Awaitable[None]]] = (
     embedder_has_usable_name_and_dimensions,
     embedder_gives_finite_vector_of_its_dimensions_for_hard_texts,
@@ -160,16 +84,6 @@ COMPACTOR_CHECKS: Sequence[Callable[[Compactor], Awaitable[None]]] = (
 )
 """Each takes a compactor."""
 
-CLAIMS_CHECKS: Sequence[Callable[[Claims, Claims], Awaitable[None]]] = (
-    claim_belongs_to_one_holder,
-    claim_is_refused_to_its_own_holder,
-    holder_is_asked_for_claim_that_another_waits_for,
-    release_of_claim_not_held_does_nothing,
-    cancelled_claim_leaves_nothing_behind,
-    closing_releases_all_claims,
-)
-"""Each takes two new claims on one service, as of two processes."""
-
 
 def _cases() -> list[tuple[Result, Hint]]:
     hints = (Hint(), Hint(task="Which rows failed?", facts_limit_tokens=20, excerpt_limit_tokens=100))
@@ -178,18 +92,6 @@ def _cases() -> list[tuple[Result, Hint]]:
 
 def _cosine(one: Sequence[float] | None, other: Sequence[float] | None) -> float:
     return 1.0 if one == other else math.fsum(a * b for a, b in zip(one or (), other or (), strict=True))
-
-
-def _key(session_id: str) -> SessionKey:
-    return SessionKey("conformance", "agent", session_id)
-
-
-async def _assert_busy(claims: Claims, key: SessionKey) -> None:
-    try:
-        await claims.claim(key, 0.05)
-    except SessionBusyError:
-        return
-    raise AssertionError(f"session {key.session_id!r} was given to two holders")
 
 
 async def connector_can_be_source_of_messages(connector: Connector) -> None:

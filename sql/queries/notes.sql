@@ -72,4 +72,4 @@ WITH former AS (
             )
         )
 )
-SELECT version, updated_at, pg_notify('memory_context_user_memory', %(changed)s) IS NULL AS is_told FROM written;
+SELECT version, updated_at FROM written;

@@ -11,7 +11,3 @@ WHERE user_id = %(user_id)s
     AND (title <> '' OR summary <> '')
 ORDER BY last_activity_at DESC, session_id DESC
 LIMIT %(limit)s;
-
--- name: notify_user_memory :exec
--- Tell other processes whose statements or secrets change: a hash, and which process writes; heard once this has committed.
-SELECT pg_notify('memory_context_user_memory', %(changed)s);

@@ -11,7 +11,7 @@ from autogen_core.models import ChatCompletionClient, LLMMessage
 from fastapi import FastAPI
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, UserMemoryPolicy
-from memory_context.sessions.live.claims import SessionKey
+from memory_context.foundation.identifiers import SessionKey
 from memory_context.surfaces.web import create_chat_router
 from memory_context.testing import ScriptedModel
 from samples.chainlit_web.agents import Agents

@@ -23,9 +23,8 @@ SHORT = StoreLimits(
     statement_seconds=0.3,
     call_seconds=0.8,
     batch_seconds=0.4,
-    probe_seconds=0.1,
 )
-ANSWERING = StoreLimits(lock_seconds=0.2, batch_seconds=0.8, probe_seconds=0.2)
+ANSWERING = StoreLimits(lock_seconds=0.2, batch_seconds=0.8)
 """Under a fault in which the server still answers, it is the server that ends each call, also on a busy machine."""
 SILENT = {"silent", "dripping", "stopped"}
 POLICY = ContextPolicy(store_timeout_seconds=0.2, archive=ArchivePolicy(resume_timeout_seconds=0.3))

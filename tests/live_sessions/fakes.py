@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from memory_context import MemoryStore
 from memory_context.foundation.errors import StoreUnavailableError
-from memory_context.sessions.live.claims import SessionKey
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.store.sql import Statement
 from tests.context.steps import a_turn_of_the_loop
 
 
@@ -122,6 +124,13 @@ class States:
     def _check(self) -> None:
         if self.is_away:
             raise StoreUnavailableError("states are away")
+
+
+async def take_away(store: MemoryStore, key: SessionKey) -> None:
+    """Have another process take a session whose lease ran out, and leave it again."""
+    statement = b"""UPDATE memory_context.session_claims SET claimed_by = gen_random_uuid(), claimed_until = now()
+        WHERE user_id = %(user_id)s AND session_id = %(session_id)s"""
+    await store._database.write(key.user_id, Statement(statement, {"session_id": key.session_id}))
 
 
 async def settled() -> None:

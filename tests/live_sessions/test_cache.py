@@ -3,37 +3,21 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from memory_context import MemoryStore
 from memory_context.foundation.errors import SessionBusyError, SessionGoneError, StoreUnavailableError
+from memory_context.foundation.identifiers import SessionKey
 from memory_context.sessions.live.cache import CacheStats, SessionCache
-from memory_context.sessions.live.claims import LocalClaims, SessionKey
 from memory_context.sessions.live.entry import CacheEntry
-from tests.support.waiting import soon
+from tests.support.waiting import soon, until
 
-from .fakes import Archive, FakeSession, States, key_of, settled
+from .fakes import Archive, FakeSession, States, key_of, settled, take_away
 
 KEY = key_of("s")
-
-
-class LosableClaims(LocalClaims):
-    """Local claims that can be lost, and asked for from outside."""
-
-    lose: Callable[[SessionKey], None]
-    ask: Callable[[SessionKey], None]
-
-    def watch(self, wanted: Callable[[SessionKey], None], lost: Callable[[SessionKey], None]) -> None:
-        super().watch(wanted, lost)
-        self.ask = wanted
-
-        def lose(key: SessionKey) -> None:
-            self._holders.pop(key, None)
-            lost(key)
-
-        self.lose = lose
 
 
 @pytest.fixture
@@ -148,12 +132,12 @@ async def test_nothing_is_left_of_a_session_that_nobody_has(archive: Archive) ->
     """Not even a place, when making it failed and who waited was cancelled as the turn came."""
     waiters: list[asyncio.Task[FakeSession]] = []
 
-    class CancellingClaims(LocalClaims):
-        async def release(self, key: SessionKey) -> None:
-            await super().release(key)
+    class CancellingStates(States):
+        async def load(self, key: SessionKey) -> Mapping[str, Any] | None:
             asyncio.get_running_loop().call_soon(waiters[-1].cancel)
+            return None
 
-    cache = SessionCache(archive.make, claims=CancellingClaims(), size=1)
+    cache = SessionCache(archive.make, states=CancellingStates(), size=1)
     archive.is_away = True
     for name in "abc":  # three places would be too many
         first = asyncio.create_task(use(cache, key_of(name)))
@@ -210,10 +194,9 @@ async def test_whoever_is_cancelled_at_work_loses_nothing(archive: Archive) -> N
 
 
 @pytest.mark.parametrize("fails", ["make", "resume", "cancelled"])
-async def test_a_session_that_cannot_be_made_is_forgotten(archive: Archive, fails: str) -> None:
+async def test_a_session_that_cannot_be_made_is_forgotten(archive: Archive, store: MemoryStore, fails: str) -> None:
     """The claim is let go, the error reaches the caller, and the next one tries again."""
-    claims = LocalClaims()
-    other = SessionCache(archive.make, claims=LocalClaims(beside=claims))
+    other = SessionCache(archive.make, memory_store=store)
     reached = asyncio.Event()
 
     async def make(key: SessionKey) -> FakeSession:
@@ -224,7 +207,7 @@ async def test_a_session_that_cannot_be_made_is_forgotten(archive: Archive, fail
             await asyncio.Event().wait()
         return archive.make(key)
 
-    cache = SessionCache(make, claims=claims)
+    cache = SessionCache(make, memory_store=store)
     archive.is_away = fails == "resume"
     task = asyncio.create_task(use(cache, KEY))
     if fails == "cancelled":
@@ -270,11 +253,11 @@ async def test_a_state_that_is_not_saved_is_saved_later(archive: Archive, caplog
     assert states.is_closed
 
 
-async def test_the_archive_takes_what_the_states_do_not(archive: Archive) -> None:
+async def test_the_archive_takes_what_the_states_do_not(archive: Archive, store: MemoryStore) -> None:
     """A session that is asked for leaves although its state cannot be saved; nothing is missing afterwards."""
-    claims, states = LocalClaims(), States()
-    here = SessionCache(archive.make, claims=claims, states=states)
-    there = SessionCache(archive.make, claims=LocalClaims(beside=claims))
+    states = States()
+    here = SessionCache(archive.make, memory_store=store, states=states)
+    there = SessionCache(archive.make, memory_store=store)
     await use(here, KEY, "one")
     states.is_away = True
     await use(here, KEY, "two")
@@ -352,12 +335,10 @@ async def test_an_idle_session_leaves(archive: Archive) -> None:
 
 async def test_many_sessions_leave_a_few_at_a_time(archive: Archive) -> None:
     """So that those at work find a connection to the store."""
-    claims = LosableClaims()
-    cache = SessionCache(archive.make, claims=claims)
+    cache = SessionCache(archive.make, idle_seconds=0.01)
     archive.gate = asyncio.Event()
     sessions = [await use(cache, key_of(str(number)), "one") for number in range(20)]
-    for session in sessions:
-        claims.lose(session.key)
+    await until(lambda: any(session.calls[-1] == "archive" for session in sessions))
     await settled()
     assert sum("archive" in session.calls for session in sessions) == 4
     archive.gate.set()
@@ -390,7 +371,7 @@ async def test_wait_between_attempts_to_archive_doubles_up_to_a_limit(
 ) -> None:
     """And begins anew once something was archived. An outage is one warning, and one line when it is over."""
     caplog.set_level(logging.DEBUG, "memory_context")
-    entry = CacheEntry(KEY, archive.make, LocalClaims(), None)
+    entry = CacheEntry(KEY, archive.make, None, None)
     waits = lambda: [record.args[1] for record in caplog.records if record.args]  # noqa: E731
     for away_for, expected in ((9, [5, 10, 20, 40, 80, 160, 300, 300, 300]), (1, [5])):
         await entry.claim(0)
@@ -421,10 +402,9 @@ async def test_too_many_sessions_are_refused(archive: Archive) -> None:
     await cache.close()
 
 
-async def test_an_idle_session_is_handed_over_at_once(archive: Archive) -> None:
+async def test_an_idle_session_is_handed_over_at_once(archive: Archive, store: MemoryStore) -> None:
     """Who asks has all that was said."""
-    claims = LocalClaims()
-    here, there = (SessionCache(archive.make, claims=it) for it in (claims, LocalClaims(beside=claims)))
+    here, there = (SessionCache(archive.make, memory_store=store) for _ in range(2))
     old = await use(here, KEY, "one")
     new = await use(there, KEY, "two")
     assert (old.calls, new.messages) == (["resume", "archive", "close"], ["one", "two"])
@@ -433,13 +413,12 @@ async def test_an_idle_session_is_handed_over_at_once(archive: Archive) -> None:
     await there.close()
 
 
-async def test_a_session_at_work_is_handed_over_after_that(archive: Archive) -> None:
+async def test_a_session_at_work_is_handed_over_after_that(archive: Archive, store: MemoryStore) -> None:
     """Before who waits for it here: those who asked first are first."""
-    claims = LocalClaims()
-    here, there = (SessionCache(archive.make, claims=it) for it in (claims, LocalClaims(beside=claims)))
+    here, there = (SessionCache(archive.make, memory_store=store) for _ in range(2))
     async with here.hold(KEY) as session:
         asking = asyncio.create_task(use(there, KEY, "two"))
-        await settled()
+        await until(lambda: here._entries[KEY].is_wanted)
         waiting = asyncio.create_task(use(here, KEY, "three"))
         await settled()
         session.add("one")
@@ -449,10 +428,9 @@ async def test_a_session_at_work_is_handed_over_after_that(archive: Archive) -> 
     await there.close()
 
 
-async def test_who_does_not_get_a_session_from_elsewhere_is_told(archive: Archive) -> None:
-    claims = LocalClaims()
-    here = SessionCache(archive.make, claims=claims)
-    there = SessionCache(archive.make, claims=LocalClaims(beside=claims), wait_seconds=0.01)
+async def test_who_does_not_get_a_session_from_elsewhere_is_told(archive: Archive, store: MemoryStore) -> None:
+    here = SessionCache(archive.make, memory_store=store)
+    there = SessionCache(archive.make, memory_store=store, wait_seconds=0.01)
     async with here.hold(KEY):
         with pytest.raises(SessionBusyError, match=r"another process is at work on session 's'"):
             await use(there, KEY)
@@ -461,11 +439,10 @@ async def test_who_does_not_get_a_session_from_elsewhere_is_told(archive: Archiv
     await there.close()
 
 
-async def test_with_states_a_handover_archives_nothing(archive: Archive) -> None:
+async def test_with_states_a_handover_archives_nothing(archive: Archive, store: MemoryStore) -> None:
     """The saved state says everything."""
-    claims, states = LocalClaims(), States()
-    here = SessionCache(archive.make, claims=claims, states=states)
-    there = SessionCache(archive.make, claims=LocalClaims(beside=claims), states=states)
+    states = States()
+    here, there = (SessionCache(archive.make, memory_store=store, states=states) for _ in range(2))
     old = await use(here, KEY, "one")
     new = await use(there, KEY, "two")
     assert old.calls == ["resume", "save_state", "close"]
@@ -476,75 +453,82 @@ async def test_with_states_a_handover_archives_nothing(archive: Archive) -> None
 
 
 @pytest.mark.usefixtures("retries_soon")
-async def test_what_cannot_be_handed_over_stays_and_goes_when_it_can(archive: Archive) -> None:
+async def test_what_cannot_be_handed_over_stays_and_goes_when_it_can(archive: Archive, store: MemoryStore) -> None:
     """The other process is told that it is busy, not given a session that misses something."""
-    claims = LocalClaims()
-    here = SessionCache(archive.make, claims=claims)
-    there = SessionCache(archive.make, claims=LocalClaims(beside=claims), wait_seconds=0.05)
+    here = SessionCache(archive.make, memory_store=store)
+    there = SessionCache(archive.make, memory_store=store, wait_seconds=0.5)
     old = await use(here, KEY, "one")
     archive.is_away = True
     with pytest.raises(SessionBusyError):
         await use(there, KEY)
     assert here.peek(KEY) is old
     archive.is_away = False
-    patient = SessionCache(archive.make, claims=LocalClaims(beside=claims))
+    patient = SessionCache(archive.make, memory_store=store)
     assert (await use(patient, KEY)).messages == ["one"]
     for cache in (here, there, patient):
         await cache.close()
 
 
-async def test_a_lost_session_that_knows_nothing_more_is_dropped_unwritten(archive: Archive) -> None:
+async def test_a_lost_session_without_news_is_dropped_unwritten(archive: Archive, store: MemoryStore) -> None:
     """And made anew at the next use: another process may have gone on with it."""
-    claims = LosableClaims()
-    cache = SessionCache(archive.make, claims=claims)
+    cache = SessionCache(archive.make, memory_store=store)
     old = await use(cache, KEY)
     archive.lines[KEY].append("from elsewhere")
-    claims.lose(KEY)
-    assert cache.peek(KEY) is None
+    await take_away(store, KEY)
     assert (await use(cache, KEY)).messages == ["from elsewhere"]
     assert old.calls == ["resume", "close"]
     await cache.close()
 
 
-async def test_what_a_lost_session_knows_is_archived_beside_the_others(archive: Archive) -> None:
-    """Idle or at work: nothing is lost, and nothing of the other process's is overwritten."""
-    claims = LosableClaims()
-    cache = SessionCache(archive.make, claims=claims)
+async def test_what_a_lost_session_knows_is_archived_beside_the_others(archive: Archive, store: MemoryStore) -> None:
+    """Idle or at work: nothing is lost or overwritten, and the holder may not answer."""
+    cache = SessionCache(archive.make, memory_store=store)
     idle = await use(cache, key_of("idle"), "one")
-    async with cache.hold(KEY) as session:
-        for key in (KEY, key_of("idle")):
-            archive.lines[key].append("from elsewhere")
-            claims.lose(key)
-        session.add("mine")
-    for one in (session, idle):
+
+    async def work() -> None:
+        async with cache.hold(KEY) as session:
+            for key in (KEY, key_of("idle")):
+                archive.lines[key].append("from elsewhere")
+                await take_away(store, key)
+            session.add("mine")
+
+    with pytest.raises(SessionBusyError, match="lost session 's' to another"):
+        await work()
+    for one in (archive.made[-1], idle):
         await soon(one.is_closed)
     assert archive.lines == {KEY: ["from elsewhere"], key_of("idle"): ["from elsewhere"]}
     assert archive.branches == {KEY: ["mine"], key_of("idle"): ["one"]}
     await cache.close()
 
 
-async def test_a_lost_session_saves_no_state(archive: Archive) -> None:
-    """It could replace a newer one; what it knows goes to the archive."""
-    claims, states = LosableClaims(), States()
-    cache = SessionCache(archive.make, claims=claims, states=states)
-    async with cache.hold(KEY) as session:
-        session.add("mine")
-        claims.lose(KEY)
-        states.kept[KEY] = {"messages": ["from elsewhere"]}
-    assert session.is_closed.is_set()
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_lost_session_saves_no_state(archive: Archive, store: MemoryStore, fails: bool) -> None:
+    """It could replace a newer one, also after a failure; what it knows goes to the archive."""
+    states = States()
+    cache = SessionCache(archive.make, memory_store=store, states=states)
+
+    async def work() -> None:
+        async with cache.hold(KEY) as session:
+            session.add("mine")
+            await take_away(store, KEY)
+            states.kept[KEY] = {"messages": ["from elsewhere"]}
+            if fails:
+                raise ValueError
+
+    with pytest.raises(ValueError if fails else SessionBusyError):
+        await work()
+    assert archive.made[-1].is_closed.is_set()
     assert states.kept[KEY] == {"messages": ["from elsewhere"]}
     assert archive.lines[KEY] == ["mine"]
     await cache.close()
 
 
-async def test_a_lost_session_that_cannot_be_archived_is_kept_until_it_can(archive: Archive) -> None:
+async def test_a_lost_session_is_kept_until_it_can_be_archived(archive: Archive, store: MemoryStore) -> None:
     """Nobody works on it meanwhile; the next one makes it durable first."""
-    claims = LosableClaims()
-    cache = SessionCache(archive.make, claims=claims)
+    cache = SessionCache(archive.make, memory_store=store)
     old = await use(cache, KEY, "one")
     archive.is_away = True
-    claims.lose(KEY)
-    await settled()
+    await take_away(store, KEY)
     with pytest.raises(StoreUnavailableError, match="still to be archived"):
         await use(cache, KEY)
     assert not old.is_closed.is_set()
@@ -586,10 +570,10 @@ async def test_a_session_that_was_deleted_elsewhere_leaves(archive: Archive) -> 
     assert session.is_closed.is_set()
 
 
-async def test_closing_waits_for_those_at_work_and_refuses_the_rest(archive: Archive) -> None:
+async def test_closing_waits_for_those_at_work_and_refuses_the_rest(archive: Archive, store: MemoryStore) -> None:
     """Everything is archived and let go."""
-    claims, cache_states = LocalClaims(), States()
-    cache = SessionCache(archive.make, claims=claims, states=cache_states)
+    cache_states = States()
+    cache = SessionCache(archive.make, memory_store=store, states=cache_states)
     await use(cache, key_of("idle"), "idle")
     holding, release = asyncio.Event(), asyncio.Event()
 
@@ -614,8 +598,8 @@ async def test_closing_waits_for_those_at_work_and_refuses_the_rest(archive: Arc
     assert archive.lines == {KEY: ["last words"], key_of("idle"): ["idle"]}
     assert cache.stats.live == 0
     assert cache_states.is_closed
-    other = LocalClaims(beside=claims)
-    await other.claim(KEY, 0)
+    other = SessionCache(archive.make, memory_store=store, wait_seconds=0.01)
+    await use(other, KEY)
     await cache.close()
 
 

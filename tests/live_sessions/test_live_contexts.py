@@ -3,18 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-import psycopg
 import pytest
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import UserMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, UserMemoryPolicy
+from memory_context.foundation.identifiers import SessionKey
 from memory_context.sessions.live.cache import SessionCache
-from memory_context.sessions.live.claims import SessionKey
 from tests.support.waiting import soon
 
-from .fakes import States, key_of
+from .fakes import States, key_of, take_away
 
 KEY = key_of("s")
 ALONE = ContextPolicy(user_memory=UserMemoryPolicy(enabled=False))  # views name no other session, whenever it ended
@@ -50,7 +49,7 @@ async def open_cache(database_url: str) -> AsyncIterator[Open]:
         def make(key: SessionKey) -> Conversation:
             return Conversation(*key, memory_store=store, policy=ALONE)
 
-        cache = SessionCache(make, claims=store.advisory_claims(), **others)  # type: ignore[arg-type]
+        cache = SessionCache(make, memory_store=store, **others)  # type: ignore[arg-type]
         opened.append((cache, store))
         return cache
 
@@ -102,14 +101,13 @@ async def test_sessions_that_leave_for_others_come_back_whole(open_cache: Open) 
     assert cache.stats.evictions >= 4
 
 
-async def test_a_lost_connection_loses_nothing_that_was_said(open_cache: Open, database_url: str) -> None:
-    """What was not archived when the claims were lost is archived, and the session goes on from there."""
+async def test_a_lost_claim_loses_nothing_that_was_said(open_cache: Open, store: MemoryStore) -> None:
+    """What was not archived when the claim was lost is archived, and the session goes on from there."""
     cache = open_cache()
     await chat(cache, "question", "answer")
     context = cache.peek(KEY)
     assert context is not None
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory'")
+    await take_away(store, KEY)
     await soon(context.is_closed)
     assert await chat(cache, "further", "more") == ["question", "answer", "further"]
     assert cache.stats.misses == 2

@@ -1,53 +1,42 @@
-"""Random lives of sessions in two caches that share claims: never two at one session, nothing lost or doubled."""
+"""Random lives of sessions in two caches of one database: never two at one session, nothing lost or doubled."""
 
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 
+from memory_context import MemoryStore
 from memory_context.foundation.errors import SessionBusyError, StoreUnavailableError
+from memory_context.foundation.identifiers import SessionKey
 from memory_context.sessions.live.cache import SessionCache
-from memory_context.sessions.live.claims import LocalClaims, SessionKey
 from tests.support.waiting import soon
 
-from .fakes import Archive, FakeSession, States, key_of
+from .fakes import Archive, FakeSession, States, key_of, take_away
 
 KEYS = [key_of(str(number)) for number in range(6)]
-
-
-class LosableClaims(LocalClaims):
-    """Local claims that a test can lose."""
-
-    def watch(self, wanted: Callable[[SessionKey], None], lost: Callable[[SessionKey], None]) -> None:
-        super().watch(wanted, lost)
-        self._lost = lost
-
-    async def lose(self, key: SessionKey) -> None:
-        if self._holders.get(key) is self:
-            await self.release(key)
-            self._lost(key)
 
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memory_context.sessions.live.entry._RETRY_SECONDS", (0.001, 0.004))
-    monkeypatch.setattr("memory_context.sessions.live.entry._YIELD_SECONDS", 0.001)
+    monkeypatch.setattr("memory_context.sessions.live.claims._POLL_SECONDS", 0.01)
 
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize(("has_losses", "has_states"), [(False, False), (False, True), (True, False)])
-async def test_a_session_has_one_holder_and_loses_nothing(seed: int, has_losses: bool, has_states: bool) -> None:
+async def test_a_session_has_one_holder_and_loses_nothing(
+    store: MemoryStore, seed: int, has_losses: bool, has_states: bool
+) -> None:
     """Holders come, wait, fail and are cancelled; sessions leave, are handed over and lost; the store goes away."""
     chance = random.Random(f"{seed} {has_losses} {has_states}")
     archive = Archive()
     states = States() if has_states else None
-    claims = LosableClaims()
-    both = (claims, LosableClaims(beside=claims))
     caches = [
-        SessionCache(archive.make, claims=it, states=states, size=3, idle_seconds=0.01, wait_seconds=10, queue=4)
-        for it in both
+        SessionCache(
+            archive.make, memory_store=store, states=states, size=3, idle_seconds=0.01, wait_seconds=10, queue=4
+        )
+        for _ in range(2)
     ]
     holders: Counter[tuple[int, SessionKey]] = Counter()
     said: dict[SessionKey, list[str]] = {key: [] for key in KEYS}
@@ -96,7 +85,7 @@ async def test_a_session_has_one_holder_and_loses_nothing(seed: int, has_losses:
             if chance.random() < 0.3:
                 chance.choice(tasks).cancel()
             if has_losses and chance.random() < 0.5:
-                await chance.choice(both).lose(chance.choice(KEYS))
+                await take_away(store, chance.choice(KEYS))
         archive.is_away = False
         if states is not None:
             states.is_away = False

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from datetime import datetime, timezone
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -47,6 +48,7 @@ async def fill(store: MemoryStore, user: str) -> None:
         fact = NewItem(text, text, 3, "user_fact", key=f"fact_{number}a")
         await store.statements.insert_statement(user, fact, datetime(2026, 1, 1, number, tzinfo=timezone.utc))
     assert await store.consolidate(user)
+    await store.claim_rows.claim(SessionKey(user, "coder", "s"), uuid4())
     await store.threads.upsert_user(user, {})
     await store.threads.upsert_step(user, ThreadStep("step", f"of {user}", {}), is_update=False)
     await store.threads.upsert_element(user, ThreadElement("element", f"of {user}", "step", {}), b"content")

@@ -39,7 +39,7 @@ NOW = datetime.now(timezone.utc)
 DERIVED = {
     "agent_memory_contents",  # with their items
     *("agent_memory_chunks", "agent_memory_terms", "agent_memory_names", "agent_memory_embeddings"),
-    *("agent_memory_statistics", "jobs"),
+    *("agent_memory_statistics", "jobs", "session_claims"),
 }
 
 

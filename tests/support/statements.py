@@ -34,6 +34,7 @@ TABLES = (
     "search",
     "statements",
     "secrets",
+    "session_claims",
     "status",
     "threads",
     "transfer",
@@ -66,6 +67,7 @@ ACROSS_USERS = (  # functions of the owner answer these
     "select_row_counts",
     "fetch_thread_owner",
     "select_columns",
+    "renew_claims",
 )
 
 
@@ -77,7 +79,8 @@ PARAMS: dict[str, Any] = {
     "repeats": None,
     "is_erased": False,
     "kept_versions": 20,
-    "changed": "0",
+    "claims": [],
+    "least_seconds": 7.0,
     "is_shared": True,
     "user_id": "alice",
     "beginning": "k",

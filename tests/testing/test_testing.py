@@ -16,9 +16,7 @@ from memory_context import MemoryContext
 from memory_context.foundation.compactors.compactor import Compacted, Compactor, Hint, Result
 from memory_context.foundation.embeddings.embedder import Embedder, Purpose
 from memory_context.foundation.embeddings.wordllama import WordLlamaEmbedder
-from memory_context.sessions.live.claims import Claims, LocalClaims
 from memory_context.testing import (
-    CLAIMS_CHECKS,
     COMPACTOR_CHECKS,
     EMBEDDER_CHECKS,
     ScriptedModel,
@@ -131,12 +129,6 @@ async def test_built_in_embedder_keeps_the_contract(check: Callable[[Embedder], 
     await check(WordLlamaEmbedder())
 
 
-@pytest.mark.parametrize("check", CLAIMS_CHECKS, ids=lambda check: check.__name__)
-async def test_local_claims_keep_the_contract(check: Callable[[Claims, Claims], Awaitable[None]]):
-    claims = LocalClaims()
-    await check(claims, LocalClaims(beside=claims))
-
-
 class HeadCompactor:
     """Keeps the first line."""
 
@@ -182,12 +174,3 @@ async def test_checks_find_a_compactor_beyond_its_limits_and_one_that_is_random(
 
     names = {"compactor_answers_within_limits", "compactor_is_deterministic"}
     assert await failed(COMPACTOR_CHECKS, Greedy()) == names
-
-
-async def test_checks_find_claims_that_exclude_nobody():
-    class Open(LocalClaims):
-        async def claim(self, key: Any, wait_seconds: float) -> None:
-            """Give it to everybody."""
-
-    found = await failed(CLAIMS_CHECKS, Open(), Open(), seconds=0.5)
-    assert {"claim_belongs_to_one_holder", "claim_is_refused_to_its_own_holder"} <= found

@@ -90,8 +90,8 @@ async def test_disconnected_client_interrupts_running_tool(start_chat: StartChat
 async def test_two_processes_serve_one_session_in_turn(start_chat: StartChat, store: MemoryStore, model: Model):
     """Requests of one session reach two processes in turn: the agent knows everything, everything is there once."""
     async with (
-        start_chat(claims=store.advisory_claims()) as one,
-        start_chat(claims=store.advisory_claims()) as other,
+        start_chat() as one,
+        start_chat() as other,
     ):
         session = (await one.say("question 0")).json()["session_id"]
         for number in range(1, 6):

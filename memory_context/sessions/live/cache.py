@@ -1,4 +1,7 @@
-"""An LRU cache of live sessions, with one FIFO holder each. A hit costs no round trip."""
+"""An LRU cache of live sessions, with one FIFO holder each.
+
+A hit costs one round trip when processes share sessions, and so does its end: nothing is answered from a lost session.
+"""
 
 import asyncio
 import logging
@@ -13,9 +16,10 @@ from typing import Any, Generic
 from memory_context.foundation.errors import SessionBusyError, StoreUnavailableError
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.foundation.runtime.background import Background, Timer
+from memory_context.store.memory_store import MemoryStore
 
-from .claims import Claims, LocalClaims, SessionStates
-from .entry import CacheEntry, SessionT
+from .claims import Claims
+from .entry import CacheEntry, SessionStates, SessionT
 
 __all__ = ["CacheStats", "SessionCache"]
 
@@ -44,11 +48,11 @@ class CacheStats:
 
 
 class SessionCache(Generic[SessionT]):
-    """Live sessions in the event loop of the first use; construction does no I/O. Claims and states close with it.
+    """Live sessions in the event loop of the first use; construction does no I/O. The states close with it.
 
     Args:
         make: Makes the live object of a session; the cache resumes it.
-        claims: Decide which process has a session; None for a single process.
+        memory_store: Where processes that share sessions claim them; None for a single process.
         states: Keep the whole state after each hold. None: a killed process loses at most
             `policy.archive.batch_seconds` of messages.
         size: Unused sessions that stay live; at most twice as many exist.
@@ -64,7 +68,7 @@ class SessionCache(Generic[SessionT]):
         self,
         make: Callable[[SessionKey], SessionT | Awaitable[SessionT]],
         *,
-        claims: Claims | None = None,
+        memory_store: MemoryStore | None = None,
         states: SessionStates | None = None,
         size: int = 500,
         idle_seconds: float = 900,
@@ -74,7 +78,8 @@ class SessionCache(Generic[SessionT]):
         if size < 1 or queue < 0 or idle_seconds <= 0 or wait_seconds <= 0:
             raise ValueError(f"not above zero: {size=!r}, {idle_seconds=!r}, {wait_seconds=!r} or {queue=!r}")
         self._make = make
-        self._claims = claims or LocalClaims()
+        claim_rows = None if memory_store is None else memory_store.claim_rows
+        self._claims = None if claim_rows is None else Claims(claim_rows, self._wanted, self._lost)
         self._states = states
         self._size = size
         self._idle_seconds = idle_seconds
@@ -86,20 +91,23 @@ class SessionCache(Generic[SessionT]):
         self._work = Background[None]("memory_context sessions")
         self._done_event: asyncio.Event | None = None  # while closing: a holder is done
         self._counts = dict.fromkeys(("hits", "misses", "evictions", "handovers", "waits", "refusals"), 0)
-        self._claims.watch(self._wanted, self._lost)
 
     @asynccontextmanager
     async def hold(self, key: SessionKey) -> AsyncGenerator[SessionT, None]:
         """Hold a session exclusively; it is resumed at first use and kept durable afterwards.
 
+        What the block made may be answered with once this has ended without an error.
+
         Raises:
-            SessionBusyError: Too long a wait, or too many waiters or sessions.
-            StoreUnavailableError: Claims, states or the store do not answer.
-            RuntimeError: Wrong event loop, or a session claimed twice.
+            SessionBusyError: Too long a wait, or too many waiters or sessions. At the end: another process took the
+                session meanwhile.
+            StoreUnavailableError: States or the store do not answer.
+            RuntimeError: Wrong event loop.
         """
         entry, session = await self._enter(key)
         try:
             yield session
+            await entry.check_claim()
         finally:
             entry.used_at = time.monotonic()
             if self._entries.get(key) is entry:
@@ -148,7 +156,8 @@ class SessionCache(Generic[SessionT]):
             _logger.error("not all sessions were archived in %d s; what they know may be lost", _CLOSE_SECONDS)
         self._work.cancel()
         self._entries.clear()
-        await self._claims.close()
+        if self._claims is not None:
+            await self._claims.close()
         if self._states is not None:
             await self._states.close()
 
@@ -201,9 +210,11 @@ class SessionCache(Generic[SessionT]):
         )
 
     async def _live(self, entry: CacheEntry[SessionT], deadline: float) -> SessionT:
-        if entry.session is not None and not entry.is_lost:
-            self._counts["hits"] += 1
-            return entry.session
+        if entry.session is not None:
+            with suppress(SessionBusyError):
+                await entry.check_claim()
+                self._counts["hits"] += 1
+                return entry.session
         self._counts["misses"] += 1
         await entry.claim(deadline - time.monotonic())
         if entry.session is not None:  # still unarchived since its claim was lost
@@ -274,14 +285,14 @@ class SessionCache(Generic[SessionT]):
 
     def _wanted(self, key: SessionKey) -> None:
         entry = self._entries.get(key)
-        if entry is not None and entry.has_claim:
+        if entry is not None and entry.claim_id is not None:
             entry.is_wanted = True
             self._tidy(entry)
 
     def _lost(self, key: SessionKey) -> None:
         entry = self._entries.get(key)
-        if entry is not None and entry.has_claim:
-            entry.has_claim, entry.is_lost = False, True
+        if entry is not None and entry.claim_id is not None:
+            entry.claim_id, entry.is_lost = None, True
             self._tidy(entry)
 
     def _bind(self) -> None:

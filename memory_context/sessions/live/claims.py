@@ -1,129 +1,151 @@
 """Claims: which process holds a live session.
 
-A claim is no write lock: after a network split, the archive detects two writers.
+free ──claim──▶ held ──another waits, nobody at work──▶ released: passed to the one that waits
+                 └──not renewed for the lease──▶ free: its holder learns that before it writes or answers
+
+A claim is a row with a lease in the database, whose clock alone says when it ends. While the database is away a holder
+goes on for as long as its last answer allows. A claim is no write lock: the archive detects two writers.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple, Protocol
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from uuid import UUID, uuid4
 
-from memory_context.foundation.errors import SessionBusyError
+from memory_context.foundation.errors import SessionBusyError, StoreError, StoreUnavailableError
 from memory_context.foundation.identifiers import SessionKey
+from memory_context.foundation.outages import OutageLog
+from memory_context.foundation.runtime.background import Background, Timer, begin
+from memory_context.store.session_claims import LEAST_SECONDS, ClaimRows
 
-__all__ = ["Claims", "LocalClaims", "Redaction", "SessionKey", "SessionStates", "busy_text"]
+__all__ = ["Claims"]
+
+_RETRY_SECONDS = 0.02  # between attempts at first; doubles
+_POLL_SECONDS = 0.25  # between attempts at most, and between renewals, which tell what other processes want
+_RENEWING = "renewing the claims of sessions"
 
 
-class Claims(Protocol):
-    """Gives each session to one holder; for one cache and event loop."""
+@dataclass
+class _Held:
+    key: SessionKey
+    asked_at: float  # monotonic: when the question was sent that was last answered with yes
 
-    def watch(self, wanted: Callable[[SessionKey], None], lost: Callable[[SessionKey], None]) -> None:
-        """Register callbacks on the event loop: another holder wants a session; a claim was lost."""
-        ...
 
-    async def claim(self, key: SessionKey, wait_seconds: float) -> None:
-        """Return once this holder has the session; leave nothing behind if cancelled or failed.
+class Claims:
+    """The claims of one cache and event loop.
+
+    Args:
+        rows: The database that they are in.
+        on_wanted: Called for a session that another process waits for, again while it waits.
+        on_lost: Called for a session that another process may have taken.
+    """
+
+    def __init__(
+        self, rows: ClaimRows, on_wanted: Callable[[SessionKey], None], on_lost: Callable[[SessionKey], None]
+    ) -> None:
+        self._rows = rows
+        self._on_wanted = on_wanted
+        self._on_lost = on_lost
+        self._held: dict[UUID, _Held] = {}
+        self._timer = Timer(self._start_renewing)
+        self._work = Background[None]("memory_context claims")
+        self._outages = OutageLog()
+
+    async def claim(self, key: SessionKey, wait_seconds: float) -> UUID:
+        """Return the claim once this process has the session; leave nothing behind if cancelled or failed.
 
         Raises:
-            SessionBusyError: Another holder did not release it in time.
-            StoreUnavailableError: The claims service does not answer.
+            SessionBusyError: Another process did not release it in time.
+            StoreUnavailableError: The database does not answer.
         """
-        ...
-
-    async def release(self, key: SessionKey) -> None:
-        """Release a session, held or not; never raises."""
-        ...
-
-    async def close(self) -> None: ...
-
-
-class Redaction(Protocol):
-    """What removes forgotten contents from a saved state."""
-
-    def redacted(self, body: Any) -> Any: ...
-
-
-class SessionStates(Protocol):
-    """Saved states shared by processes: newer but less durable than the archive. All raise StoreUnavailableError."""
-
-    async def save(self, key: SessionKey, state: Mapping[str, Any]) -> None: ...
-
-    async def load(self, key: SessionKey) -> Mapping[str, Any] | None: ...
-
-    async def delete(self, key: SessionKey) -> None: ...
-
-    async def erase_traces(self, traces: Redaction, sessions: Collection[SessionKey]) -> None:
-        """Rewrite the states of these sessions without forgotten contents."""
-        ...
-
-    async def close(self) -> None: ...
-
-
-class LocalClaims:
-    """Claims in memory; `beside` are those of another cache in this event loop for the same sessions."""
-
-    def __init__(self, beside: "LocalClaims | None" = None) -> None:
-        self._holders: dict[SessionKey, LocalClaims] = {} if beside is None else beside._holders
-        self._waiting: dict[SessionKey, deque[_Waiter]] = {} if beside is None else beside._waiting
-        self._wanted: Callable[[SessionKey], None] | None = None
-
-    def watch(self, wanted: Callable[[SessionKey], None], lost: Callable[[SessionKey], None]) -> None:
-        """Register `wanted`; local claims are never lost."""
-        self._wanted = wanted
-
-    async def claim(self, key: SessionKey, wait_seconds: float) -> None:
-        """Return once this cache has the session, in FIFO order; `RuntimeError` if it has it already."""
-        holder = self._holders.get(key)
-        if holder is self:
-            raise RuntimeError(f"session {key.session_id!r} is claimed here already")
-        if holder is None:
-            self._holders[key] = self
-            return
-        waiter = _Waiter(self, asyncio.get_running_loop().create_future())
-        self._waiting.setdefault(key, deque()).append(waiter)
-        if holder._wanted is not None:
-            holder._wanted(key)
+        loop = asyncio.get_running_loop()
+        deadline, pause, claim = loop.time() + wait_seconds, _RETRY_SECONDS, uuid4()
+        asking: asyncio.Future[bool] | None = None
         try:
-            await asyncio.wait([waiter.turn], timeout=wait_seconds)
-        except asyncio.CancelledError:
-            if waiter.turn.done():
-                self._pass_on(key)
+            while True:
+                asked_at = time.monotonic()
+                asking = begin(self._rows.claim(key, claim))
+                await asyncio.wait([asking])  # not awaited itself: a cancelled one could still be committed
+                if asking.result():
+                    break
+                left = deadline - loop.time()
+                if left <= 0:
+                    raise SessionBusyError(
+                        f"another process is at work on session {key.session_id!r} and did not let go of it within "
+                        f"{wait_seconds:.3g} s; try again"
+                    )
+                await asyncio.sleep(min(pause, left))
+                pause = min(2 * pause, _POLL_SECONDS)
+        except BaseException:
+            self._work.start(lambda: self._give_up(key, claim, asking), claim)
             raise
-        finally:
-            if not waiter.turn.done():
-                self._waiting[key].remove(waiter)
-        if not waiter.turn.done():
-            raise SessionBusyError(busy_text(key, wait_seconds))
-        if self._waiting.get(key) and self._wanted is not None:  # they asked the previous holder
-            asyncio.get_running_loop().call_soon(self._wanted, key)
+        self._held[claim] = _Held(key, asked_at)
+        self._timer.plan(_POLL_SECONDS)
+        return claim
 
-    async def release(self, key: SessionKey) -> None:
-        if self._holders.get(key) is self:
-            self._pass_on(key)
+    async def confirm(self, claim: UUID) -> bool:
+        """Renew a claim; return whether it stood all the time.
+
+        Raises:
+            StoreUnavailableError: The database does not answer, and did not within the lease.
+        """
+        try:
+            await self._renew_now([claim])
+        except StoreUnavailableError:
+            held = self._held.get(claim)
+            # no other process can have it before the lease ends, which began after the question
+            if held is None or time.monotonic() - held.asked_at > LEAST_SECONDS:
+                raise
+        return claim in self._held
+
+    async def release(self, claim: UUID) -> None:
+        """Release a session at once or, if the database is away, by the end of its lease; never raises."""
+        held = self._held.pop(claim, None)
+        if held is not None:
+            with suppress(StoreError):
+                await self._rows.release(held.key, claim)
 
     async def close(self) -> None:
-        for key in [key for key, holder in self._holders.items() if holder is self]:
-            self._pass_on(key)
+        self._timer.cancel()
+        for claim in [*self._held]:
+            await self.release(claim)
+        await self._work.wait()
 
-    def _pass_on(self, key: SessionKey) -> None:
-        waiting = self._waiting.get(key)
-        if waiting:
-            waiter = waiting.popleft()
-            self._holders[key] = waiter.claims
-            waiter.turn.set_result(None)
+    async def _give_up(self, key: SessionKey, claim: UUID, asking: "asyncio.Future[bool] | None") -> None:
+        if asking is not None:
+            await asyncio.wait([asking])
+        with suppress(StoreError):
+            await self._rows.give_up(key, claim)
+
+    def _start_renewing(self) -> None:
+        if self._held:
+            self._work.start(self._renew)
+
+    async def _renew(self) -> None:
+        """Renew all claims in one statement, and hear which are wanted or lost."""
+        claims = [*self._held]
+        try:
+            await self._renew_now(claims)
+        except StoreError as error:  # nobody can say whose the sessions are: each use asks again
+            self._outages.failed(_RENEWING, "claims of %d sessions are not renewed for now: %s", len(claims), error)
         else:
-            del self._holders[key]
-            self._waiting.pop(key, None)
+            self._outages.worked(_RENEWING)
+        if self._held:
+            self._timer.plan(_POLL_SECONDS)
 
-
-class _Waiter(NamedTuple):
-    claims: LocalClaims
-    turn: "asyncio.Future[None]"
-
-
-def busy_text(key: SessionKey, wait_seconds: float) -> str:
-    """Return the error text for a session held elsewhere."""
-    return (
-        f"another process is at work on session {key.session_id!r} and did not let go of it within "
-        f"{wait_seconds:.3g} s; try again"
-    )
+    async def _renew_now(self, claims: list[UUID]) -> None:
+        asked_at = time.monotonic()
+        lost, wanted = await self._rows.renew(claims)
+        for claim in claims:
+            held = self._held.get(claim)
+            if held is None:  # released meanwhile
+                continue
+            if claim in lost:
+                del self._held[claim]
+                self._on_lost(held.key)
+                continue
+            held.asked_at = max(held.asked_at, asked_at)
+            if claim in wanted:
+                self._on_wanted(held.key)

@@ -8,21 +8,27 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from inspect import isawaitable
 from typing import Any, Generic, Protocol, TypeVar
+from uuid import UUID
 
-from memory_context.foundation.errors import MemoryContextError, SessionGoneError, StoreUnavailableError
+from memory_context.foundation.errors import (
+    MemoryContextError,
+    SessionBusyError,
+    SessionGoneError,
+    StoreUnavailableError,
+)
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.foundation.outages import OutageLog
 from memory_context.foundation.runtime.background import Breaker, Timer
+from memory_context.store.redact import Traces
 
-from .claims import Claims, SessionStates
+from .claims import Claims
 
-__all__ = ["CacheEntry", "FairLock", "LiveSession", "SessionT"]
+__all__ = ["CacheEntry", "FairLock", "LiveSession", "SessionStates", "SessionT"]
 
 _RETRY_SECONDS = (5, 300)  # between writes: first, longest
-_YIELD_SECONDS = 0.05  # after a handover: lets the other process claim first
 _logger = logging.getLogger("memory_context")
 
 
@@ -49,6 +55,22 @@ class LiveSession(Protocol):
     def is_dirty(self) -> bool: ...
 
 
+class SessionStates(Protocol):
+    """Saved states shared by processes: newer but less durable than the archive. All raise StoreUnavailableError."""
+
+    async def save(self, key: SessionKey, state: Mapping[str, Any]) -> None: ...
+
+    async def load(self, key: SessionKey) -> Mapping[str, Any] | None: ...
+
+    async def delete(self, key: SessionKey) -> None: ...
+
+    async def erase_traces(self, traces: Traces, sessions: Collection[SessionKey]) -> None:
+        """Rewrite the states of these sessions without forgotten contents."""
+        ...
+
+    async def close(self) -> None: ...
+
+
 SessionT = TypeVar("SessionT", bound=LiveSession)
 
 
@@ -56,6 +78,7 @@ class CacheEntry(Generic[SessionT]):
     """One live session.
 
     Attributes:
+        claim_id: The claim under which this process has the session, if processes share sessions.
         is_wanted: Another process asked for it.
         is_lost: Claim lost: another process may have continued the session.
     """
@@ -64,16 +87,16 @@ class CacheEntry(Generic[SessionT]):
         self,
         key: SessionKey,
         make: Callable[[SessionKey], SessionT | Awaitable[SessionT]],
-        claims: Claims,
+        claims: Claims | None,
         states: SessionStates | None,
     ) -> None:
         self.key = key
         self.lock = FairLock()
         self.session: SessionT | None = None
         self.used_at = time.monotonic()
-        self.has_claim = self.is_wanted = self.is_lost = self.is_deleted = self.is_leaving = False
+        self.claim_id: UUID | None = None
+        self.is_wanted = self.is_lost = self.is_deleted = self.is_leaving = False
         self.breaker = Breaker(_RETRY_SECONDS[0], longest_seconds=_RETRY_SECONDS[1])
-        self._yields_until = 0.0
         self._make = make
         self._claims = claims
         self._states = states
@@ -92,13 +115,21 @@ class CacheEntry(Generic[SessionT]):
         self._is_state_saved = False
 
     async def claim(self, wait_seconds: float) -> None:
-        if not self.has_claim:
-            pause = min(self._yields_until - time.monotonic(), wait_seconds)
-            if pause > 0:
-                await asyncio.sleep(pause)
-            await self._claims.claim(self.key, max(0, wait_seconds - max(0, pause)))
-            self.has_claim = True
+        if self._claims is not None and self.claim_id is None:
+            self.claim_id = await self._claims.claim(self.key, max(0, wait_seconds))
             self.is_wanted = False
+
+    async def check_claim(self) -> None:
+        """Ask the database whether this process has the session still.
+
+        Raises:
+            SessionBusyError: Another process may have continued it.
+            StoreUnavailableError: Nobody can tell.
+        """
+        if self._claims is not None and self.claim_id is not None:
+            await self._claims.confirm(self.claim_id)
+        if self.is_lost:
+            raise SessionBusyError(f"this process lost session {self.key.session_id!r} to another; try again")
 
     async def fill(self) -> SessionT:
         """Make and resume the live object under the claim; on failure call `vacate`."""
@@ -121,9 +152,12 @@ class CacheEntry(Generic[SessionT]):
             return
         saving = f"saving the state of session {self.key.session_id!r}"
         try:
+            await self.check_claim()  # after a pause it could replace what the next holder saved
             await self._states.save(self.key, await self.session.save_state())
             self._is_state_saved = True
             self._outages.worked(saving)
+        except SessionBusyError as error:
+            _logger.info("the state of session %r is not saved: %s", self.key.session_id, error)
         except Exception as error:
             text = "the state of session %r is not saved for now: %s"
             self._outages.failed(saving, text, self.key.session_id, error)
@@ -161,11 +195,9 @@ class CacheEntry(Generic[SessionT]):
                 await self._states.delete(self.key)
             except MemoryContextError as error:
                 _logger.warning("the saved state of deleted session %r stays: %s", self.key.session_id, error)
-        if self.has_claim:
-            self.has_claim = False
-            await self._claims.release(self.key)
-            if self.is_wanted:
-                self._yields_until = time.monotonic() + _YIELD_SECONDS
+        if self._claims is not None and self.claim_id is not None:
+            claim_id, self.claim_id = self.claim_id, None
+            await self._claims.release(claim_id)
         self.is_wanted = self.is_lost = self.is_deleted = False
         self.breaker.worked()
 

@@ -48,7 +48,7 @@ def serve(
         Path | None, typer.Option("--static", help="A folder with files to serve, such as a chat page.")
     ] = None,
     redis_url: Annotated[
-        str | None, typer.Option("--redis", help="Redis, where several processes share live sessions.")
+        str | None, typer.Option("--redis", help="Redis, which keeps what live sessions have not archived yet.")
     ] = None,
     allow_anonymous: Annotated[bool, typer.Option(help="Let everybody in, as the same user.")] = False,
     user_header: Annotated[

@@ -25,7 +25,7 @@ from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.runtime.background import Timer
 from memory_context.memory.notes import LongTermNotes
 from memory_context.sessions.live.cache import SessionCache
-from memory_context.sessions.live.claims import Claims, SessionStates
+from memory_context.sessions.live.entry import SessionStates
 from memory_context.store.conversation_rows import ChatMessage, SessionInfo
 from memory_context.store.memory_store import MemoryStore
 
@@ -91,7 +91,6 @@ class Chat:
         *,
         policy: ContextPolicy | None = None,
         model_client: ChatCompletionClient | None = None,
-        claims: Claims | None = None,
         states: SessionStates | None = None,
         cache: CacheBuilder | None = None,
         limits: ChatLimits | None = None,
@@ -100,8 +99,8 @@ class Chat:
             raise ValueError("there is no agent: name one at least in agents")
         if policy is not None and not policy.archive.enabled:
             raise ValueError("policy.archive.enabled=False: a chat has to be archived, or nothing would be durable")
-        if cache is not None and (claims is not None or states is not None):
-            raise ValueError("give claims and states to the cache you make, not beside it")
+        if cache is not None and states is not None:
+            raise ValueError("give states to the cache you make, not beside it")
         if states is not None:
             memory_store.forgettings.copies.add(states)
         self.memory_store = memory_store
@@ -111,7 +110,7 @@ class Chat:
         self._limits = limits or ChatLimits()
         self._runs: dict[RequestRun, SessionKey] = {}
         self.sessions = (
-            SessionCache(self._make, claims=claims, states=states, wait_seconds=self._limits.wait_seconds)
+            SessionCache(self._make, memory_store=memory_store, states=states, wait_seconds=self._limits.wait_seconds)
             if cache is None
             else cache(self._make)
         )
@@ -156,10 +155,12 @@ class Chat:
             async with self.sessions.hold(key) as session:
                 session.is_stored = session.is_stored or is_stored
                 try:
-                    await self._answer(run, session, messages)
+                    last_events = await self._answer(run, session, messages)
                 except SessionGoneError:
                     await self.sessions.discard(key)
                     raise
+            for event in last_events:  # now that no other process has had the session meanwhile
+                run.emit(event)
 
         run = RequestRun(work)
         self._runs[run] = key
@@ -185,7 +186,10 @@ class Chat:
             raise ProblemError("other-agent", f"{text}; begin a session with another one")
         return SessionKey(user_id, its_agent, session_id), is_stored
 
-    async def _answer(self, run: RequestRun, session: ChatSession, messages: Sequence[ChatMessage]) -> None:
+    async def _answer(
+        self, run: RequestRun, session: ChatSession, messages: Sequence[ChatMessage]
+    ) -> list[Answer | RunEnd]:
+        """Return the events that end the run."""
         session.check()
         agent = session.agent or await self._build_agent(session)
         await session.replay_missing_messages()
@@ -199,9 +203,8 @@ class Chat:
             answer = None if text is None else session.answer(question.message, text)
         session.check()
         stored_ids = session.stored_ids([*messages, *([answer] if answer else [])])
-        if answer is not None:
-            run.emit(Answer(answer))
-        run.emit(RunEnd(tuple(stored_ids), question.answer is not None))
+        end = RunEnd(tuple(stored_ids), question.answer is not None)
+        return [end] if answer is None else [Answer(answer), end]
 
     async def _run_agent(
         self, run: RequestRun, session: ChatSession, agent: TaskRunner, task: Sequence[ChatMessage]

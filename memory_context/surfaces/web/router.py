@@ -27,7 +27,7 @@ from limits.storage import storage_from_string
 from memory_context.foundation.identifiers import checked_identifier
 from memory_context.foundation.outages import OutageLog
 from memory_context.foundation.policy import ContextPolicy
-from memory_context.sessions.live.claims import Claims, SessionStates
+from memory_context.sessions.live.entry import SessionStates
 from memory_context.store.memory_store import MemoryStore
 
 from ..access.gate import GateRules
@@ -91,7 +91,6 @@ def create_chat_router(
     origins: Collection[str] = (),
     policy: ContextPolicy | None = None,
     model_client: ChatCompletionClient | None = None,
-    claims: Claims | None = None,
     states: SessionStates | None = None,
     cache: CacheBuilder | None = None,
     limits: ChatLimits | None = None,
@@ -109,9 +108,8 @@ def create_chat_router(
         hosts: Public names, such as `chat.example.org`; `*` for any. Loopback names are always allowed.
         origins: Other origins whose pages may write, such as `https://app.example.org`.
         model_client: Light model of the contexts.
-        claims: Claims on sessions, shared by several processes; None for a single process.
         states: Session states kept between requests, such as `RedisStates`.
-        cache: Makes the cache of live sessions, with claims and states of its own.
+        cache: Makes the cache of live sessions, with states of its own.
         limits_storage_url: Storage of request counts; `async+redis://…` for several processes.
 
     Raises:
@@ -128,7 +126,6 @@ def create_chat_router(
         _builders(build_agent, agents),
         policy=policy,
         model_client=model_client,
-        claims=claims,
         states=states,
         cache=cache,
         limits=limits,

@@ -22,7 +22,7 @@ from memory_context.context.builder import LightModelChoice, choose_light_model,
 from memory_context.context.context import MemoryContext
 from memory_context.foundation.errors import StoreError
 from memory_context.foundation.outages import outages_of
-from memory_context.sessions.live.redis import RedisClaims, RedisStates
+from memory_context.sessions.live.redis import RedisStates
 from memory_context.store.memory_store import MemoryStore
 
 from ..access.gate import Gate, GateRules, ProxyRefusal, Tokens, TrustedProxy, UsageError, is_loopback
@@ -159,7 +159,6 @@ async def _serve(
             model_client=light_model.client,
             static_folder=options.static_folder,
             hosts=options.public_hosts,
-            claims=RedisClaims(redis) if redis else store.advisory_claims(),
             states=RedisStates(redis) if redis else None,
             limits_storage_url=f"async+{redis}" if redis else "async+memory://",
         )
