@@ -13,7 +13,7 @@ from autogen_core.models import UserMessage
 import memory_context.sessions.transcript as transcript_package
 from memory_context import MemoryContext, MemoryStore
 from memory_context.sessions.archive.cursor import BatchCursor, next_batch
-from memory_context.sessions.transcript.codec import append_saved, load_transcript, save_transcript
+from memory_context.sessions.transcript.codec import append_saved, load_transcript, save_events, save_transcript
 from memory_context.sessions.transcript.decisions import AuditLine, Decided, Decision, audit_line
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.view_decisions import ViewCleared, ViewShown
@@ -163,6 +163,22 @@ def test_slot_keeps_the_newest_decision_in_state_and_saved_data():
         {"person": "ann", "mood": "cross", "kind": "test_mood"},
     ]
     assert load_transcript(saved).state.newest(MoodNoted, "bob") == MoodNoted("bob", "calm")
+
+
+def test_archive_has_each_decision_of_a_slot_that_a_view_showed():
+    """As it was; the log drops what it needs no longer as soon as the archive has it."""
+    transcript = thread("Hello")
+    transcript.keep_views(0)
+    for mood in ("glad", "calm"):
+        transcript.decide(MoodNoted("ann", mood))
+    transcript.decide(ViewShown(1))
+    transcript.decide(MoodNoted("ann", "cross"))
+    moods = [data["mood"] for _, data in save_events(transcript, 0, 0)["decisions"] if "mood" in data]
+    assert moods == ["calm", "cross"], "no view showed the first"
+    assert [one.mood for _, one in transcript.decisions(MoodNoted)] == ["", "calm", "cross"]
+    transcript.note_archived(1, len(transcript.log))
+    assert [one.mood for _, one in transcript.decisions(MoodNoted)] == ["", "", "cross"]
+    assert [data["mood"] for _, data in save_transcript(transcript)["decisions"] if "mood" in data] == ["cross"]
 
 
 def test_unknown_decision_kind_is_refused_with_its_name():
