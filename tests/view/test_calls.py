@@ -169,7 +169,7 @@ async def test_bill_goes_on_after_a_resume_and_a_clear(store: MemoryStore):
     await resumed.add_message(AssistantMessage(content="Asleep.", source="coder"))
     await resumed.get_messages()
     assert resumed.stats.views == 3
-    calls = resumed._parts.meter.bill.calls  # pyright: ignore[reportPrivateUsage]
+    calls = resumed._session.meter.bill.calls  # pyright: ignore[reportPrivateUsage]
     assert calls[2].stable_tokens == calls[1].view_tokens, "the cache knows no process"
 
 
