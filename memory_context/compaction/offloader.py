@@ -7,7 +7,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from autogen_core import Image
 
@@ -15,6 +15,7 @@ from memory_context.foundation.compactors.compactor import Hint, Result
 from memory_context.foundation.compactors.registry import Compactors
 from memory_context.foundation.errors import MemoryContextError, StoreError, StoreUnavailableError
 from memory_context.foundation.messages import (
+    Address,
     image_at,
     image_from_bytes,
     images_of,
@@ -39,7 +40,7 @@ from .images import image_name, pixels_of, waiting_images
 from .packing import PackedItem, Packer, find_repeated, may_repeat, sources_before
 from .summaries import Summariser
 
-__all__ = ["WORTH_SUPERSEDING_TOKENS", "Offloader", "restore_texts"]
+__all__ = ["WORTH_SUPERSEDING_TOKENS", "Offloader", "fetch_parts", "restore_texts"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -393,7 +394,8 @@ async def restore_texts(transcript: Transcript, memory: AgentMemory, seconds: fl
         return
     contents: dict[str, str | Image] = {}
     try:
-        contents = await asyncio.wait_for(_fetched(missing, memory), min(max(seconds, 0.5), _RESTORE_SECONDS))
+        kept = [(part.address, part.stored.refs[0].key) for _, part in missing if part.stored and part.stored.refs]
+        contents = await asyncio.wait_for(fetch_parts(kept, memory), min(max(seconds, 0.5), _RESTORE_SECONDS))
     except (MemoryContextError, asyncio.TimeoutError) as error:
         _logger.warning("what the store has is shown compacted: %s", str(error) or "it did not answer in time")
     gone: list[PartId] = []
@@ -407,12 +409,12 @@ async def restore_texts(transcript: Transcript, memory: AgentMemory, seconds: fl
         transcript.decide(PartsCompacted(tuple(gone), "unavailable"))
 
 
-async def _fetched(missing: Sequence[tuple[Entry, Part]], memory: AgentMemory) -> dict[str, str | Image]:
+async def fetch_parts(kept: Iterable[tuple[Address, str]], memory: AgentMemory) -> dict[str, str | Image]:
+    """Return texts and images of parts by key, as far as the store has them; raises StoreError."""
     texts: set[str] = set()
     images: set[str] = set()
-    for _, part in missing:
-        if part.stored and part.stored.refs:
-            (images if part.address.kind == "image" else texts).add(part.stored.refs[0].key)
+    for address, key in kept:
+        (images if address.kind == "image" else texts).add(key)
     found = await memory.retrieve_images(images, reader=None) if images else {}
     size = sum(map(len, found.values()))
     decoded = await in_thread_if_large(size, lambda: {key: image_from_bytes(data) for key, data in found.items()})

@@ -68,7 +68,7 @@ from memory_context.sessions.archive.session_archive import SessionArchive
 from memory_context.sessions.transcript.entries import Entry
 from memory_context.sessions.transcript.observations import ObservationChunk
 from memory_context.sessions.transcript.transcript import Transcript
-from memory_context.sessions.transcript.view_decisions import ViewCleared, ViewShown
+from memory_context.sessions.transcript.view_decisions import ViewCleared
 from memory_context.store.criteria import MemoryCriteria
 from memory_context.store.items import CallerOrigin
 from memory_context.store.memory_store import MemoryStore
@@ -81,7 +81,7 @@ from .config import MemoryContextConfig, arguments_of, config_of
 from .connectors import ConnectorLink
 from .observation import ContextObservation
 from .session import Session, StepGuard
-from .stats import ContextStats
+from .stats import ContextStats, stats_of
 
 __all__ = ["MemoryContext", "MemoryContextConfig"]
 
@@ -265,13 +265,12 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         if session.summariser.record():
             view = session.budget.fit(transcript, session.chooser.is_held)
         self._prompt_head.record(transcript, view)
-        if transcript.end > transcript.state.shown or transcript.state.unseen:
-            transcript.decide(ViewShown(transcript.end))
-        self._archive.archiver.note_decisions()
-        session.meter.add_view(transcript, view)
-        await self._observers.events.fire()
         joins = self.policy.joins_user_messages
-        return view.copies(joins_user_messages=self._is_strict_model if joins is None else joins)
+        joins = self._is_strict_model if joins is None else joins
+        session.meter.add_view(transcript, view, is_joined=joins)
+        self._archive.archiver.note_decisions()
+        await self._observers.events.fire()
+        return view.copies(joins_user_messages=joins)
 
     async def record_thought(self, content: str, timestamp: datetime | None = None) -> None:
         """Add words of the agent. `timestamp` None is now, one without a zone is local time."""
@@ -616,10 +615,12 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
 
     @property
     def stats(self) -> ContextStats:
-        """Counts since creation or `load_state`; light model calls of the whole session."""
+        """Counts of the whole session; transactions since creation or `load_state`."""
         session, archive = self._session, self._archive
-        stats = session.meter.stats(session.transcript, session.offloader.transactions, archive.light_model_bill)
-        return replace(stats, archive_transactions=archive.archiver.transactions)
+        meter = session.meter
+        stats = stats_of(session.transcript, meter.bill.calls, archive.light_model_bill, meter.views[1].beside)
+        written, archived = session.offloader.transactions, archive.archiver.transactions
+        return replace(stats, write_transactions=written, archive_transactions=archived)
 
     @property
     def is_dirty(self) -> bool:

@@ -26,13 +26,13 @@ from memory_context.memory.vault.entry import EntryFilter
 from memory_context.recall.expansion.expander import Expander
 from memory_context.sessions.transcript.entries import Entry
 from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.view.bill import UsageMeter
 from memory_context.view.budget import Budget, session_tag
 from memory_context.view.masking import Masker
 from memory_context.view.planning import ViewPlanner
 from memory_context.view.render import Renderer
 
 from .orders import OrderKeeper
-from .stats import UsageMeter
 from .user_memory import UserMemoryLoader
 
 __all__ = ["Session", "StepGuard"]

@@ -1,29 +1,30 @@
 """Counts and costs of a context."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Literal
 
 from memory_context.foundation.light_model.usage import LightModelBill
 from memory_context.foundation.notebooks import html_table
-from memory_context.foundation.policy import ContextPolicy
 from memory_context.sessions.transcript.transcript import Transcript
-from memory_context.sessions.transcript.view_decisions import Offered
-from memory_context.view.explain import stable_tokens
-from memory_context.view.view import View
+from memory_context.view.bill import ModelCall, raw_tokens
+from memory_context.view.view import Segment
 
-__all__ = ["ContextStats", "UsageMeter"]
+__all__ = ["ContextStats", "stats_of"]
 
 
 @dataclass(frozen=True)
 class ContextStats:
-    """Counts so far, in o200k_base tokens unless another counter was given.
+    """Counts of a session so far, in o200k_base tokens unless another counter was given.
 
-    A call is a view with the prompt in front of it, as far as known (`MemoryContext.note_agent`). Costs are in prices
-    of an ordinary input token, by `policy.cache`; "raw" is the same with everything kept.
+    A call is a view with the prompt in front of it, as far as known (`MemoryContext.note_agent`); of several views
+    without a message between, the last. Its figures are recorded when it is made, and archived: a resumed session goes
+    on with them. Costs are in prices of an ordinary input token, by `policy.cache` at that time; "raw" is the same with
+    everything kept.
 
     Attributes:
-        views: Distinct views: in effect, model calls.
+        views: Model calls.
         stable_tokens_total: Tokens at the heads of views unchanged since the view before.
         cached_tokens_total: Those of them that were enough to be cached.
         head_tokens: The prompt in front of the last view; `raw_head_tokens` without memory tools and instructions.
@@ -34,13 +35,14 @@ class ContextStats:
         compactions: Planned ones, and withdrawals of expansions.
         differences: Results first shown by their difference from an earlier one.
         expansions: Items opened, without recalls.
-        light_model: The session's calls by kind, also before a resume; the fields below repeat parts of it.
+        light_model: The session's calls by kind; the fields below repeat parts of it.
         light_model_calls: Its calls for decisions.
         light_model_tokens: As far as the client reports them.
         user_memory_tokens: The user's memory in the last view; part of `view_tokens`, not of "raw".
         observations: Ranges of messages that were observed; `activations`: how often observations joined the view.
         observation_tokens: The log and its hints in the last view; part of `view_tokens`, not of "raw".
         summaries: Results with a light model's summary, done or planned.
+        write_transactions: Of this process, as `archive_transactions`.
     """
 
     views: int = 0
@@ -131,125 +133,55 @@ class ContextStats:
         return self.stable_tokens_total / self.view_tokens_total if self.view_tokens_total else 0.0
 
 
-_KEPT_MESSAGES, _KEPT_AT_HEAD = 20, 5
+_SUMS = {
+    "raw_tokens_total": "raw_tokens",
+    "view_tokens_total": "view_tokens",
+    "stable_tokens_total": "stable_tokens",
+    "cached_tokens_total": "cached_tokens",
+    "head_tokens_total": "head_tokens",
+    "raw_head_tokens_total": "raw_head_tokens",
+    **{
+        name: name for name in ("cost", "raw_cost", "view_cost", "raw_view_cost", "buffered_cost", "head_and_tail_cost")
+    },
+}
 _USER_MEMORY = ("user_memory", "user_memory_news")
 _OBSERVATIONS = ("observations", "observation_hints")
 
 
-class UsageMeter:
-    """Adds up views; `views` are the last two distinct ones."""
+def stats_of(
+    transcript: Transcript,
+    calls: Sequence[ModelCall],
+    light_model: LightModelBill | None = None,
+    beside: Sequence[Segment] = (),
+) -> ContextStats:
+    """Return the sums over the calls and decisions of a transcript.
 
-    def __init__(self, transcript: Transcript, policy: ContextPolicy) -> None:
-        self.views = (View(), View())
-        self._log_start = len(transcript.log)
-        self._prices = policy.cache
-        self._reserved_tokens = policy.reserved_tokens
-        self._views = 0
-        self._sum: dict[str, Any] = {}  # tokens and costs by the name of their field in `ContextStats`
-        self._last: dict[str, Any] = {}
-        self._peak = 0
-        self._end = -1
-        self._raw_before = 0
-        self._offered = self._offered_before = Offered()
-
-    def add_view(self, transcript: Transcript, view: View) -> bool:
-        """Return whether it is new."""
-        before, last = self.views
-        if view.is_same(last):
-            return False
-        if transcript.end != self._end:
-            before = last
-            self._views += 1
-            self._end, self._raw_before = transcript.end, self._last.get("raw_tokens_total", 0)
-            self._offered_before = self._offered
-        else:  # an AutoGen Memory read first: one call
-            self._sum = {name: self._sum[name] - value for name, value in self._last.items()}
-        self.views = (before, view)
-        self._offered = transcript.state.offered
-        is_cold = transcript.pause_seconds(transcript.end - 1) >= self._prices.ttl_seconds
-        stable = 0 if is_cold else stable_tokens(before, view)
-        self._last = self._call(_raw_tokens(transcript), view.tokens, stable, is_cold)
-        self._last |= self._autogen_costs(transcript, self._last["raw_cost"], is_cold)
-        self._sum = {name: self._sum.get(name, 0) + value for name, value in self._last.items()}
-        self._peak = max(self._peak, view.tokens)
-        return True
-
-    def _autogen_costs(self, transcript: Transcript, raw_cost: float, is_cold: bool) -> dict[str, float]:
-        """Return the costs of the next call with contexts that keep twenty messages: the last, or head and tail."""
-        start, end, own = transcript.state.start, transcript.end, self._offered.own_tokens
-        if end - start <= _KEPT_MESSAGES:
-            return dict.fromkeys(("buffered_cost", "head_and_tail_cost"), raw_cost)
-        head = transcript.full_tokens(start, start + _KEPT_AT_HEAD)
-        tail = transcript.full_tokens(end - _KEPT_MESSAGES + _KEPT_AT_HEAD, end)
-        last = transcript.full_tokens(end - _KEPT_MESSAGES, end)
-        kept = 0 if is_cold else self._cached(own)  # each call, the oldest message leaves, so nothing behind is cached
-        kept_head = 0 if is_cold else self._cached(own + head, own)
-        return {
-            "buffered_cost": self._price(kept, own + last),
-            "head_and_tail_cost": self._price(kept_head, own + head + tail),
-        }
-
-    def _call(self, raw: int, shown: int, stable: int, is_cold: bool) -> dict[str, Any]:
-        now, before = self._offered, self._offered_before
-        is_switched = now.memory_tools != before.memory_tools
-        cached, raw_cached = self._cached(stable), 0 if is_cold else self._cached(min(self._raw_before, raw))
-        cost = raw_cost = 0.0
-        if self._views == 1 or is_cold:
-            cost, raw_cost = self._price(0, now.tokens + shown), self._price(0, now.own_tokens + raw)
-        else:
-            # new memory tools stand first, so nothing is cached once
-            kept = 0 if is_switched else self._cached(now.tokens + stable, now.tokens)
-            raw_kept = self._cached(now.own_tokens + min(self._raw_before, raw), now.own_tokens)
-            cost, raw_cost = self._price(kept, now.tokens + shown), self._price(raw_kept, now.own_tokens + raw)
-        return {
-            "raw_tokens_total": raw,
-            "view_tokens_total": shown,
-            "stable_tokens_total": stable,
-            "cached_tokens_total": cached,
-            "head_tokens_total": now.tokens,
-            "raw_head_tokens_total": now.own_tokens,
-            "cost": cost,
-            "raw_cost": raw_cost,
-            "view_cost": self._price(cached, shown),
-            "raw_view_cost": self._price(raw_cached, raw),
-        }
-
-    def _cached(self, prefix: int, head: int = 0) -> int:
-        is_long_enough = prefix + max(self._reserved_tokens - head, 0) >= self._prices.least_prefix_tokens
-        return prefix if is_long_enough else 0
-
-    def _price(self, cached: int, tokens: int) -> float:
-        return cached * self._prices.cached_price_ratio + (tokens - cached) * self._prices.write_price_ratio
-
-    def stats(
-        self, transcript: Transcript, write_transactions: int, light_model: LightModelBill | None = None
-    ) -> ContextStats:
-        counts = Counter[str]()
-        for _, decision in transcript.log[self._log_start :]:
-            counts.update(decision.tally())
-        bill = light_model or transcript.state.light_model
-        return ContextStats(
-            **{name: round(value, 2) for name, value in self._sum.items()},
-            **counts,
-            views=self._views,
-            raw_tokens=_raw_tokens(transcript),
-            view_tokens=self.views[1].tokens,
-            peak_view_tokens=self._peak,
-            head_tokens=self._last.get("head_tokens_total", 0),
-            raw_head_tokens=self._last.get("raw_head_tokens_total", 0),
-            user_memory_tokens=sum(one.tokens for one in self.views[1].beside if one.kind in _USER_MEMORY),
-            observation_tokens=sum(one.tokens for one in self.views[1].beside if one.kind in _OBSERVATIONS),
-            tools_offered=transcript.state.offered.reason,
-            light_model=bill,
-            light_model_calls=bill.decisions.calls,
-            light_model_failures=bill.decisions.failures,
-            light_model_tokens=bill.decisions.tokens,
-            summary_calls=bill.summaries.calls,
-            summary_failures=bill.summaries.failures,
-            summary_tokens=bill.summaries.tokens,
-            write_transactions=write_transactions,
-        )
-
-
-def _raw_tokens(transcript: Transcript) -> int:
-    return transcript.full_tokens(transcript.state.start, transcript.end)
+    Args:
+        light_model: None for what the transcript has recorded.
+        beside: The sections beside the history in the last view.
+    """
+    counts = Counter[str]()
+    for _, decision in transcript.log:
+        counts.update(decision.tally())
+    bill = light_model or transcript.state.light_model
+    last = calls[-1] if calls else None
+    return ContextStats(
+        **{name: round(sum(getattr(call, figure) for call in calls), 2) for name, figure in _SUMS.items()},
+        **counts,
+        views=len(calls),
+        raw_tokens=raw_tokens(transcript),
+        view_tokens=last.view_tokens if last else 0,
+        peak_view_tokens=max((call.view_tokens for call in calls), default=0),
+        head_tokens=last.head_tokens if last else 0,
+        raw_head_tokens=last.raw_head_tokens if last else 0,
+        user_memory_tokens=sum(one.tokens for one in beside if one.kind in _USER_MEMORY),
+        observation_tokens=sum(one.tokens for one in beside if one.kind in _OBSERVATIONS),
+        tools_offered=transcript.state.offered.reason,
+        light_model=bill,
+        light_model_calls=bill.decisions.calls,
+        light_model_failures=bill.decisions.failures,
+        light_model_tokens=bill.decisions.tokens,
+        summary_calls=bill.summaries.calls,
+        summary_failures=bill.summaries.failures,
+        summary_tokens=bill.summaries.tokens,
+    )

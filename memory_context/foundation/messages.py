@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, Literal, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -32,6 +33,7 @@ __all__ = [
     "images_of",
     "interrupted_result",
     "long_strings",
+    "message_digest",
     "message_from_json",
     "message_to_json",
     "overhead_texts",
@@ -371,6 +373,16 @@ def message_to_json(message: LLMMessage) -> dict[str, Any]:
         image = cast(Image, image_at(message, address))
         data["content"][address.index] = {"data": base64.b64encode(png_bytes(image)).decode()}
     return escape_json(data)
+
+
+def message_digest(message: LLMMessage) -> bytes:
+    """Return the SHA-256 of a sendable message; images count by their pixels, since to encode them takes long."""
+    images = images_of(message)
+    digest = sha256((with_texts(message, dict.fromkeys(images, "")) if images else message).model_dump_json().encode())
+    for address in images:
+        pixels = cast(Image, image_at(message, address)).image
+        digest.update(f"{address.index} {pixels.size}".encode() + pixels.tobytes())
+    return digest.digest()
 
 
 def message_from_json(data: Mapping[str, Any]) -> LLMMessage:

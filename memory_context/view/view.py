@@ -4,19 +4,30 @@ import sys
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
 from itertools import accumulate, islice
 from operator import attrgetter
 from typing import Literal, cast, get_args
 
 from autogen_core.models import LLMMessage, UserMessage
 
-from memory_context.foundation.messages import MEMORY_SOURCE, Address, PartKind, copy_message, sendable_message
+from memory_context.foundation.messages import (
+    MEMORY_SOURCE,
+    Address,
+    PartKind,
+    copy_message,
+    message_digest,
+    sendable_message,
+)
 from memory_context.sessions.transcript.entries import PartId
 
 __all__ = ["MessageList", "PartState", "Segment", "View", "ViewMessage"]
 
 _PART_KINDS = frozenset(get_args(PartKind))
 _PLACE, _TOKENS = attrgetter("place"), attrgetter("tokens")
+
+_DIGEST_DIGITS = 16
 
 TAIL_PLACE = sys.maxsize
 """`ViewMessage.place` of sections behind the history."""
@@ -94,6 +105,11 @@ class ViewMessage:
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", sendable_message(self.message))
 
+    @cached_property
+    def digest(self) -> bytes:
+        """Hash of the message as it is handed out."""
+        return message_digest(self.message)
+
 
 _Change = tuple[int, Sequence[ViewMessage], int]
 """Index, previous messages there, number of messages there now."""
@@ -126,6 +142,13 @@ class View:
         for at, before, after in reversed(changes):
             messages[at - index : at - index + after] = before
         return messages
+
+    @property
+    def digest(self) -> str:
+        """Hash of the messages, as 16 hex digits."""
+        if self._newer is None:
+            return self._shared.digests()[-1]
+        return _chained("", self.messages)[-1]
 
     def copies(self, *, joins_user_messages: bool = False) -> list[LLMMessage]:
         """Return deep copies; user messages in a row become one for strict chat templates."""
@@ -164,6 +187,12 @@ class View:
         if self._newer is None:
             return self._shared.tokens_before(index)
         return sum(message.tokens for message in self.messages[:index])
+
+    def tokens_of_head(self, digest: str) -> int:
+        """Return the tokens of the leading messages that have this digest; 0 if none have."""
+        digests = self._shared.digests() if self._newer is None else _chained("", self.messages)
+        found = (number for number, one in enumerate(digests) if one == digest)
+        return self.tokens_before(next(found, 0))
 
     def tokens_at(self, first: int, last: int) -> int:
         """Return the tokens of the history at the positions `[first, last)`; results stand at their calls."""
@@ -230,6 +259,7 @@ class MessageList:
         self.tokens = 0
         self._changes: list[_Change] = []
         self._sums = [0]  # lazy prefix sums of tokens
+        self._digests = [""]  # as lazy: each of a message and the digest before
         self.view = View(self)
 
     def replace(self, begin: int, end: int, after: Sequence[ViewMessage]) -> None:
@@ -242,7 +272,7 @@ class MessageList:
             self.messages[begin:end] = after
             self.tokens += sum(map(_TOKENS, after)) - sum(map(_TOKENS, before))
             self._changes.append((begin, before, len(after)))
-            del self._sums[begin + 1 :]
+            del self._sums[begin + 1 :], self._digests[begin + 1 :]
 
     def places(self, place: int) -> tuple[int, int]:
         begin = bisect_left(self.messages, place, key=_PLACE)
@@ -254,6 +284,11 @@ class MessageList:
             self._sums += islice(accumulate(map(_TOKENS, new), initial=self._sums[-1]), 1, None)
         return self._sums[index]
 
+    def digests(self) -> Sequence[str]:
+        """Return the hashes of the first 0, 1, 2, … messages; only those behind the last change are read."""
+        self._digests += _chained(self._digests[-1], self.messages[len(self._digests) - 1 :])[1:]
+        return self._digests
+
     def newest(self) -> View:
         """Return the current view: the same object until messages change."""
         if self._changes:
@@ -261,6 +296,13 @@ class MessageList:
             self.view.supersede(view, self._changes)
             self.view, self._changes = view, []
         return self.view
+
+
+def _chained(digest: str, messages: Sequence[ViewMessage]) -> list[str]:
+    def chained(before: str, message: ViewMessage) -> str:
+        return sha256(before.encode() + message.digest).hexdigest()[:_DIGEST_DIGITS]
+
+    return [*accumulate(messages, chained, initial=digest)]
 
 
 def number_of(position: int) -> str:

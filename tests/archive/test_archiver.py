@@ -66,6 +66,7 @@ async def test_turn_that_ends_with_results_is_archived(store: MemoryStore):
     await context.add_message(UserMessage(content="Read it.", source="user"))
     await add_step(context, "It says: forty-two.")
     await archived(store, SESSION, 3)
+    await context.archiver.wait()  # the row is there before the writer has its answer
     assert store.conversations.write_transactions == 1
 
 

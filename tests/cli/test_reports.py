@@ -1,4 +1,4 @@
-"""`stats`, `explain`: the bill of a session and what its model saw, made again from the archive."""
+"""`stats`, `explain`: the recorded bill of a session, and what its model saw, made again from the archive."""
 
 import asyncio
 import json
@@ -7,22 +7,26 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from memory_context import ContextPolicy, ContextStats, MemoryContext, MemoryStore
+from memory_context import CachePolicy, ContextPolicy, ContextStats, MemoryContext, MemoryStore
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.foundation.policy import LearningPolicy
+from memory_context.sessions.archive.resume import whole_history
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.view_decisions import ViewShown
 from memory_context.store.conversation_rows import Archived
-from memory_context.surfaces.cli.replay import replay
+from memory_context.view.bill import UsageMeter
+from memory_context.view.view import View
 
 from ..agents.scripted import report
 from ..archive.talking import say
 from ..conftest import Server, database_of
 from ..context.lights import Light, choose
 from ..context.steps import add_step
-from .lived import SESSION, Command, Lived, command_of, everything, live
+from .lived import SESSION, Command, Lived, command_of, everything
 
 pytestmark = pytest.mark.thorough
 
-COUNTED_AGAIN = (
+RECORDED = (
     *("views", "raw_tokens", "view_tokens", "raw_tokens_total", "view_tokens_total", "peak_view_tokens"),
     *("stable_tokens_total", "cached_tokens_total", "cost", "raw_cost", "offloads", "answered_compactions"),
     *("head_tokens_total", "raw_head_tokens_total", "view_cost", "raw_view_cost", "tools_offered"),
@@ -34,10 +38,14 @@ COUNTED_AGAIN = (
 
 
 def test_a_bill_from_the_archive_is_the_one_the_context_kept(database_url: str, capsys: pytest.CaptureFixture[str]):
-    """To the token and the hundredth of a price, over excerpts, an opened item, folds: if it was archived in time."""
-    policy = ContextPolicy(token_budget=2_000, learning=LearningPolicy(enabled=False))  # it asks when its job runs
+    """To the token and the hundredth of a price, over excerpts, an opened item, folds, by the prices of the session."""
+    policy = ContextPolicy(
+        token_budget=2_000,
+        cache=CachePolicy.of("openai-gpt-5"),
+        learning=LearningPolicy(enabled=False),  # it asks when its job runs
+    )
 
-    async def work() -> tuple[Archived, ContextStats]:
+    async def work() -> ContextStats:
         async with MemoryStore(database_url) as store:
             context = MemoryContext("alice", "coder", "s", store, model_client=Light(choose()), policy=policy)
             for number in range(8):
@@ -48,34 +56,32 @@ def test_a_bill_from_the_archive_is_the_one_the_context_kept(database_url: str, 
                 newest = (await context.agent_memory.query(reader=None))[0]
                 await say(context, f"And the 17th finding of {newest.key}?")
             await context.close()
-            return await store.conversations.read(SessionKey("alice", "coder", "s")), context.stats
+            return context.stats
 
-    archived, stats = asyncio.run(work())
-    made, counted = replay(archived, policy), asdict(stats)
-    again = asdict(made.stats)
-    assert {name: again[name] for name in COUNTED_AGAIN} == {name: counted[name] for name in COUNTED_AGAIN}
-    assert made.reservations == []
+    stats = asyncio.run(work())
+    command, counted = command_of(capsys, database_url), asdict(stats)
+    bill = json.loads(command("stats", "s", "--json")[1])
+    assert {name: bill[name] for name in RECORDED} == {name: counted[name] for name in RECORDED}
+    assert bill["reservations"] == []
     assert counted["folds"]
     assert counted["expansions"]
-    assert len(made.calls) == counted["views"]
-    assert {call.mark for call in made.calls} >= {"", "fold"}
-    assert made.stats.light_model == stats.light_model
+    assert len(bill["calls"]) == counted["views"] > 8
+    assert {call["mark"] for call in bill["calls"]} >= {"", "fold"}
+    assert round(sum(call["cost"] for call in bill["calls"]), 2) == counted["cost"]
+    assert bill["light_model"] == counted["light_model"]
     assert re.search(
         r" calls \(\d+ decisions, \d+ summaries, 1 title, \d+ observations\), .*; tokens of ", str(stats.light_model)
     )
-    command = command_of(capsys, database_url)
     for asked in (["s"], []):
-        _, out, err = command("stats", *asked)
+        _, out, _ = command("stats", *asked)
         told = re.escape(f"{stats.light_model}; in none of the other figures")
         assert re.search(rf"light model:? +{told}", " ".join(out.split()))
-        assert "not archived" not in err
-    assert json.loads(command("stats", "s", "--json")[1])["light_model"] == counted["light_model"]
 
 
 def test_a_bill_of_a_session_says_what_it_sent_and_what_that_saved(command: Command, lived: Lived):
     """Exact also when everything was archived at its end; look-ups come from the audit trail."""
     bill = json.loads(command("stats", SESSION, "--json")[1])
-    assert {name: bill[name] for name in COUNTED_AGAIN} == {name: getattr(lived.stats, name) for name in COUNTED_AGAIN}
+    assert {name: bill[name] for name in RECORDED} == {name: getattr(lived.stats, name) for name in RECORDED}
     assert bill["saved_tokens"] == lived.stats.saved_tokens
     assert bill["events"]["retrieved"] == 1
     assert bill["light_model"]["decisions"]["calls"] == 0, "the rules decided"
@@ -92,24 +98,33 @@ def test_a_bill_of_a_session_says_what_it_sent_and_what_that_saved(command: Comm
     assert "Note" not in err
 
 
-def test_archives_of_earlier_versions_are_billed_with_reservations(database_url: str):
-    """They say neither how long an excerpt was, nor what was withdrawn: the one is taken at its limit and told."""
-    lived = live(database_url)
+def test_views_of_earlier_versions_have_no_bill(
+    capsys: pytest.CaptureFixture[str], database_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Their records have no figures; that is told."""
 
-    async def read() -> Archived:
-        async with MemoryStore(database_url) as store:
-            return await store.conversations.read(SessionKey("alice", "coder", SESSION))
+    def record(meter: UsageMeter, transcript: Transcript, view: View, *, is_joined: bool = False) -> None:
+        transcript.decide(ViewShown(transcript.end))
 
-    archived = asyncio.run(read())
-    body = archived.batches[0].body
-    decisions = [one for one in body["decisions"] if one[1]["kind"] != "first_view"]
-    first = replace(archived.batches[0], body={**body, "decisions": decisions})
-    made = replay(replace(archived, batches=(first,)), ContextPolicy())
-    assert made.reservations == ["first excerpts that are counted with their limit: 1"]
-    assert made.stats.raw_tokens_total == lived.stats.raw_tokens_total
-    assert made.stats.view_tokens_total > lived.stats.view_tokens_total
-    damaged = replay(replace(archived, batches=(replace(first, is_intact=False),)), ContextPolicy())
-    assert (damaged.calls, damaged.unread_batches) == ((), (0,))
+    async def begin() -> None:
+        async with MemoryStore(database_url) as store, MemoryContext("alice", "coder", "s", store) as context:
+            await say(context, "Survey the owls.")
+            await context.get_messages()
+
+    async def go_on() -> ContextStats:
+        async with MemoryStore(database_url) as store, MemoryContext("alice", "coder", "s", store) as context:
+            await say(context, "And the bats.")
+            await context.get_messages()
+            return context.stats
+
+    with monkeypatch.context() as earlier:
+        earlier.setattr(UsageMeter, "record", record)
+        asyncio.run(begin())
+    stats = asyncio.run(go_on())
+    assert stats.views > 0
+    _, out, err = command_of(capsys, database_url)("stats", "s")
+    assert f"model calls   {stats.views}\n" in out
+    assert "Note: not counted, since an earlier version recorded no figures: 2 views." in err
 
 
 def test_import_refuses_a_batch_that_is_not_part_of_a_transcript(database_url: str):
@@ -124,7 +139,7 @@ def test_import_refuses_a_batch_that_is_not_part_of_a_transcript(database_url: s
     archived = asyncio.run(work())
     spoiled = replace(archived, batches=[replace(archived.batches[0], body={"entries": []})])
     with pytest.raises(ValueError, match="cannot be read"):
-        replay(spoiled, ContextPolicy())
+        whole_history(spoiled)
 
 
 def test_stats_of_a_user_say_what_is_stored_and_saved(command: Command, lived: Lived):

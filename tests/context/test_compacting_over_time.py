@@ -18,7 +18,6 @@ from autogen_core.models import (
 )
 
 from memory_context import CompactionPolicy, ContextPolicy, MemoryContext, MemoryStore
-from memory_context.context.stats import UsageMeter
 from memory_context.foundation.compactors.compactor import Compacted, Hint, Result
 from memory_context.foundation.compactors.registry import Compactors
 from memory_context.foundation.errors import StoreUnavailableError
@@ -28,6 +27,7 @@ from memory_context.foundation.tokens import O200kTokenCounter, default_token_co
 from memory_context.sessions.transcript.entries import Part
 from memory_context.sessions.transcript.part_decisions import CompactedTextChosen, PartsCompacted
 from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.view.bill import UsageMeter
 from memory_context.view.render import render
 from tests.support.waiting import soon
 
@@ -454,5 +454,5 @@ def test_a_prefix_counts_as_cached_with_what_is_reserved_before_it():
             entry = transcript.append(user(words))
             entry.measure([Part(Address("text", 0), counter.count(words), 1)])
             meter.add_view(transcript, render(transcript, ContextPolicy(), counter))
-        cached.append(meter.stats(transcript, 0).cached_tokens_total)
+        cached.append(sum(call.cached_tokens for call in meter.bill.calls))
     assert cached == [0, 606]

@@ -8,7 +8,7 @@ from autogen_core.models import AssistantMessage, UserMessage
 from memory_context import ContextPolicy, LearningPolicy, MemoryContext, MemoryStore
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.foundation.light_model.usage import LightModelBill, LightModelUsage
-from memory_context.surfaces.cli.replay import replay
+from memory_context.sessions.archive.resume import load_session
 from tests.support.outages import away
 from tests.support.waiting import soon
 
@@ -67,8 +67,8 @@ async def test_light_model_calls_are_billed_by_kind_and_survive_a_resume(store: 
     again = bill + LightModelBill(decisions=used(1))
     assert resumed.stats.light_model == again
     assert again.total.calls == 5
-    archived = await store.conversations.read(SessionKey("alice", "coder", SESSION))
-    assert replay(archived, ContextPolicy()).stats.light_model == again
+    archived = await load_session(store.conversations, SessionKey("alice", "coder", SESSION))
+    assert archived.transcript.state.light_model == again
 
     loaded = MemoryContext("alice", "coder", None, store, resume=False)
     await loaded.load_state(state)
@@ -84,8 +84,8 @@ async def test_light_model_calls_after_the_last_batch_are_archived_by_close(stor
     await say(context, "I like owls.")
     await context.archive()  # the title is asked for with this batch, and comes after it
     await context.close()
-    archived = await store.conversations.read(SessionKey("alice", "coder", SESSION))
-    bill = replay(archived, ContextPolicy()).stats.light_model
+    archived = await load_session(store.conversations, SessionKey("alice", "coder", SESSION))
+    bill = archived.transcript.state.light_model
     assert bill.titles == (used(1) if is_named else LightModelUsage(calls=1, failures=1, unreported_calls=1))
     assert not is_named or bill.total.unreported_calls == 0
     if not is_named:

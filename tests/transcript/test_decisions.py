@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from autogen_core.models import UserMessage
 
+import memory_context
 import memory_context.sessions.transcript as transcript_package
 from memory_context import MemoryContext, MemoryStore
 from memory_context.sessions.archive.cursor import BatchCursor, next_batch
-from memory_context.sessions.transcript.codec import append_saved, load_transcript, save_transcript
+from memory_context.sessions.transcript.codec import append_saved, load_transcript, save_events, save_transcript
 from memory_context.sessions.transcript.decisions import AuditLine, Decided, Decision, audit_line
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.view_decisions import ViewCleared, ViewShown
@@ -22,7 +23,7 @@ from ..agents.scripted import report
 from ..archive.talking import context_of, say
 from ..context.steps import add_step
 
-PACKAGE = Path(transcript_package.__file__).parent.parent
+PACKAGE = Path(memory_context.__file__).parent
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,22 @@ def test_slot_keeps_the_newest_decision_in_state_and_saved_data():
     assert load_transcript(saved).state.newest(MoodNoted, "bob") == MoodNoted("bob", "calm")
 
 
+def test_archive_has_each_decision_of_a_slot_that_a_view_showed():
+    """As it was; the log drops what it needs no longer as soon as the archive has it."""
+    transcript = thread("Hello")
+    transcript.keep_views(0)
+    for mood in ("glad", "calm"):
+        transcript.decide(MoodNoted("ann", mood))
+    transcript.decide(ViewShown(1))
+    transcript.decide(MoodNoted("ann", "cross"))
+    moods = [data["mood"] for _, data in save_events(transcript, 0, 0)["decisions"] if "mood" in data]
+    assert moods == ["calm", "cross"], "no view showed the first"
+    assert [one.mood for _, one in transcript.decisions(MoodNoted)] == ["", "calm", "cross"]
+    transcript.note_archived(1, len(transcript.log))
+    assert [one.mood for _, one in transcript.decisions(MoodNoted)] == ["", "", "cross"]
+    assert [data["mood"] for _, data in save_transcript(transcript)["decisions"] if "mood" in data] == ["cross"]
+
+
 def test_unknown_decision_kind_is_refused_with_its_name():
     """Saved by a newer version, or by a module that is not imported."""
     transcript = thread("Hello")
@@ -188,7 +205,7 @@ def test_two_decision_kinds_of_one_name_are_refused():
 @pytest.mark.thorough
 def test_package_asks_no_decision_for_its_class():
     """Behaviour is a method of the class, so that a new kind cannot be forgotten anywhere."""
-    kinds = {name for name in transcript_package.__all__ if name[0].isupper() and is_kind(name)}
+    kinds = {kind.__name__ for kind in kinds_below(Decision) if kind.__module__.startswith(transcript_package.__name__)}
     assert {"ViewShown", "HistoryFolded", "PartOffloaded"} <= kinds
     for path in PACKAGE.rglob("*.py"):
         if path.parent.name != "transcript":
@@ -198,6 +215,5 @@ def test_package_asks_no_decision_for_its_class():
                     assert not asked & kinds, f"{path}:{node.lineno}"
 
 
-def is_kind(name: str) -> bool:
-    kind = getattr(transcript_package, name)
-    return isinstance(kind, type) and issubclass(kind, Decision)
+def kinds_below(kind: type[Decision]) -> set[type[Decision]]:
+    return {one for below in kind.__subclasses__() for one in (below, *kinds_below(below))}

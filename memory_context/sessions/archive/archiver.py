@@ -132,6 +132,8 @@ class Archiver:
         before = {} if offset is None else {id_: position + offset for id_, position in self._delivered.items()}
         self._delivered = {**before, **cursor.delivered}
         self._unarchived = {id_: end for id_, end in self._delivered.items() if at is None or end >= at.position}
+        if self._policy.enabled:
+            transcript.keep_views(transcript.first if at is None or at.begins_anew else at.position)
         self._tell_state()
 
     def _is_behind(self, at: BatchCursor) -> bool:
@@ -344,6 +346,7 @@ class Archiver:
         if appended.outcome == "conflict":
             return await self._handle_conflict(write)
         self._at = write.after
+        self.transcript.note_archived(write.after.position, write.after.decision)
         self._counted = max(self._counted, write.after.position)
         for id_ in write.batch.chat_ids if write.batch else ():
             self._unarchived.pop(id_, None)

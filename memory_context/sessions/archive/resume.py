@@ -36,6 +36,7 @@ __all__ = [
     "rebuild_transcript",
     "redacted_session",
     "saved_session",
+    "whole_history",
 ]
 
 ResumeOutcome = Literal["new", "resumed", "state", "pending", "unreadable", "off"]
@@ -298,6 +299,25 @@ def rebuild_transcript(archived: Archived, with_cleared: bool = False) -> tuple[
         branches=archived.branches,
     )
     return transcript, report, whole is None
+
+
+def whole_history(archived: Archived) -> tuple[dict[str, Any], tuple[int, ...]]:
+    """Return saved events up to the first damaged or missing batch, and the numbers of the batches from there on.
+
+    Raises:
+        ValueError: It was archived by a newer version.
+    """
+    kept: list[StoredBatch] = []
+    for batch in archived.batches:
+        is_next = batch.sequence == kept[-1].sequence + 1 if kept else batch.sequence == 0 or batch.begins_anew
+        if not is_next or not batch.is_intact:
+            break
+        kept.append(batch)
+    unread = tuple(batch.sequence for batch in archived.batches[len(kept) :])
+    try:
+        return joined_events([batch.body for batch in kept] or [save_transcript(Transcript())]), unread
+    except (LookupError, TypeError) as error:
+        raise ValueError(f"the archive of this session cannot be read: {error!r}") from error
 
 
 def _joined(batches: Sequence[StoredBatch]) -> Transcript | None:

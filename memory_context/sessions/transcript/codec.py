@@ -1,7 +1,7 @@
 """A transcript as JSON; loading replays its decisions."""
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +17,7 @@ from .observations import ObservationLog
 from .part_decisions import PartsCompacted
 from .state import TranscriptState
 from .transcript import Transcript
-from .view_decisions import ViewCleared
+from .view_decisions import ViewCleared, ViewShown
 
 __all__ = [
     "LOG_DECISIONS",
@@ -30,6 +30,7 @@ __all__ = [
     "load_transcript",
     "save_events",
     "save_transcript",
+    "saved_events",
 ]
 
 STATE_VERSION = 2
@@ -42,7 +43,7 @@ _UNREFERRED = "[This text is stored, but what referred to it is missing; a searc
 _PART: TypeAdapter[Part] = TypeAdapter(Part)
 _ADDRESS: TypeAdapter[Address] = TypeAdapter(Address)
 
-Watch = Callable[[Transcript, Decision], None]
+_Logged = tuple[int, Decision]
 
 
 def save_transcript(transcript: Transcript, *, with_cleared: bool = False) -> dict[str, Any]:
@@ -55,8 +56,9 @@ def save_transcript(transcript: Transcript, *, with_cleared: bool = False) -> di
 
 
 def save_events(transcript: Transcript, first_position: int, first_decision: int) -> dict[str, Any]:
-    """Return later events; all entries must be measured."""
-    return _saved(transcript, first_position, _concerning(transcript.log[first_decision:], transcript.first))
+    """Return later events, with all that a view showed; all entries must be measured."""
+    log, first = transcript.log[first_decision:], transcript.first
+    return _saved(transcript, first_position, _concerning(log, first, for_each_view=True), for_each_view=True)
 
 
 def joined_events(stretches: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -88,33 +90,44 @@ def _kept(transcript: Transcript, with_cleared: bool) -> list[tuple[int, Decisio
     return _concerning([one for number, one in enumerate(log) if one[1].outlives_clear or number > cleared], first)
 
 
-def _concerning(log: Sequence[tuple[int, Decision]], first: int) -> list[tuple[int, Decision]]:
-    """Drop replaced decisions and those only about entries before `first`."""
-    newest = {_slot(one): one for _, one in log}
+def _concerning(log: Sequence[_Logged], first: int, *, for_each_view: bool = False) -> list[_Logged]:
+    """Drop replaced decisions and those only about entries before `first`; `for_each_view` keeps what a view showed."""
     return [
         (at, one)
-        for at, one in log
-        if (one.slot() is None or one is newest[_slot(one)])
+        for (at, one), later in _backwards(log, for_each_view)
+        if (one.slot() is None or (one.kind, one.slot()) not in later)
         and (not one.positions() or any(position >= first for position in one.positions()))
-    ]
+    ][::-1]
 
 
-def _slot(decision: Decision) -> tuple[str, Hashable]:
-    return decision.kind, decision.slot()
+def _backwards(
+    log: Sequence[_Logged], for_each_view: bool
+) -> Iterator[tuple[_Logged, Container[tuple[str, Hashable]]]]:
+    """Yield decisions with the slots that later ones take; `for_each_view`: those before the next view."""
+    later, in_no_view = set[tuple[str, Hashable]](), set[tuple[str, Hashable]]()
+    for at, one in reversed(log):
+        if for_each_view and isinstance(one, ViewShown):
+            later = {*in_no_view}
+        yield (at, one), later
+        if one.slot() is not None:
+            later.add((one.kind, one.slot()))
+            in_no_view |= set() if one.stands_in_views else {(one.kind, one.slot())}
 
 
-def _saved(transcript: Transcript, first_position: int, decisions: Sequence[tuple[int, Decision]]) -> dict[str, Any]:
-    slots = {_slot(decision) for _, decision in decisions}
+def _saved(
+    transcript: Transcript, first_position: int, decisions: Sequence[_Logged], *, for_each_view: bool = False
+) -> dict[str, Any]:
+    pairs = _backwards(decisions, for_each_view)
     return {
         "version": STATE_VERSION,
         "first_position": first_position,
         "entries": [_entry_to_json(entry) for entry in transcript.entries(start=first_position)],
-        "decisions": [[at, escape_json(one.to_json(transcript, slots))] for at, one in decisions],
+        "decisions": [[at, escape_json(one.to_json(transcript, later))] for (at, one), later in pairs][::-1],
     }
 
 
-def load_transcript(saved: Mapping[str, Any], watch: Watch | None = None) -> Transcript:
-    """Return a saved transcript, without texts of committed results; `watch` is called after each decision.
+def load_transcript(saved: Mapping[str, Any]) -> Transcript:
+    """Return a saved transcript, without texts of committed results.
 
     Raises:
         ValueError: A newer version saved the data, or it is damaged.
@@ -123,7 +136,7 @@ def load_transcript(saved: Mapping[str, Any], watch: Watch | None = None) -> Tra
     if version not in (1, STATE_VERSION):
         raise ValueError(f"this state has version {version!r}; this memory_context reads versions 1 to {STATE_VERSION}")
     try:
-        transcript = _replayed(saved, watch)
+        transcript = _replayed(saved)
         if version == 1 and transcript.state.answered_whole:  # answers compacted results then
             transcript.decide(PartsCompacted(tuple(sorted(transcript.state.answered_whole)), "late"))
         return transcript
@@ -178,9 +191,15 @@ def append_saved(transcript: Transcript, saved: Mapping[str, Any]) -> None:
         entry.restore_texts(dict.fromkeys(lost, _UNREFERRED))
 
 
-def _replayed(saved: Mapping[str, Any], watch: Watch | None) -> Transcript:
+def saved_events(saved: Mapping[str, Any]) -> Iterator[Entry | tuple[int, Decision]]:
+    """Yield the entries and decisions of a saved transcript in the order in which they came."""
+    first = saved["first_position"]
+    return _in_order(*_parsed(saved, first), first)
+
+
+def _replayed(saved: Mapping[str, Any]) -> Transcript:
     transcript = Transcript(first_position=saved["first_position"])
-    _replay(transcript, *_parsed(saved, transcript.end), watch)
+    _replay(transcript, *_parsed(saved, transcript.end))
     return transcript
 
 
@@ -189,21 +208,23 @@ def _parsed(saved: Mapping[str, Any], end: int) -> tuple[list[Entry], list[tuple
     return [_entry_from_json(data, end + number) for number, data in enumerate(saved["entries"])], decisions
 
 
-def _replay(
-    transcript: Transcript,
-    entries: Sequence[Entry],
-    decisions: Sequence[tuple[int, Decision]],
-    watch: Watch | None = None,
-) -> None:
+def _replay(transcript: Transcript, entries: Sequence[Entry], decisions: Sequence[_Logged]) -> None:
+    for event in _in_order(entries, decisions, transcript.end):
+        if isinstance(event, Entry):
+            transcript.take(event)
+        else:
+            transcript.replay(*event)
+
+
+def _in_order(entries: Sequence[Entry], decisions: Sequence[_Logged], end: int) -> Iterator[Entry | _Logged]:
+    """Yield entries and decisions as they came, behind so many entries."""
     upcoming = 0
-    for entry in [*entries, None]:
-        while upcoming < len(decisions) and (entry is None or decisions[upcoming][0] <= transcript.end):
-            transcript.replay(*decisions[upcoming])
-            if watch is not None:
-                watch(transcript, decisions[upcoming][1])
+    for number, entry in enumerate([*entries, None], end):
+        while upcoming < len(decisions) and (entry is None or decisions[upcoming][0] <= number):
+            yield decisions[upcoming]
             upcoming += 1
         if entry is not None:
-            transcript.take(entry)
+            yield entry
 
 
 def _entry_to_json(entry: Entry) -> dict[str, Any]:
@@ -211,9 +232,10 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
     in_store = {
         part.address for part in entry.measured if part.stored and part.stored.refs and part.address.kind != "arguments"
     }
-    missing = in_store | entry.dropped
+    kept = entry.unarchived or {}
+    missing = (in_store | entry.dropped) - kept.keys()
     return {
-        "message": message_to_json(with_texts(entry.message, dict.fromkeys(missing, ""))),
+        "message": message_to_json(with_texts(entry.message, {**dict.fromkeys(missing, ""), **kept})),
         "added_at": entry.added_at.isoformat(),
         "carries_result": entry.carries_result,
         "parts": None if entry.parts is None else [_part_to_json(part) for part in entry.parts],

@@ -74,7 +74,7 @@ class SubjectObserved(EntryDecision):
 class ConnectorCompared(Decision):
     """What a connector compares with, JSON-native; with an empty state it looks at everything anew."""
 
-    kind, outlives_clear = "connector_compared", True
+    kind, outlives_clear, stands_in_views = "connector_compared", True, False
     connector_id: str
     state: Mapping[str, Any] = field(default_factory=dict[str, Any])
 

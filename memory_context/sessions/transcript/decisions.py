@@ -95,10 +95,12 @@ class Decision:
     Attributes:
         kind: Name in saved data.
         outlives_clear: True if a state saved after a clear still contains it.
+        stands_in_views: False if no view depends on it: of those in one slot, the newest says everything.
     """
 
     kind: ClassVar[str]
     outlives_clear: ClassVar[bool] = False
+    stands_in_views: ClassVar[bool] = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -113,6 +115,11 @@ class Decision:
         """True for a planned change after which a prompt cache reads the view anew."""
         return False
 
+    @property
+    def is_planned(self) -> bool:
+        """True if it follows from the view's policy: another policy decides it anew."""
+        return False
+
     def apply(self, transcript: "Transcript") -> None: ...
 
     def slot(self) -> Hashable | None:
@@ -120,10 +127,15 @@ class Decision:
         return None
 
     def logged(self) -> "Decision":
+        """Return the log's form; the state keeps this one."""
+        return self
+
+    def archived(self) -> "Decision":
+        """Return the log's form once the archive has it, without texts that entries keep as long as views need them."""
         return self
 
     def replaced(self) -> "Decision":
-        """Return the log's form once its slot is reused."""
+        """Return the log's form once its slot is reused, and the archive has it if a view showed it."""
         return self
 
     def positions(self) -> tuple[int, ...]:

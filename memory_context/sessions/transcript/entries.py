@@ -77,6 +77,7 @@ class Entry:
         parts: None until measured; a function of the message, not a decision.
         full_tokens: Uncompacted tokens; 0 until measured.
         journal: The transcript's `touched`.
+        unarchived: Dropped texts that no store has, until the archive has them; None once it has the entry.
     """
 
     position: int
@@ -87,6 +88,7 @@ class Entry:
     dropped: set[Address] = field(default_factory=set[Address])
     full_tokens: int = 0
     journal: list[int] | None = field(default=None, repr=False)
+    unarchived: dict[Address, str] | None = field(default=None, repr=False)
     _by_address: dict[Address, Part] = field(default_factory=dict[Address, Part])
 
     @property
@@ -142,6 +144,9 @@ class Entry:
     def drop_stored(self, parts: Iterable[Part]) -> None:
         self.touch()
         stored = [part for part in parts if part.stored]
+        if self.unarchived is not None:
+            texts = {part.address: self.text(part.address) for part in stored if part.stored and not part.stored.refs}
+            self.unarchived |= {address: text for address, text in texts.items() if text is not None}
         # only long strings of arguments are stored, not their formatting
         self.drop_texts(part.address for part in stored if part.address.kind != "arguments")
         for part in stored:

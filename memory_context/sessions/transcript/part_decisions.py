@@ -51,7 +51,7 @@ class PartOffloaded(EntryDecision):
             state.answered_whole.add((self.position, self.address))
         state.note_facts(self.position, part)
 
-    def logged(self) -> Decision:
+    def archived(self) -> Decision:
         return replace(self, stored=self.stored.without_first_view())
 
     def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class PartOffloaded(EntryDecision):
 
 @dataclass(frozen=True)
 class FirstViewChosen(EntryDecision):
-    """The first view of a stored result. The log omits its text, which the entry keeps and saves until answered.
+    """The first view of a stored result. Once archived, the log omits its text, which the entry keeps until answered.
 
     Attributes:
         tokens: Of the excerpt, or of the whole content with its headline.
@@ -103,7 +103,7 @@ class FirstViewChosen(EntryDecision):
         base = self.base and (self.base[0] + offset, self.base[1])
         return replace(self, position=self.position + offset, base=base)
 
-    def logged(self) -> Decision:
+    def archived(self) -> Decision:
         return replace(self, excerpt=None, headline="")
 
     def tally(self) -> dict[str, int]:
@@ -111,7 +111,8 @@ class FirstViewChosen(EntryDecision):
 
     def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
         now = transcript[self.position].part(self.address).stored
-        saved = self if now is None else replace(self, excerpt=now.excerpt, headline=now.headline)
+        is_archived = self.excerpt is None and not self.headline
+        saved = replace(self, excerpt=now.excerpt, headline=now.headline) if now and is_archived else self
         return Decision.to_json(saved, transcript, slots)
 
 
@@ -144,6 +145,10 @@ class CompactedTextChosen(EntryDecision):
         entry.touch()
         if part.stored.excerpt is not None:
             entry.drop_texts([self.address])
+
+    @property
+    def is_planned(self) -> bool:
+        return self.by in ("age", "newer")
 
     def slot(self) -> PartId:
         return self.position, self.address
@@ -187,6 +192,10 @@ class PartsCompacted(Decision):
     def rewrites_prefix(self) -> bool:
         return self.reason != "consumed"
 
+    @property
+    def is_planned(self) -> bool:
+        return self.reason in ("consumed", "saves", "aged", "superseded", "budget")
+
     def changes_from(self, transcript: "Transcript") -> int | None:
         is_whole = self.rewrites_prefix and self.reason != "older_image"
         return transcript.state.start if is_whole else min(self.positions(), default=None)
@@ -212,6 +221,10 @@ class PartShortened(EntryDecision):
     address: Address
     text: str
     tokens: int
+
+    @property
+    def is_planned(self) -> bool:
+        return True
 
     def apply(self, transcript: "Transcript") -> None:
         transcript.state.shortened[self.position, self.address] = self

@@ -13,7 +13,7 @@ from memory_context.foundation.messages import Pairing, calls_of, copy_message, 
 from .decisions import Decision
 from .entries import Entry
 from .state import RunningSums, TranscriptState
-from .view_decisions import MessageRedelivered, ViewCleared
+from .view_decisions import MessageRedelivered, ViewCleared, ViewShown
 
 __all__ = ["Transcript"]
 
@@ -35,9 +35,13 @@ class Transcript:
         self.log: list[tuple[int, Decision]] = []
         self.on_decision: Callable[[Transcript, Decision], None] | None = None
         self.touched: list[int] = []
+        self._keeps_views = False
+        self._archived = first_position
         self.pairing = Pairing()
         self.state = TranscriptState.at(first_position)
         self._logged_at: dict[tuple[str, Hashable], int] = {}
+        self._shrinking: dict[int, Decision] = {}  # by log number, once the archive has it
+        self._last_view = -1  # log number
         self._full_tokens = RunningSums()
         self._summed = 0
 
@@ -145,6 +149,8 @@ class Transcript:
         self.pairing.forget_open_calls(before=self.state.consumed)
         self._entries.append(entry)
         entry.journal = self.touched
+        if self._keeps_views:
+            entry.unarchived = {}
         entry.touch()
         self.state.hear(entry)
         self.pairing.add(entry.position, entry.message)
@@ -166,7 +172,11 @@ class Transcript:
                 self._replace_logged(before)
             self._logged_at[decision.kind, slot] = len(self.log)
             self.state.slots[decision.kind, slot] = decision
+        if isinstance(decision, ViewShown):
+            self._last_view = len(self.log)
         self.log.append((at, decision.logged()))
+        if (archived := decision.archived()) is not decision:
+            self._shrink(len(self.log) - 1, archived)
 
     def withdraw(self, places: Iterable[tuple[int, str]]) -> None:
         for place in places:
@@ -200,9 +210,30 @@ class Transcript:
         for entry in self.entries(start=self._first, end=position):
             entry.drop_stored(entry.measured)
 
+    def keep_views(self, position: int) -> None:
+        """Keep what earlier views showed until it is archived; entries before `position` are."""
+        self._keeps_views, self._archived = True, position
+        for entry in self.entries(start=position):
+            entry.unarchived = {} if entry.unarchived is None else entry.unarchived
+
+    def note_archived(self, position: int, decision: int) -> None:
+        """Drop texts that only the archive needed: it has the entries and decisions before these numbers."""
+        for number in [number for number in self._shrinking if number < decision]:
+            self.log[number] = (self.log[number][0], self._shrinking.pop(number))
+        for entry in self.entries(start=self._archived, end=position):
+            entry.unarchived = None
+        self._archived = position
+
     def _replace_logged(self, number: int) -> None:
-        at, decision = self.log[number]
-        self.log[number] = (at, decision.replaced())
+        decision = self.log[number][1]
+        if (replaced := decision.replaced()) is not decision:
+            self._shrink(number, replaced, was_shown=number < self._last_view)
+
+    def _shrink(self, number: int, decision: Decision, *, was_shown: bool = True) -> None:
+        if self._keeps_views and was_shown:
+            self._shrinking[number] = decision
+        else:
+            self.log[number] = (self.log[number][0], decision)
 
     def _redelivered(self) -> list[tuple[Entry, Entry]]:
         """Return unanswered messages with their copies, once AutoGen repeats all after a failed run.

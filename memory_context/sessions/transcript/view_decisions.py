@@ -25,6 +25,7 @@ __all__ = [
     "LightModelBilled",
     "MessageRedelivered",
     "Offered",
+    "PricesSet",
     "ToolsReason",
     "UserMemoryChanged",
     "UserMemoryLoaded",
@@ -38,17 +39,58 @@ _BILL: TypeAdapter[LightModelBill] = TypeAdapter(LightModelBill)
 
 @dataclass(frozen=True)
 class ViewShown(Decision):
-    """A view up to `upto` (exclusive) was handed out."""
+    """A view up to `upto` (exclusive) was handed out: what it takes, in tokens, and what it was.
 
-    kind = "shown"
+    Views of one `upto` are one model call, of which the last counts: AutoGen asks for one before its Memory is read.
+    Prices (`PricesSet`) and the prompt in front (`Offered`) are decisions of their own, recorded when they change.
+
+    Attributes:
+        tokens: Of its messages, with images; 0 in a record of earlier versions, which has no figures.
+        stable_tokens: Of leading messages that the view before had, too; 0 if its prompt cache has expired.
+        raw_tokens: Of keeping everything.
+        kept_tokens: What other contexts keep of more than 20 messages: of the last 20, the first 5, the last 15.
+        is_cold: The prompt cache has expired.
+        is_joined: User messages in a row were handed out as one.
+        digest: Of the messages as they were handed out, before joins.
+    """
+
+    kind, outlives_clear = "shown", True
     upto: int
+    tokens: int = 0
+    stable_tokens: int = 0
+    raw_tokens: int = 0
+    kept_tokens: tuple[int, ...] = ()
+    is_cold: bool = False
+    is_joined: bool = False
+    digest: str = ""
 
     def apply(self, transcript: "Transcript") -> None:
-        transcript.state.shown = self.upto
+        transcript.state.shown = max(self.upto, transcript.state.shown)  # one from before a clear shows nothing now
         transcript.state.unseen.clear()
 
     def moved(self, offset: int) -> Decision:
         return replace(self, upto=self.upto + offset)
+
+    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+        figures = {name: value for name, value in vars(self).items() if value}
+        return {"kind": self.kind, "upto": self.upto, **figures}
+
+
+@dataclass(frozen=True)
+class PricesSet(Decision):
+    """The prices of calls from now on, as in `CachePolicy`; `reserved_tokens` stand in front of each view."""
+
+    kind, outlives_clear = "prices", True
+    cached_price_ratio: float
+    write_price_ratio: float
+    least_prefix_tokens: int
+    reserved_tokens: int = 0
+
+    def apply(self, transcript: "Transcript") -> None:  # no slot: costs of calls need each one
+        transcript.state.slots[self.kind, ""] = self
+
+    def moved(self, offset: int) -> Decision:
+        return self
 
 
 @dataclass(frozen=True)
@@ -102,6 +144,10 @@ class HistoryFolded(Decision):
     text: str
     tokens: int
     arithmetic: Arithmetic | None = None
+
+    @property
+    def is_planned(self) -> bool:
+        return True
 
     def apply(self, transcript: "Transcript") -> None:
         state = transcript.state
@@ -197,6 +243,10 @@ class ExpansionWithdrawn(Decision):
     places: tuple[tuple[int, str], ...]
     reason: Literal["planned", "budget", "replaced"]
     arithmetic: Arithmetic | None = None
+
+    @property
+    def is_planned(self) -> bool:
+        return self.reason != "replaced"
 
     def apply(self, transcript: "Transcript") -> None:
         transcript.withdraw(self.places)
@@ -339,8 +389,11 @@ class ConnectorStateShown(Decision):
     def slot(self) -> str:
         return self.connector_id
 
+    def logged(self) -> Decision:
+        return replace(self, images=()) if self.images else self
+
     def replaced(self) -> Decision:
-        return replace(self, text="", images=())
+        return replace(self, text="")
 
     def moved(self, offset: int) -> Decision:
         return self
@@ -353,7 +406,7 @@ class ConnectorStateShown(Decision):
 class LightModelBilled(Decision):
     """The light model's calls so far."""
 
-    kind, outlives_clear = "light_model", True
+    kind, outlives_clear, stands_in_views = "light_model", True, False
     bill: LightModelBill = field(default_factory=LightModelBill)
 
     def slot(self) -> str:

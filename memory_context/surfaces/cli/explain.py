@@ -4,7 +4,7 @@ It reads the archive only and claims no session, so a running process is not dis
 shown.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,27 +73,36 @@ async def _explain(
     target: Target, session_id: str, agent: str | None, policy: "ContextPolicy", *, is_now: bool, with_texts: bool
 ) -> _Explanation:
     from memory_context.memory.agent_memory import AgentMemory
+    from memory_context.sessions.archive.resume import whole_history
+    from memory_context.sessions.transcript.codec import load_transcript
+    from memory_context.sessions.transcript.transcript import Transcript
+    from memory_context.view.bill import Bill
+    from memory_context.view.calls import view_of_call
     from memory_context.view.explain import report
-
-    from .replay import replay
+    from memory_context.view.view import View
 
     store, named = target.store, await find_session(target, session_id)
     agent_id = named.agent(agent)
     archived = await named.archived(store, agent_id)
     memory = AgentMemory(store, named.user_id, agent_id, named.session_id)
-    replayed = replay(archived, policy)
-    before, after = replayed.views
-    transcript = replayed.transcript
+    saved, _ = whole_history(archived)
+    count = len(Bill(load_transcript(saved)).calls)
+    last = [await view_of_call(saved, number, memory, policy) for number in range(max(count - 1, 1), count + 1)]
+    transcript = last[-1].transcript if last else Transcript()
+    before, after = ([View(), View()] + [one.view for one in last])[-2:]
     remarks: list[str] = []
-    if not is_now and not replayed.calls:
+    if not is_now and not last:
         remarks.append("no view that was handed out is archived: this is what the model would see now")
         is_now = True
+    elif last and last[-1].problem:
+        remarks.append(last[-1].problem)
     if is_now:
+        shown = transcript.state.shown
         before = after
         transcript, after = await _next_view(archived, memory, policy)
-        if (transcript.task(policy.user_sources) or 0) >= replayed.transcript.state.shown:
+        if (transcript.task(policy.user_sources) or 0) >= shown:
             remarks.append("what the context would open for the waiting request is decided when it goes on")
-    texts = await _texts_of(_segments(after), memory, transcript) if with_texts else None
+    texts = _texts_of(after) if with_texts else None
     return _Explanation(report(transcript, before, after, policy.token_budget), texts, is_now, remarks)
 
 
@@ -131,11 +140,11 @@ async def _next_view(archived: "Archived", memory: "AgentMemory", policy: "Conte
     return transcript, view
 
 
-def _segments(view: "View") -> "list[tuple[Segment, str]]":
-    """Return segments with their texts, empty for texts in the store."""
+def _texts_of(view: "View") -> list[str]:
+    """Return the text of each segment."""
     from memory_context.foundation.messages import texts_of
 
-    segments: list[tuple[Segment, str]] = []
+    shown: list[str] = []
     for message in view.messages:
         images = {one.index: "(an image)" for one in message.segments if one.kind == "image"}
         texts: list[str] = []
@@ -145,28 +154,8 @@ def _segments(view: "View") -> "list[tuple[Segment, str]]":
             else:
                 texts.append(text)
         said = iter(texts)
-        segments += [(one, images[one.index] if one.kind == "image" else next(said, "")) for one in message.segments]
-    return segments
-
-
-async def _texts_of(
-    segments: "Sequence[tuple[Segment, str]]", memory: "AgentMemory", transcript: "Transcript"
-) -> list[str]:
-    missing = {one.keys[0] for one, text in segments if one.state == "full" and one.keys and not text}
-    contents = await memory.retrieve_contents(missing, reader=None) if missing else {}
-    return [text or _stored_text(one, contents, transcript) for one, text in segments]
-
-
-def _stored_text(segment: "Segment", contents: Mapping[str, str], transcript: "Transcript") -> str:
-    """Return a text missing in the archive as the view showed it."""
-    if not segment.keys:
-        return ""
-    if segment.state == "full" and segment.part is not None:
-        content = contents.get(segment.keys[0], f"({segment.keys[0]} was forgotten since)")
-        stored = transcript[segment.position].part(segment.part[1]).stored
-        names_key = segment.tokens > segment.full_tokens
-        return f"{stored.refs[0].headline()}\n{content}" if stored and names_key else content
-    return f"(of {', '.join(segment.keys)}, {segment.tokens:,} tokens; what it said is not archived any more)"
+        shown += [images[one.index] if one.kind == "image" else next(said, "") for one in message.segments]
+    return shown
 
 
 # --- output

@@ -1,4 +1,4 @@
-"""`stats` and `users`: stored items of users, and savings in a session, from its archive."""
+"""`stats` and `users`: stored items of users, and the recorded bills of their archived sessions."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -13,19 +13,20 @@ from .console import Output, age, byte_size, counted, listed, print_fields, prin
 
 if TYPE_CHECKING:
     from memory_context.context.stats import ContextStats
+    from memory_context.sessions.transcript.view_decisions import Offered
     from memory_context.store.admin.user_stats import DaySum, KindSum, UserExtent
     from memory_context.store.conversation_rows import SessionInfo
     from memory_context.store.memory_store import MemoryStore
-
-    from .replay import Replay
+    from memory_context.view.bill import ModelCall
 
 __all__ = ["stats", "users"]
 
 _MAX_CALLS_PRINTED = 40
 _DAYS = 14
-_NOT_IN_JSON = (  # `light_model` has the first six; transactions are not archived
+_NOT_IN_JSON = (  # `light_model` has the first six; transactions are not archived, and views are not made again
     *("light_model_calls", "light_model_failures", "light_model_tokens"),
     *("summary_calls", "summary_failures", "summary_tokens", "write_transactions", "archive_transactions"),
+    *("user_memory_tokens", "observation_tokens"),
 )
 _APART = "; in none of the other figures"
 
@@ -41,7 +42,7 @@ async def stats(
     """Show what is stored, what it saved, and what calls cost.
 
     Of a user: items by type, source and day, and what the last sessions cost. Of a session: what its model calls sent,
-    what keeping everything would have sent, and both by the prices of a prompt cache.
+    what keeping everything would have sent, and both by the prices of a prompt cache, as recorded with each call.
     """
     if session is None:
         account = await _account_of(target, last)
@@ -56,15 +57,35 @@ async def stats(
 
 @dataclass(frozen=True)
 class _Bill:
-    """The cost of a session's model calls, and the uses of its items."""
+    """The cost of a session's model calls, and the uses of its items.
+
+    Attributes:
+        unread: Numbers of the batches from the first damaged or missing one on, which are not counted.
+        unbilled: Views of earlier versions, which recorded no figures.
+    """
 
     info: "SessionInfo"
     agent: str
-    replay: "Replay"
+    calls: "Sequence[ModelCall]"
+    stats: "ContextStats"
+    offered: "Offered"
     events: dict[str, int]
+    unread: tuple[int, ...] = ()
+    unbilled: int = 0
+
+    @property
+    def reservations(self) -> list[str]:
+        """Sentences on omissions from the figures."""
+        said: list[str] = []
+        if self.unbilled:
+            said.append(f"not counted, since an earlier version recorded no figures: {counted(self.unbilled, 'view')}")
+        if self.unread:
+            numbers = ", ".join(map(str, self.unread))
+            said.append(f"batches {numbers} are not counted: they are damaged, or come after what is missing")
+        return said
 
     def as_dict(self) -> dict[str, Any]:
-        stats = self.replay.stats
+        stats = self.stats
         sums = {name: value for name, value in asdict(stats).items() if name not in _NOT_IN_JSON}
         derived = ("saved_tokens", "relative_cost", "relative_view_cost", "cheapest_autogen_context")
         return {
@@ -74,19 +95,26 @@ class _Bill:
             **sums,
             **{name: getattr(stats, name) for name in derived},
             "events": self.events,
-            "calls": [asdict(call) for call in self.replay.calls],
-            "reservations": self.replay.reservations,
+            "calls": [asdict(call) for call in self.calls],
+            "reservations": self.reservations,
         }
 
 
 async def _make_bill(store: "MemoryStore", user: str, info: "SessionInfo", agent: str) -> _Bill:
-    from memory_context.foundation.policy import ContextPolicy
-
-    from .replay import replay
+    from memory_context.context.stats import stats_of
+    from memory_context.sessions.archive.resume import whole_history
+    from memory_context.sessions.transcript.codec import load_transcript
+    from memory_context.sessions.transcript.view_decisions import ViewShown
+    from memory_context.view.bill import Bill
 
     archived = await store.conversations.read(SessionKey(user, agent, info.session_id))
     events = await store.user_stats.event_counts(SessionKey(user, agent, info.session_id))
-    return _Bill(info, agent, replay(archived, ContextPolicy()), events)
+    saved, unread = whole_history(archived)
+    transcript = load_transcript(saved)
+    calls = Bill(transcript).calls
+    unbilled = len({shown.upto for _, shown in transcript.decisions(ViewShown) if not shown.digest and shown.upto})
+    stats, offered = stats_of(transcript, calls), transcript.state.offered
+    return _Bill(info, agent, calls, stats, offered, events, unread, unbilled)
 
 
 def _cheapest_of_autogen(stats: "ContextStats") -> str | None:
@@ -97,7 +125,7 @@ def _cheapest_of_autogen(stats: "ContextStats") -> str | None:
 
 
 def _print_bill(bill: _Bill, *, with_calls: bool) -> None:
-    stats, events = bill.replay.stats, bill.events
+    stats, events = bill.stats, bill.events
     lookups = [(kind, events[kind]) for kind in ("retrieved", "searched", "listed", "paged") if kind in events]
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in lookups)
     all_tokens = stats.raw_tokens_total + stats.raw_head_tokens_total
@@ -126,17 +154,16 @@ def _print_bill(bill: _Bill, *, with_calls: bool) -> None:
     )
     say(
         "Sent and kept are tokens of messages; the costs and what was saved count the tools, instructions and system "
-        "prompt that are named. A cached token costs 0.1, any other 1.25. "
-        "Computed from the archive with the default settings."
+        "prompt that are named. All figures and prices are those recorded with each call."
     )
-    for reservation in bill.replay.reservations:
+    for reservation in bill.reservations:
         say(f"Note: {reservation}.")
     if with_calls:
-        _print_calls(bill.replay)
+        _print_calls(bill.calls)
 
 
 def _head_of(bill: _Bill) -> str | None:
-    stats, offered = bill.replay.stats, bill.replay.transcript.state.offered
+    stats, offered = bill.stats, bill.offered
     if not stats.head_tokens_total:
         return None
     of_memory = offered.memory_tools_tokens + offered.instructions_tokens
@@ -145,8 +172,8 @@ def _head_of(bill: _Bill) -> str | None:
     return f"{of_memory:,} tokens of memory tools and instructions{why}{own}; {stats.head_tokens_total:,} in all calls"
 
 
-def _print_calls(replay: "Replay") -> None:
-    shown = replay.calls[-_MAX_CALLS_PRINTED:]
+def _print_calls(calls: "Sequence[ModelCall]") -> None:
+    shown = calls[-_MAX_CALLS_PRINTED:]
     rows = [
         (
             call.number,
@@ -161,8 +188,8 @@ def _print_calls(replay: "Replay") -> None:
     typer.echo()
     columns = ("call", "when (UTC)", "keeping all", "sent", "unchanged", "before it")
     print_table(columns, rows, right=("call", "keeping all", "sent", "unchanged"))
-    if len(shown) < len(replay.calls):
-        say(f"the last {len(shown)} of {len(replay.calls):,} calls; --json has all")
+    if len(shown) < len(calls):
+        say(f"the last {len(shown)} of {len(calls):,} calls; --json has all")
 
 
 # --- a user
@@ -247,7 +274,7 @@ def _print_bills(bills: Sequence[_Bill], session_count: int) -> None:
     from memory_context.foundation.light_model.usage import LightModelBill
 
     columns = ("session", "agent", "calls", "sent", "keeping all", "cost", "of messages", "age")
-    stats = [bill.replay.stats for bill in bills]
+    stats = [bill.stats for bill in bills]
     rows = [
         (
             bill.info.session_id,

@@ -1,0 +1,208 @@
+"""Recorded model calls: each view is made again from the archive, byte for byte, and a bill is a sum of records."""
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
+
+from benchmarks import observation_lives
+from benchmarks.observation_lives import policy_of
+from memory_context import CachePolicy, ContextPolicy, MemoryContext, MemoryStore
+from memory_context.foundation.messages import message_to_json
+from memory_context.sessions.archive.resume import whole_history
+from memory_context.sessions.transcript.view_decisions import ViewShown
+from memory_context.view.calls import CallView, bill_with, view_of_call
+
+from ..agents.scripted import report
+from ..context.histories import Life, any_compactors, any_policy, long_history, moody
+from ..context.steps import add_step
+
+
+class HandedOut:
+    """All views that contexts hand out, by the record that tells of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.views: dict[tuple[int, str], str] = {}
+        get_messages = MemoryContext.get_messages
+
+        async def recording(context: MemoryContext) -> list[LLMMessage]:
+            view = await get_messages(context)
+            if view:  # an empty one is no call
+                shown = context.transcript.decisions(ViewShown)[-1][1]
+                self.views[shown.upto, shown.digest] = as_text(view)
+            return view
+
+        monkeypatch.setattr(MemoryContext, "get_messages", recording)
+
+
+def as_text(messages: list[LLMMessage]) -> str:
+    return json.dumps([message_to_json(message) for message in messages])
+
+
+async def calls_again(context: MemoryContext) -> list[tuple[ViewShown, CallView]]:
+    """Return each recorded call of an archived session with its view, made again."""
+    await context.archive()
+    archived = await context.memory_store.conversations.read(context.key)
+    saved, unread = whole_history(archived)
+    assert unread == ()
+    made: list[tuple[ViewShown, CallView]] = []
+    while True:
+        try:
+            again = await view_of_call(saved, len(made) + 1, context.agent_memory, context.policy)
+        except IndexError:
+            return made
+        made.append((again.transcript.decisions(ViewShown)[-1][1], again))
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.thorough
+async def test_each_view_of_a_life_is_made_again_from_its_archive(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, seed: int
+):
+    """Through compactions, folds, opened items, clears, saves and loads."""
+    handed_out = HandedOut(monkeypatch)
+    policy, compactors = any_policy(seed), any_compactors(seed)
+    light = moody(seed) if seed % 2 else None
+    context = MemoryContext("alice", "coder", None, store, model_client=light, policy=policy, compactors=compactors)
+    life = Life(context, light=light, compactors=compactors)
+    life.check_transcript = lambda: None  # type: ignore[method-assign]
+    await life.live(long_history(seed, 40))
+    made = await calls_again(life.context)
+    assert len(made) > 10
+    assert {number: again.problem for number, (_, again) in enumerate(made, 1) if again.problem} == {}
+    for shown, again in made:
+        assert as_text(again.messages) == handed_out.views[shown.upto, shown.digest]
+
+
+async def test_forgotten_content_makes_a_view_differ_and_is_told(store: MemoryStore):
+    """The rest of the view is there; other calls are exact."""
+    async with MemoryContext("alice", "coder", "s", store) as context:
+        await add_step(context, report("owls"))
+        await context.get_messages()
+        await add_step(context, report("bats"))
+        await context.get_messages()
+        (_, before), (_, last) = await calls_again(context)
+        assert (before.problem, last.problem) == ("", "")
+        key = next(one.keys[0] for one in before.view.messages[1].segments if one.keys)
+        await context.agent_memory.forget(key)
+        (_, again), *_ = await calls_again(context)
+    assert again.problem.startswith("not what was handed out: the store no longer has")
+    assert key in again.problem
+    assert [type(one) for one in again.messages] == [type(one) for one in before.messages]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.thorough
+async def test_each_view_of_an_observed_life_is_made_again(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, seed: int
+):
+    """Messages leave for observations of a scripted model, which are condensed, restored, cleared."""
+    handed_out, rng = HandedOut(monkeypatch), random.Random(seed)
+    policy = policy_of(random.Random(seed), "lossless", is_archived=True)
+    context = MemoryContext("alice", "coder", "s", store, policy=policy)
+    life = observation_lives.Life(context, observation_lives.Script("lossless", rng), rng, observation_lives.Watch())
+    life.take(context)
+    await life.live(40)
+    made = await calls_again(life.context)
+    assert life.context.stats.activations > 0
+    assert len(made) > 10
+    assert {number: again.problem for number, (_, again) in enumerate(made, 1) if again.problem} == {}
+    for shown, again in made:
+        assert as_text(again.messages) == handed_out.views[shown.upto, shown.digest]
+
+
+async def test_joined_user_messages_are_joined_again(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+    handed_out = HandedOut(monkeypatch)
+    policy = ContextPolicy(joins_user_messages=True)
+    async with MemoryContext("alice", "coder", "s", store, policy=policy) as context:
+        for text in ("Survey the owls.", "And the bats."):
+            await context.add_message(UserMessage(content=text, source="user"))
+        assert len(await context.get_messages()) == 1
+        ((_, again),) = await calls_again(context)
+    assert as_text(again.messages) in handed_out.views.values()
+
+
+async def test_number_of_no_call_is_refused(store: MemoryStore):
+    async with MemoryContext("alice", "coder", "s", store) as context:
+        await context.add_message(UserMessage(content="Hello", source="user"))
+        await context.get_messages()
+        await context.clear()
+        await context.add_message(UserMessage(content="Hello again", source="user"))
+        await context.get_messages()
+        state = (await context.save_state())["transcript"]
+        with pytest.raises(IndexError, match="no call 3: this session has 2 recorded calls"):
+            await view_of_call(state, 3, context.agent_memory)
+        assert (await view_of_call(state, 2, context.agent_memory)).problem == ""
+        with pytest.raises(IndexError, match="messages of call 1 were cleared"):
+            await view_of_call(state, 1, context.agent_memory)
+
+
+# --- the bill
+
+
+async def test_bill_goes_on_after_a_resume_and_a_clear(store: MemoryStore):
+    """A view that is asked for again is no other call; one before which a Memory spoke replaces the earlier one."""
+    async with MemoryContext("alice", "coder", "s", store) as context:
+        await add_step(context, report("owls"))
+        await context.get_messages()
+        await context.get_messages()
+        await context.show_memories("Owls are birds.", [])
+        await context.get_messages()
+        assert context.stats.views == 1
+        await context.clear()
+        await context.add_message(UserMessage(content="And the bats?", source="user"))
+        await context.get_messages()
+        stats = context.stats
+        assert stats.views == 2
+        state = await context.save_state()
+    loaded = MemoryContext("alice", "coder", None, store)
+    await loaded.load_state(state)
+    resumed = MemoryContext("alice", "coder", "s", store)
+    await resumed.resume()
+    for one in (loaded, resumed):
+        again = one.stats
+        assert (again.views, again.cost, again.raw_cost) == (2, stats.cost, stats.raw_cost)
+        await one.get_messages()
+        assert one.stats.views == 2, "the same view"
+    await resumed.add_message(AssistantMessage(content="Asleep.", source="coder"))
+    await resumed.get_messages()
+    assert resumed.stats.views == 3
+    calls = resumed._session.meter.bill.calls  # pyright: ignore[reportPrivateUsage]
+    assert calls[2].stable_tokens == calls[1].view_tokens, "the cache knows no process"
+
+
+@pytest.mark.thorough
+async def test_record_of_a_call_takes_less_than_200_bytes(store: MemoryStore):
+    """A long session has one for each of its calls."""
+    policy = ContextPolicy(token_budget=None)
+    async with MemoryContext("alice", "coder", "s", store, policy=policy) as context:
+        for number in range(60):
+            await add_step(context, report(f"owls {number}", 90))
+            await context.get_messages()
+        saved = (await context.save_state())["transcript"]["decisions"]
+    records = [one for _, one in saved if one["kind"] == "shown"]
+    assert len(records) == 60
+    assert max(len(json.dumps(one)) for one in records) < 200, records[-1]
+
+
+async def test_another_policy_is_billed_call_by_call_beside_the_recorded_one(store: MemoryStore):
+    """With the same policy it is the recorded bill; a smaller budget folds, and prices stay those of the session."""
+    policy = ContextPolicy(token_budget=None, view_target_tokens=None, cache=CachePolicy.of("openai-gpt-5"))
+    async with MemoryContext("alice", "coder", "s", store, policy=policy) as context:
+        for number in range(20):
+            await add_step(context, report(f"owls {number}", 90))
+            await context.get_messages()
+        await context.archive()
+        saved, _ = whole_history(await store.conversations.read(context.key))
+    same = bill_with(policy, saved)
+    assert len(same) == 20
+    for recorded, again in same:
+        assert replace(again, decision=recorded.decision) == recorded
+    other = bill_with(ContextPolicy(token_budget=1500), saved)
+    assert [recorded for recorded, _ in other] == [recorded for recorded, _ in same]
+    assert max(again.view_tokens for _, again in other) <= 1500 < max(recorded.view_tokens for recorded, _ in other)
+    assert "fold" in {again.mark for _, again in other}
+    assert all(again.raw_tokens == recorded.raw_tokens for recorded, again in other)
+    assert other[0][0].cost == other[0][1].cost, "the same view at the same prices"
