@@ -45,10 +45,9 @@ from memory_context import (
 from memory_context.compaction.observation.prompts import REFLECTOR_INSTRUCTIONS
 from memory_context.foundation.light_model.answers import Completion
 from memory_context.foundation.messages import calls_of, results_of, texts_of
-from memory_context.sessions.transcript.decisions import Decision
 from memory_context.sessions.transcript.observation_decisions import ObservationBuffered
 from memory_context.sessions.transcript.part_decisions import PartShortened
-from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.transcript import Decision, Transcript
 from memory_context.sessions.transcript.view_decisions import ExpansionWithdrawn, HistoryFolded
 from memory_context.view.view import TAIL_PLACE
 

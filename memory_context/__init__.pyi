@@ -104,7 +104,6 @@ from .recall.tools.secret_tool import SecretToolError
 from .recall.tools.secret_tool import SecretWorkbench as SecretWorkbench
 from .sessions.archive.archiver import Archiver
 from .sessions.archive.resume import ResumeOutcome, ResumeReport
-from .sessions.transcript.decisions import Arithmetic, Decided, Decision
 from .sessions.transcript.entries import PartId
 from .sessions.transcript.observations import (
     Edit,
@@ -115,7 +114,8 @@ from .sessions.transcript.observations import (
     ObservationRecord,
     Priority,
 )
-from .sessions.transcript.transcript import Transcript
+from .sessions.transcript.transcript import Decided, Decision, Transcript
+from .sessions.transcript.values import Arithmetic
 from .sessions.transcript.view_decisions import Offered
 from .store.admin.consolidate import ConsolidationReport
 from .store.admin.prune import PruneReport

@@ -8,8 +8,9 @@ from memory_context.foundation.text.own_words import own_passages
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.memory.learning.rules import ended_orders, orders_in
 from memory_context.sessions.transcript.entries import Entry
-from memory_context.sessions.transcript.order_decisions import OrderStated, StandingOrder
+from memory_context.sessions.transcript.order_decisions import OrderStated
 from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.values import StandingOrder
 from memory_context.sessions.transcript.view_decisions import ViewShown
 from memory_context.store.items import MemoryItem
 

@@ -25,6 +25,7 @@ from memory_context.memory.learning.learner import Learning
 from memory_context.memory.vault.entry import EntryFilter
 from memory_context.recall.expansion.expander import Expander
 from memory_context.sessions.transcript.entries import Entry
+from memory_context.sessions.transcript.redelivery import deliver
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.view.bill import UsageMeter
 from memory_context.view.budget import Budget, session_tag
@@ -97,7 +98,7 @@ class Session:
 
     def append(self, message: LLMMessage, added_at: datetime | None = None, *, carries_result: bool = False) -> Entry:
         """Append a message, without values of secrets as far as they are known, and have it archived."""
-        entry = self.transcript.deliver(self._entry_filter.hidden(message), added_at, carries_result=carries_result)
+        entry = deliver(self.transcript, self._entry_filter.hidden(message), added_at, carries_result=carries_result)
         self._entry_filter.add(entry, was_hidden=True)
         self.offloader.add(entry)
         self.expander.observe(entry)

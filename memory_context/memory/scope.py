@@ -23,8 +23,7 @@ from memory_context.store.memory_store import MemoryStore
 from .vault.secrets import secrets_of
 
 if TYPE_CHECKING:
-    from memory_context.sessions.transcript.decisions import Decision
-    from memory_context.sessions.transcript.transcript import Transcript
+    from memory_context.sessions.transcript.transcript import Decision, Transcript
 
 __all__ = ["AuditEvent", "AuditTrail", "EventKind", "MemorySnapshot", "refusal"]
 

@@ -11,10 +11,9 @@ from memory_context.foundation.messages import PartKind
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.references import MemoryRef
 from memory_context.foundation.tokens import TokenCounter
-from memory_context.sessions.transcript.decisions import Decision
 from memory_context.sessions.transcript.entries import PartId
 from memory_context.sessions.transcript.part_decisions import PartsCompacted
-from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.transcript import Decision, Transcript
 from memory_context.sessions.transcript.view_decisions import ExpansionWithdrawn, HistoryFolded
 
 from .economics import arithmetic_of, expected_calls

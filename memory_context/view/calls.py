@@ -14,10 +14,9 @@ from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.tokens import TokenCounter, default_token_counter
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.sessions.transcript.codec import load_transcript, saved_events
-from memory_context.sessions.transcript.decisions import Decision
 from memory_context.sessions.transcript.entries import Entry, PartId
 from memory_context.sessions.transcript.part_decisions import PartOffloaded
-from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.transcript import Decision, Transcript
 from memory_context.sessions.transcript.view_decisions import ViewShown
 
 from .bill import Bill, ModelCall, UsageMeter

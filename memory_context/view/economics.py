@@ -13,11 +13,11 @@ from memory_context.foundation.policy import CachePolicy, ContextPolicy
 from memory_context.foundation.text.documents import is_document
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.sessions.transcript.connector_decisions import subject_line
-from memory_context.sessions.transcript.decisions import Arithmetic, Decision
 from memory_context.sessions.transcript.entries import PartId
 from memory_context.sessions.transcript.part_decisions import CompactedTextChosen, PartsCompacted
 from memory_context.sessions.transcript.state import TranscriptState
-from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.transcript import Decision, Transcript
+from memory_context.sessions.transcript.values import Arithmetic
 from memory_context.sessions.transcript.view_decisions import ExpansionWithdrawn
 
 from .render import View, ViewMessage

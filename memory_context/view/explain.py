@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from memory_context.foundation.notebooks import html_table
-from memory_context.sessions.transcript.decisions import Decided
 from memory_context.sessions.transcript.entries import PartId
-from memory_context.sessions.transcript.transcript import Transcript
-from memory_context.sessions.transcript.view_decisions import Offered, ViewShown
+from memory_context.sessions.transcript.transcript import Decided, Transcript
+from memory_context.sessions.transcript.values import OfferedHead
+from memory_context.sessions.transcript.view_decisions import ViewShown
 
 from .sections import SECTIONS, Price
 from .view import PartState, Segment, View, number_of
@@ -59,7 +59,7 @@ class ViewReport:
     changes: tuple[SegmentChange, ...]
     decisions: tuple[Decided, ...] = ()
     is_without_history: bool = False
-    offered: Offered = field(default_factory=Offered)
+    offered: OfferedHead = field(default_factory=OfferedHead)
 
     @property
     def head_in_words(self) -> str:

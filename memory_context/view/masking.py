@@ -62,7 +62,7 @@ class Masker:
             return
         if masks := tuple(self._masks(text)):
             decision = CredentialsMasked(entry.position, part.address, len(text), masks, 0)
-            tokens = self._counter.count(decision.text(text))
+            tokens = self._counter.count(decision.masked(text))
             self._transcript.decide(CredentialsMasked(entry.position, part.address, len(text), masks, tokens))
 
     def _masks(self, text: str) -> Iterator[tuple[int, int, str]]:

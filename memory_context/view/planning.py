@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from memory_context.foundation.policy import CachePolicy
-from memory_context.sessions.transcript.decisions import Arithmetic, Decision
 from memory_context.sessions.transcript.entries import PartId
-from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.transcript import Decision, Transcript
+from memory_context.sessions.transcript.values import Arithmetic
 
 from .budget import Budget
 from .economics import arithmetic_of, expected_calls

@@ -25,7 +25,7 @@ from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.sessions.transcript.entries import MESSAGE_OVERHEAD_TOKENS, Entry, Part
 from memory_context.sessions.transcript.transcript import Transcript
-from memory_context.sessions.transcript.view_decisions import HistoryFolded
+from memory_context.sessions.transcript.values import Fold
 
 from .sections import PLACES, first_folded, history_slots, sections_beside
 from .view import TAIL_PLACE, MessageList, PartState, Segment, View, ViewMessage
@@ -47,7 +47,7 @@ def text_in_view(
     if masked is not None and state != "placeholder":
         shown = entry.text(part.address) if text is None else text
         if shown is not None and len(shown) == masked.characters:
-            return state, masked.text(shown), masked.tokens
+            return state, masked.masked(shown), masked.tokens
     return state, text, tokens
 
 
@@ -94,7 +94,7 @@ class Renderer:
         self._transcript = transcript
         self._read = 0  # index into `touched`
         self._end = 0  # entries before it are rendered
-        self._frame: tuple[int, HistoryFolded | None, int, tuple[int, ...]] = (0, None, 0, ())
+        self._frame: tuple[int, Fold | None, int, tuple[int, ...]] = (0, None, 0, ())
         self._said_by_system: set[str] = set()
         self._messages = MessageList()
 

@@ -6,10 +6,9 @@ from dataclasses import replace
 from memory_context.foundation.messages import source_of
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.tokens import TokenCounter
-from memory_context.sessions.transcript.decisions import Decision
 from memory_context.sessions.transcript.entries import PartId
 from memory_context.sessions.transcript.part_decisions import PartsCompacted
-from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.transcript import Decision, Transcript
 from memory_context.sessions.transcript.view_decisions import UserMemoryLoaded
 
 from .economics import aged_results, ageing_of, is_cache_cold, pays_for_tools, saving_changes

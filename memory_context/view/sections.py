@@ -18,9 +18,9 @@ from memory_context.foundation.references import defused, fenced
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.sessions.transcript.entries import MESSAGE_OVERHEAD_TOKENS
 from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.values import Fold
 from memory_context.sessions.transcript.view_decisions import (
     ConnectorStateShown,
-    HistoryFolded,
     UserMemoryChanged,
     UserMemoryLoaded,
 )
@@ -259,7 +259,7 @@ SECTIONS: dict[str, Section] = {one.name: one for one in _OWN}
 _STATES: dict[str, PartState] = {"fold": "folded", "expansion": "expanded"}
 
 
-def first_folded(transcript: Transcript, fold: HistoryFolded) -> int:
+def first_folded(transcript: Transcript, fold: Fold) -> int:
     """Return the position of a fold's placeholder."""
     return next(position for position in count(transcript.state.history_start) if position not in fold.kept)
 

@@ -7,9 +7,9 @@ from memory_context.foundation.compactors.excerpt import excerpt, render_passage
 from memory_context.foundation.messages import Address
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.tokens import TokenCounter
-from memory_context.sessions.transcript.decisions import Decision
 from memory_context.sessions.transcript.entries import Entry, Part
 from memory_context.sessions.transcript.part_decisions import PartsCompacted, PartShortened
+from memory_context.sessions.transcript.transcript import Decision
 
 from .view import View
 

@@ -11,10 +11,10 @@ from memory_context.foundation.messages import Address
 from memory_context.foundation.references import MemoryRef
 from memory_context.sessions.archive.cursor import ArchiveCursor, BatchCursor, contains, next_batch
 from memory_context.sessions.archive.resume import ResumedSession, ResumeReport
-from memory_context.sessions.transcript.decisions import OpenedItem
 from memory_context.sessions.transcript.entries import Part, StoredPart
 from memory_context.sessions.transcript.part_decisions import PartOffloaded
 from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.values import OpenedItem
 from memory_context.sessions.transcript.view_decisions import ExpansionShown, ViewCleared
 from memory_context.store.conversation_rows import ChatMessage
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memory_context.foundation.errors import StoreUnavailableError
 from memory_context.store.memory_store import MemoryStore
 from memory_context.surfaces.chainlit import mount_elements
-from memory_context.surfaces.chainlit.elements import byte_range
+from memory_context.surfaces.chainlit.data_layer import byte_range
 
 from .conftest import Feedback, MemoryDataLayer, chainlit, chat, elements, log_in
 

@@ -56,9 +56,10 @@ from memory_context.foundation.messages import (
 from memory_context.foundation.policy import FirstView
 from memory_context.foundation.references import defused
 from memory_context.foundation.tokens import default_token_counter
-from memory_context.sessions.transcript.decisions import Arithmetic, Decision
 from memory_context.sessions.transcript.entries import Entry
 from memory_context.sessions.transcript.part_decisions import PartsCompacted, PartShortened
+from memory_context.sessions.transcript.transcript import Decision
+from memory_context.sessions.transcript.values import Arithmetic
 from memory_context.sessions.transcript.view_decisions import (
     ExpansionShown,
     ExpansionWithdrawn,

@@ -12,10 +12,9 @@ from autogen_core.models import (
 
 from memory_context import ContextPolicy
 from memory_context.foundation.messages import Address
-from memory_context.sessions.transcript.decisions import Decision
 from memory_context.sessions.transcript.entries import Part
 from memory_context.sessions.transcript.part_decisions import PartsCompacted, PartShortened
-from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.transcript import Decision, Transcript
 from memory_context.sessions.transcript.view_decisions import (
     ExpansionShown,
     ExpansionWithdrawn,

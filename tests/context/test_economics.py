@@ -9,9 +9,9 @@ from autogen_core.models import (
 
 from memory_context import CachePolicy, CompactionPolicy, ContextPolicy, MemoryContext, MemoryStore
 from memory_context.foundation.references import MemoryRef
-from memory_context.sessions.transcript.decisions import Arithmetic
 from memory_context.sessions.transcript.entries import PartId, StoredPart
 from memory_context.sessions.transcript.part_decisions import CompactedTextChosen, PartOffloaded, PartsCompacted
+from memory_context.sessions.transcript.values import Arithmetic
 from memory_context.sessions.transcript.view_decisions import (
     ExpansionShown,
     ExpansionWithdrawn,

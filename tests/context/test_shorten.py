@@ -6,10 +6,9 @@ from memory_context import ContextPolicy
 from memory_context.foundation.messages import Address, PartKind
 from memory_context.foundation.references import MemoryRef
 from memory_context.foundation.tokens import default_token_counter
-from memory_context.sessions.transcript.decisions import Decision
 from memory_context.sessions.transcript.entries import Part, StoredPart
 from memory_context.sessions.transcript.part_decisions import PartsCompacted, PartShortened
-from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.transcript import Decision, Transcript
 from memory_context.view.shorten import Shortener, ShownPart
 from memory_context.view.view import MessageList, View, ViewMessage
 

@@ -14,7 +14,6 @@ from autogen_core.models import (
 from memory_context.foundation.messages import Address
 from memory_context.foundation.references import MemoryRef
 from memory_context.sessions.transcript.codec import append_saved, save_transcript
-from memory_context.sessions.transcript.decisions import Decision
 from memory_context.sessions.transcript.entries import Entry, Part, StoredPart
 from memory_context.sessions.transcript.part_decisions import (
     CompactedTextChosen,
@@ -23,7 +22,7 @@ from memory_context.sessions.transcript.part_decisions import (
     PartShortened,
     RepeatFound,
 )
-from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.transcript import Decision, Transcript
 from memory_context.sessions.transcript.view_decisions import (
     ExpansionShown,
     ExpansionWithdrawn,

@@ -4,16 +4,11 @@ from autogen_core.models import UserMessage
 
 from memory_context.foundation.messages import Address
 from memory_context.foundation.references import MemoryRef
-from memory_context.sessions.transcript.decisions import Arithmetic, Decided
 from memory_context.sessions.transcript.entries import Part
 from memory_context.sessions.transcript.part_decisions import PartsCompacted
-from memory_context.sessions.transcript.transcript import Transcript
-from memory_context.sessions.transcript.view_decisions import (
-    ExpansionWithdrawn,
-    HistoryFolded,
-    ViewCleared,
-    ViewShown,
-)
+from memory_context.sessions.transcript.transcript import Decided, Transcript
+from memory_context.sessions.transcript.values import Arithmetic
+from memory_context.sessions.transcript.view_decisions import ExpansionWithdrawn, HistoryFolded, ViewCleared, ViewShown
 from memory_context.view.explain import SegmentChange, ViewReport, report, stable_tokens
 from memory_context.view.view import MessageList, Segment, View, ViewMessage
 

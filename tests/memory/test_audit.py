@@ -24,15 +24,10 @@ from memory_context.foundation.messages import Address
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.scope import AuditEvent
 from memory_context.sessions.transcript.codec import load_transcript, save_transcript
-from memory_context.sessions.transcript.decisions import OpenedItem
 from memory_context.sessions.transcript.part_decisions import PartsCompacted, PartShortened
 from memory_context.sessions.transcript.transcript import Transcript
-from memory_context.sessions.transcript.view_decisions import (
-    ExpansionShown,
-    ExpansionWithdrawn,
-    ViewCleared,
-    ViewShown,
-)
+from memory_context.sessions.transcript.values import OpenedItem
+from memory_context.sessions.transcript.view_decisions import ExpansionShown, ExpansionWithdrawn, ViewCleared, ViewShown
 from memory_context.store.sql import Statement
 from tests.context.steps import ALWAYS_PAYS, add_step
 

@@ -15,8 +15,7 @@ import memory_context.sessions.transcript as transcript_package
 from memory_context import MemoryContext, MemoryStore
 from memory_context.sessions.archive.cursor import BatchCursor, next_batch
 from memory_context.sessions.transcript.codec import append_saved, load_transcript, save_events, save_transcript
-from memory_context.sessions.transcript.decisions import AuditLine, Decided, Decision, audit_line
-from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.transcript import AuditLine, Decided, Decision, Transcript, audit_line
 from memory_context.sessions.transcript.view_decisions import ViewCleared, ViewShown
 
 from ..agents.scripted import report

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from memory_context import ContextPolicy
 from memory_context.foundation.tokens import default_token_counter
 from memory_context.sessions.transcript.codec import load_transcript, save_transcript
-from memory_context.sessions.transcript.decisions import Decision
 from memory_context.sessions.transcript.observation_decisions import (
     ObservationBuffered,
     ObservationsActivated,
@@ -25,7 +24,7 @@ from memory_context.sessions.transcript.observations import (
     ObservationLog,
     reflected_chunks,
 )
-from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.transcript import Decision, Transcript
 from memory_context.sessions.transcript.view_decisions import ViewCleared
 from memory_context.view.explain import report
 from memory_context.view.render import render

@@ -12,9 +12,8 @@ from PIL import Image as Picture
 
 from memory_context import ContextPolicy, MemoryContext, MemoryRef, MemoryStore
 from memory_context.foundation.tokens import default_token_counter
-from memory_context.sessions.transcript.decisions import Decision
 from memory_context.sessions.transcript.entries import MESSAGE_OVERHEAD_TOKENS
-from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.transcript import Decision, Transcript
 from memory_context.sessions.transcript.view_decisions import HistoryFolded
 from memory_context.view.sections import SECTIONS, Place, Price, Slot
 

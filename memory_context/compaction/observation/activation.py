@@ -11,11 +11,11 @@ from typing import Literal, Protocol
 from memory_context.foundation.messages import MEMORY_SOURCE, copy_message
 from memory_context.foundation.policy import ObservationPolicy
 from memory_context.foundation.tokens import TokenCounter
-from memory_context.sessions.transcript.decisions import Arithmetic, Decision
 from memory_context.sessions.transcript.entries import MESSAGE_OVERHEAD_TOKENS
 from memory_context.sessions.transcript.observation_decisions import ObservationBuffered, ObservationsActivated
 from memory_context.sessions.transcript.observations import ObservationChunk, ObservationLog
-from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.transcript import Decision, Transcript
+from memory_context.sessions.transcript.values import Arithmetic
 
 from .events import ObservationEvent
 from .observers import ObservationModels

@@ -8,10 +8,9 @@ from typing import Any, Generic, TypeVar
 
 from memory_context.foundation.runtime.background import Background
 from memory_context.foundation.tokens import TokenCounter, count_off_loop
-from memory_context.sessions.transcript.decisions import Decision
 from memory_context.sessions.transcript.observation_decisions import Reflected
 from memory_context.sessions.transcript.observations import Edit, ObservationChunk, ObservationLog, reflected_chunks
-from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.transcript import Decision, Transcript
 
 from .activation import chunk_texts
 from .events import ReflectionEvent

@@ -19,11 +19,10 @@ from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage
 from memory_context.foundation.messages import calls_of
 from memory_context.foundation.runtime.background import Breaker
 from memory_context.foundation.tokens import TokenCounter
-from memory_context.sessions.transcript.decisions import Decision
 from memory_context.sessions.transcript.entries import Entry
 from memory_context.sessions.transcript.observation_decisions import ObservationBuffered, ObservationsRestored
 from memory_context.sessions.transcript.observations import ObservationChunk, ObservationLog
-from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.transcript import Decision, Transcript
 
 from .activation import Activation, Views, buffer_interval, chunk_texts
 from .condensing import Condenser, Flight

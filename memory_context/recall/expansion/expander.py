@@ -27,9 +27,9 @@ from memory_context.foundation.runtime.background import Background
 from memory_context.foundation.text.novelty import adds_nothing
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.memory.agent_memory import AgentMemory
-from memory_context.sessions.transcript.decisions import Decision, OpenedItem
 from memory_context.sessions.transcript.entries import Entry
-from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.transcript import Decision, Transcript
+from memory_context.sessions.transcript.values import OpenedItem
 from memory_context.sessions.transcript.view_decisions import ExpansionShown, ExpansionWithdrawn
 
 from .ambiguity import asks_something

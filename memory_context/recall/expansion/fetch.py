@@ -15,9 +15,9 @@ from memory_context.foundation.runtime.background import Breaker, attempt, begin
 from memory_context.foundation.text.novelty import adds_nothing, is_question, says_nothing
 from memory_context.memory.agent_memory import AgentMemory, SearchHit
 from memory_context.memory.items import MemoryItem
-from memory_context.sessions.transcript.decisions import OpenedItem
 from memory_context.sessions.transcript.entries import Entry
 from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.values import OpenedItem
 from memory_context.sessions.transcript.view_decisions import UserMemoryChanged, UserMemoryLoaded
 from memory_context.store.criteria import MemoryCriteria
 from memory_context.store.items import SECRET_TYPE, titled_once

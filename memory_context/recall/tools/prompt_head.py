@@ -20,7 +20,8 @@ from memory_context.foundation.tokens import TokenCounter
 from memory_context.memory.agent_memory import AgentMemory, MemoryCriteria
 from memory_context.sessions.transcript.state import TranscriptState
 from memory_context.sessions.transcript.transcript import Transcript
-from memory_context.sessions.transcript.view_decisions import Offered, ToolsReason
+from memory_context.sessions.transcript.values import ToolsReason
+from memory_context.sessions.transcript.view_decisions import Offered
 from memory_context.view.view import View
 
 from .base import MemoryTool, MemoryToolConfig, ToolHost, config_of
@@ -191,7 +192,7 @@ class PromptHead:
 
     def record(self, transcript: Transcript, view: View) -> None:
         """Record a changed head of the next view."""
-        before = transcript.state.offered
+        before = transcript.state.newest(Offered) or Offered()
         tools, memory_tokens = before.memory_tools, before.memory_tools_tokens
         reason = max(before.reason, self._reason(transcript.state, view), key=_RANKS.__getitem__)
         if reason != before.reason:
@@ -207,8 +208,8 @@ class PromptHead:
     @staticmethod
     def carry_over(before: Transcript, after: Transcript) -> None:
         """Keep offered tools offered when a session's transcript is replaced."""
-        offered = before.state.offered
-        if not set(offered.memory_tools) <= set(after.state.offered.memory_tools):
+        offered = before.state.newest(Offered)
+        if offered is not None and not set(offered.memory_tools) <= set(after.state.offered.memory_tools):
             after.decide(offered)
 
     def _reason(self, state: TranscriptState, view: View) -> ToolsReason:

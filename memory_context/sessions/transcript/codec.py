@@ -10,13 +10,12 @@ from pydantic import TypeAdapter
 from memory_context.foundation.messages import Address, message_from_json, message_to_json, with_texts
 from memory_context.foundation.utf8 import escape_json, unescape_json
 
-from .decisions import Decision, decision_from_json
 from .entries import Entry, Part
 from .observation_decisions import ObservationBuffered, ObservationsActivated, ObservationsRestored, Reflected
 from .observations import ObservationLog
 from .part_decisions import PartsCompacted
 from .state import TranscriptState
-from .transcript import Transcript
+from .transcript import Decision, Transcript, decision_from_json
 from .view_decisions import ViewCleared, ViewShown
 
 __all__ = [

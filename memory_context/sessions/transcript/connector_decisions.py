@@ -3,36 +3,13 @@
 from bisect import bisect_left
 from collections.abc import Container, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .decisions import Decision, EntryDecision
+from memory_context.sessions.transcript.transcript import Transcript
 
-if TYPE_CHECKING:
-    from .transcript import Transcript
+from .transcript import Decision, EntryDecision
 
-__all__ = ["ConnectorCompared", "ObservedSubjects", "SubjectObserved", "subject_line"]
-
-
-@dataclass
-class ObservedSubjects:
-    """The observations of subjects in the view, by position.
-
-    Attributes:
-        newest: Position of the newest observation of each name.
-        superseded: Older observations with the newer ones, as long as views may show more than a line of them.
-        unchanged: Observations with the newest lines that say that they still hold.
-        names: Connector and subject of an observation; `digests`: of its text.
-    """
-
-    newest: dict[str, int] = field(default_factory=dict[str, int])
-    superseded: dict[int, int] = field(default_factory=dict[int, int])
-    unchanged: dict[int, int] = field(default_factory=dict[int, int])
-    names: dict[int, str] = field(default_factory=dict[int, str])
-    digests: dict[int, str] = field(default_factory=dict[int, str])
-
-    def is_newest(self, position: int) -> bool:
-        name = self.names.get(position)
-        return name is not None and self.newest[name] == position
+__all__ = ["ConnectorCompared", "SubjectObserved", "subject_line"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +29,7 @@ class SubjectObserved(EntryDecision):
     supersedes: int | None = None
     same_as: int | None = None
 
-    def apply(self, transcript: "Transcript") -> None:
+    def apply(self, transcript: Transcript) -> None:
         if self.position < transcript.state.start:
             return
         subjects = transcript.state.subjects
@@ -87,11 +64,11 @@ class ConnectorCompared(Decision):
     def moved(self, offset: int) -> Decision:
         return self
 
-    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+    def to_json(self, transcript: Transcript, slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
         return {"kind": self.kind, "connector_id": self.connector_id, "state": self.state}
 
 
-def subject_line(transcript: "Transcript", name: str, what: str, position: int) -> str:
+def subject_line(transcript: Transcript, name: str, what: str, position: int) -> str:
     """Return a line such as `[web page https://…: newer state at step 12]`."""
     step = bisect_left(transcript.pairing.asking, position)
     return f"[{name}: {what} {f'step {step}' if step else 'the start'}]"

@@ -3,13 +3,13 @@
 from collections.abc import Container, Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from .decisions import Arithmetic, AuditLine, Decided, Decision, audit_line, keys_of
+from memory_context.sessions.transcript.transcript import Transcript
+
 from .observations import Edit, ObservationChunk, ObservationLog, ObservationRecord, joined_ranges, reflected_chunks
-
-if TYPE_CHECKING:
-    from .transcript import Transcript
+from .transcript import AuditLine, Decided, Decision, audit_line, keys_of
+from .values import Arithmetic
 
 __all__ = ["ObservationBuffered", "ObservationsActivated", "ObservationsRestored", "Reflected"]
 
@@ -17,7 +17,7 @@ __all__ = ["ObservationBuffered", "ObservationsActivated", "ObservationsRestored
 class _LogDecision(Decision):
     """A decision about the log of the whole session."""
 
-    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+    def to_json(self, transcript: Transcript, slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
         return {**asdict(self, dict_factory=_json_object), "kind": self.kind}  # pyright: ignore[reportArgumentType]
 
 
@@ -28,7 +28,7 @@ class ObservationBuffered(_LogDecision):
     kind = "observed"
     chunk: ObservationChunk
 
-    def apply(self, transcript: "Transcript") -> None:
+    def apply(self, transcript: Transcript) -> None:
         if self.chunk.last <= transcript.end:
             transcript.state.observation.buffer(self.chunk)
 
@@ -60,7 +60,7 @@ class ObservationsActivated(_LogDecision):
     def rewrites_prefix(self) -> bool:
         return True
 
-    def apply(self, transcript: "Transcript") -> None:
+    def apply(self, transcript: Transcript) -> None:
         state = transcript.state
         before = [position for position in range(state.start, self.left) if not state.is_away(position)]
         if not state.observation.activate(self.upto, self.left, self.kept):
@@ -72,10 +72,10 @@ class ObservationsActivated(_LogDecision):
         kept = tuple(position + offset for position in self.kept)
         return replace(self, upto=self.upto + offset, left=self.left + offset, kept=kept)
 
-    def changes_from(self, transcript: "Transcript") -> int:
+    def changes_from(self, transcript: Transcript) -> int:
         return transcript.state.start
 
-    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+    def audit(self, transcript: Transcript) -> list[AuditLine]:
         activated = transcript.decisions(ObservationsActivated)[:-1]
         first = max([transcript.state.start, *(one.left for _, one in activated[-1:])])
         keys = keys_of(transcript.entries(first, self.left))
@@ -84,7 +84,7 @@ class ObservationsActivated(_LogDecision):
     def tally(self) -> dict[str, int]:
         return {"activations": 1}
 
-    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+    def decided(self, transcript: Transcript, earlier: Sequence[Decision]) -> Decided:
         left_before = max((one.left for one in earlier if isinstance(one, ObservationsActivated)), default=0)
         return Decided("observed", self.reason, self.left - max(left_before, transcript.state.start), self.arithmetic)
 
@@ -124,7 +124,7 @@ class Reflected(_LogDecision):
     def rewrites_prefix(self) -> bool:
         return True
 
-    def apply(self, transcript: "Transcript") -> None:
+    def apply(self, transcript: Transcript) -> None:
         log = transcript.state.observation
         chunks = reflected_chunks(log.chunks, self.edits, log.lines_made + 1)
         if self.generation != log.generation + 1 or len(chunks) != len(self.tokens):
@@ -140,13 +140,13 @@ class Reflected(_LogDecision):
         moved = (replace(one, ranges=tuple((a + offset, b + offset) for a, b in one.ranges)) for one in self.edits)
         return replace(self, edits=tuple(moved))
 
-    def changes_from(self, transcript: "Transcript") -> int:
+    def changes_from(self, transcript: Transcript) -> int:
         return transcript.state.start
 
     def tally(self) -> dict[str, int]:
         return {"reflections": 1}
 
-    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+    def decided(self, transcript: Transcript, earlier: Sequence[Decision]) -> Decided:
         return Decided("reflected", f"level {self.level}", len(self.edits))
 
 
@@ -161,7 +161,7 @@ class ObservationsRestored(_LogDecision):
     def rewrites_prefix(self) -> bool:
         return True
 
-    def apply(self, transcript: "Transcript") -> None:
+    def apply(self, transcript: Transcript) -> None:
         """Take the log over as far as this transcript's messages reach; `left` never moves back."""
         state, saved = transcript.state, self.log
         restored = ObservationLog.at(state.start)
@@ -179,13 +179,13 @@ class ObservationsRestored(_LogDecision):
         state.observation = restored
         transcript.leave_view(before)
 
-    def changes_from(self, transcript: "Transcript") -> int:
+    def changes_from(self, transcript: Transcript) -> int:
         return transcript.state.start
 
     def tally(self) -> dict[str, int]:
         return {"activations": 1}
 
-    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+    def decided(self, transcript: Transcript, earlier: Sequence[Decision]) -> Decided:
         return Decided("observations", "restored", len(self.log.chunks))
 
 

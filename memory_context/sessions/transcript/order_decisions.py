@@ -2,23 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from .decisions import Decision, EntryDecision
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.values import StandingOrder
 
-if TYPE_CHECKING:
-    from .transcript import Transcript
+from .transcript import Decision, EntryDecision
 
-__all__ = ["OrderStated", "StandingOrder"]
-
-
-@dataclass(frozen=True)
-class StandingOrder:
-    """One rule, correction, preference or decision of the user, verbatim. `position`: of the message that said it."""
-
-    position: int
-    text: str
-    tokens: int
+__all__ = ["OrderStated"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +25,7 @@ class OrderStated(EntryDecision):
     stated: tuple[StandingOrder, ...] = ()
     ended: tuple[StandingOrder, ...] = ()
 
-    def apply(self, transcript: "Transcript") -> None:
+    def apply(self, transcript: Transcript) -> None:
         state = transcript.state
         gone = {(one.position, one.text) for one in self.ended} | {(one.position, one.text) for one in self.stated}
         kept = [one for one in state.orders if (one.position, one.text) not in gone]

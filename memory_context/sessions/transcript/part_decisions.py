@@ -2,19 +2,18 @@
 
 from collections.abc import Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from memory_context.foundation.messages import Address
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.values import ChosenBy, MaskedPart, ShortenedPart
 
-from .decisions import Arithmetic, AuditLine, Decided, Decision, EntryDecision, audit_line
 from .entries import PartId, StoredPart
-
-if TYPE_CHECKING:
-    from .transcript import Transcript
+from .transcript import AuditLine, Decided, Decision, EntryDecision, audit_line
+from .values import Arithmetic
 
 __all__ = [
     "CallRefused",
-    "ChosenBy",
     "CompactedTextChosen",
     "CredentialsMasked",
     "FirstViewChosen",
@@ -23,8 +22,6 @@ __all__ = [
     "PartsCompacted",
     "RepeatFound",
 ]
-
-ChosenBy = Literal["compactor", "model", "age", "newer"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ class PartOffloaded(EntryDecision):
     stored: StoredPart
     is_new: bool = True
 
-    def apply(self, transcript: "Transcript") -> None:
+    def apply(self, transcript: Transcript) -> None:
         if self.position < transcript.first:
             return
         entry, state = transcript[self.position], transcript.state
@@ -54,7 +51,7 @@ class PartOffloaded(EntryDecision):
     def archived(self) -> Decision:
         return replace(self, stored=self.stored.without_first_view())
 
-    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+    def to_json(self, transcript: Transcript, slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
         saved = self.stored
         if (CompactedTextChosen.kind, (self.position, self.address)) in slots:  # the text is saved there
             saved = replace(saved, compacted="", compacted_tokens=0)
@@ -85,7 +82,7 @@ class FirstViewChosen(EntryDecision):
     headline: str = ""
     base: PartId | None = None
 
-    def apply(self, transcript: "Transcript") -> None:
+    def apply(self, transcript: Transcript) -> None:
         state, part_id = transcript.state, (self.position, self.address)
         if self.position < max(transcript.first, state.start, state.consumed):
             return
@@ -109,7 +106,7 @@ class FirstViewChosen(EntryDecision):
     def tally(self) -> dict[str, int]:
         return {"differences": int(self.base is not None)}
 
-    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+    def to_json(self, transcript: Transcript, slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
         now = transcript[self.position].part(self.address).stored
         is_archived = self.excerpt is None and not self.headline
         saved = replace(self, excerpt=now.excerpt, headline=now.headline) if now and is_archived else self
@@ -127,7 +124,7 @@ class CompactedTextChosen(EntryDecision):
     by: ChosenBy = "compactor"
     description: str = ""
 
-    def apply(self, transcript: "Transcript") -> None:
+    def apply(self, transcript: Transcript) -> None:
         if self.position < transcript.first:
             return
         entry = transcript[self.position]
@@ -173,7 +170,7 @@ class PartsCompacted(Decision):
     ]
     arithmetic: Arithmetic | None = None
 
-    def apply(self, transcript: "Transcript") -> None:
+    def apply(self, transcript: Transcript) -> None:
         state, by_entry = transcript.state, dict[int, list[Address]]()
         for position, address in self.parts:
             state.compacted.add((position, address))
@@ -196,17 +193,17 @@ class PartsCompacted(Decision):
     def is_planned(self) -> bool:
         return self.reason in ("consumed", "saves", "aged", "superseded", "budget")
 
-    def changes_from(self, transcript: "Transcript") -> int | None:
+    def changes_from(self, transcript: Transcript) -> int | None:
         is_whole = self.rewrites_prefix and self.reason != "older_image"
         return transcript.state.start if is_whole else min(self.positions(), default=None)
 
-    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+    def audit(self, transcript: Transcript) -> list[AuditLine]:
         return audit_line("compacted", _keys_of_parts(transcript, self.parts), self.reason)
 
     def tally(self) -> dict[str, int]:
         return {"compactions" if self.rewrites_prefix else "answered_compactions": 1}
 
-    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+    def decided(self, transcript: Transcript, earlier: Sequence[Decision]) -> Decided:
         return Decided("compacted", self.reason, len(self.parts), self.arithmetic)
 
     def reasons(self) -> dict[PartId, str]:
@@ -214,26 +211,23 @@ class PartsCompacted(Decision):
 
 
 @dataclass(frozen=True)
-class PartShortened(EntryDecision):
-    """A part is shown as this text to fit the budget."""
+class PartShortened(ShortenedPart, EntryDecision):
+    """A part is shortened."""
 
     kind = "shortened"
-    address: Address
-    text: str
-    tokens: int
 
     @property
     def is_planned(self) -> bool:
         return True
 
-    def apply(self, transcript: "Transcript") -> None:
+    def apply(self, transcript: Transcript) -> None:
         transcript.state.shortened[self.position, self.address] = self
         transcript[self.position].touch()
 
     def moved(self, offset: int) -> None:
         return None
 
-    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+    def audit(self, transcript: Transcript) -> list[AuditLine]:
         keys = _keys_of_parts(transcript, [(self.position, self.address)])
         return audit_line("shortened", keys, f"to {self.tokens:,} tokens")
 
@@ -242,22 +236,12 @@ class PartShortened(EntryDecision):
 
 
 @dataclass(frozen=True)
-class CredentialsMasked(EntryDecision):
-    """Credentials in the shown text of a result are masked.
-
-    Attributes:
-        characters: Length of that text; in another one masks are decided anew.
-        masks: Start and end of each credential, and what stands for it.
-        tokens: Of the masked text.
-    """
+class CredentialsMasked(MaskedPart, EntryDecision):
+    """Credentials in the shown text of a result are masked."""
 
     kind = "masked"
-    address: Address
-    characters: int
-    masks: tuple[tuple[int, int, str], ...]
-    tokens: int
 
-    def apply(self, transcript: "Transcript") -> None:
+    def apply(self, transcript: Transcript) -> None:
         transcript.state.masked[self.slot()] = self
         transcript[self.position].touch()
 
@@ -267,17 +251,8 @@ class CredentialsMasked(EntryDecision):
     def moved(self, offset: int) -> None:
         return None
 
-    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+    def decided(self, transcript: Transcript, earlier: Sequence[Decision]) -> Decided:
         return Decided("masked", "credentials", len(self.masks))
-
-    def text(self, shown: str) -> str:
-        """Return the text with masks."""
-        pieces: list[str] = []
-        done = 0
-        for start, end, mask in self.masks:
-            pieces += (shown[done:start], mask)
-            done = end
-        return "".join([*pieces, shown[done:]])
 
 
 @dataclass(frozen=True)
@@ -299,13 +274,13 @@ class RepeatFound(EntryDecision):
     address: Address
     keys: tuple[str, ...]
 
-    def apply(self, transcript: "Transcript") -> None:
+    def apply(self, transcript: Transcript) -> None:
         transcript.state.repeated.add((self.position, self.address))
 
     def memory_keys(self) -> tuple[str, ...]:
         return self.keys
 
 
-def _keys_of_parts(transcript: "Transcript", parts: Iterable[PartId]) -> list[str]:
+def _keys_of_parts(transcript: Transcript, parts: Iterable[PartId]) -> list[str]:
     stored = [transcript[position].part(address).stored for position, address in parts]
     return [ref.key for one in stored if one is not None for ref in one.refs]

@@ -4,23 +4,46 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
-from typing import TypeVar, cast
+from typing import ClassVar, TypeVar, cast
 
 from autogen_core.models import UserMessage
 
 from memory_context.foundation.light_model.usage import LightModelBill
 
-from .connector_decisions import ObservedSubjects
-from .decisions import Decision
 from .entries import Entry, Part, PartId
 from .observations import ObservationLog
-from .order_decisions import StandingOrder
-from .part_decisions import ChosenBy, CredentialsMasked, PartShortened
-from .view_decisions import ExpansionShown, HistoryFolded, LightModelBilled, Offered
+from .values import (
+    BilledLightModel,
+    ChosenBy,
+    ConnectorSubjects,
+    Expansion,
+    Fold,
+    MaskedPart,
+    OfferedHead,
+    ShortenedPart,
+    StandingOrder,
+)
 
-__all__ = ["RunningSums", "TranscriptState"]
+__all__ = ["Recorded", "RunningSums", "TranscriptState"]
 
-_D = TypeVar("_D", bound=Decision)
+
+class Recorded:
+    """The part of a decision that the state depends on.
+
+    Attributes:
+        kind: Name in saved data.
+        outlives_clear: True if a state saved after a clear still contains it.
+    """
+
+    kind: ClassVar[str]
+    outlives_clear: ClassVar[bool] = False
+
+    def positions(self) -> tuple[int, ...]:
+        """Return its entries' positions; without any of them it is not saved."""
+        return ()
+
+
+_R = TypeVar("_R", bound=Recorded)
 
 
 @dataclass
@@ -51,43 +74,43 @@ class TranscriptState:
     answers: int = 0
     own_answer: int = -1
     compacted: set[PartId] = field(default_factory=set[PartId])
-    shortened: dict[PartId, PartShortened] = field(default_factory=dict[PartId, PartShortened])
-    masked: dict[PartId, CredentialsMasked] = field(default_factory=dict[PartId, CredentialsMasked])
+    shortened: dict[PartId, ShortenedPart] = field(default_factory=dict[PartId, ShortenedPart])
+    masked: dict[PartId, MaskedPart] = field(default_factory=dict[PartId, MaskedPart])
     answered_whole: set[PartId] = field(default_factory=set[PartId])
     first_views: set[PartId] = field(default_factory=set[PartId])
     compared: dict[PartId, PartId] = field(default_factory=dict[PartId, PartId])
     retained: dict[PartId, ChosenBy] = field(default_factory=dict[PartId, ChosenBy])
-    fold: HistoryFolded | None = None
+    fold: Fold | None = None
     redelivered: set[int] = field(default_factory=set[int])
     repeated: set[PartId] = field(default_factory=set[PartId])
     facts: dict[PartId, int] = field(default_factory=dict[PartId, int])
-    expanded: dict[tuple[int, str], ExpansionShown] = field(default_factory=dict[tuple[int, str], ExpansionShown])
-    expanded_at: dict[int, dict[str, ExpansionShown]] = field(default_factory=dict[int, dict[str, ExpansionShown]])
+    expanded: dict[tuple[int, str], Expansion] = field(default_factory=dict[tuple[int, str], Expansion])
+    expanded_at: dict[int, dict[str, Expansion]] = field(default_factory=dict[int, dict[str, Expansion]])
     unseen: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
     spoken: dict[str, int] = field(default_factory=dict[str, int])
     first_spoken: int | None = None
     has_items: bool = False
     observation: ObservationLog = field(default_factory=ObservationLog)
-    subjects: ObservedSubjects = field(default_factory=ObservedSubjects)
+    subjects: ConnectorSubjects = field(default_factory=ConnectorSubjects)
     orders: list[StandingOrder] = field(default_factory=list[StandingOrder])
     orders_shown: tuple[StandingOrder, ...] = ()
-    slots: dict[tuple[str, Hashable], Decision] = field(default_factory=dict[tuple[str, Hashable], Decision])
+    slots: dict[tuple[str, Hashable], Recorded] = field(default_factory=dict[tuple[str, Hashable], Recorded])
     _logged_at: dict[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
 
-    def newest(self, kind: type[_D], slot: Hashable = "") -> _D | None:
-        return cast("_D | None", self.slots.get((kind.kind, slot)))
+    def newest(self, kind: type[_R], slot: Hashable = "") -> _R | None:
+        return cast("_R | None", self.slots.get((kind.kind, slot)))
 
-    def newest_of(self, kind: type[_D]) -> list[_D]:
-        return [cast(_D, one) for (name, _), one in self.slots.items() if name == kind.kind]
+    def newest_of(self, kind: type[_R]) -> list[_R]:
+        return [cast(_R, one) for (name, _), one in self.slots.items() if name == kind.kind]
 
     @property
-    def offered(self) -> Offered:
-        return self.newest(Offered) or Offered()
+    def offered(self) -> OfferedHead:
+        return cast("OfferedHead | None", self.slots.get(("offered", ""))) or OfferedHead()
 
     @property
     def light_model(self) -> LightModelBill:
-        bill = self.newest(LightModelBilled)
-        return LightModelBill() if bill is None else bill.bill
+        billed = cast("BilledLightModel | None", self.slots.get(("light_model", "")))
+        return LightModelBill() if billed is None else billed.bill
 
     @property
     def foldable_end(self) -> int:
@@ -148,7 +171,7 @@ class TranscriptState:
         else:
             self.facts.pop(part_id, None)
 
-    def expand(self, expanded: ExpansionShown, number: int) -> None:
+    def expand(self, expanded: Expansion, number: int) -> None:
         position, name = expanded.place
         self.expanded[expanded.place] = self.expanded_at.setdefault(position, {})[name] = expanded
         self._logged_at[expanded.place] = number
@@ -165,7 +188,7 @@ class TranscriptState:
             del self.expanded_at[place[0]]
         return self._logged_at.pop(place)
 
-    def fold_behind(self, fold: HistoryFolded) -> list[int]:
+    def fold_behind(self, fold: Fold) -> list[int]:
         """Return the newly hidden positions; a fold that the observation log stands for has no effect."""
         if fold.upto <= self.observation.left:
             return []

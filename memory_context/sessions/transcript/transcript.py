@@ -1,21 +1,199 @@
-"""The transcript of one session."""
+"""The transcript of one session: its messages, and its decisions, recorded events that change the view."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
+from functools import cache
 from itertools import chain
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, UserMessage
+from pydantic import TypeAdapter
+from typing_extensions import Self
 
 from memory_context.foundation.messages import Pairing, calls_of, copy_message, results_of, source_of
 
-from .decisions import Decision
-from .entries import Entry
-from .state import RunningSums, TranscriptState
-from .view_decisions import MessageRedelivered, ViewCleared, ViewShown
+from .entries import Entry, PartId
+from .state import Recorded, RunningSums, TranscriptState
+from .values import Arithmetic, OpenedItem
 
-__all__ = ["Transcript"]
+if TYPE_CHECKING:
+    from memory_context.store.events import EventKind
+
+__all__ = [
+    "AuditLine",
+    "Decided",
+    "Decision",
+    "EntryDecision",
+    "Transcript",
+    "audit_line",
+    "decision_from_json",
+    "keys_of",
+]
+
+AuditLine = tuple["EventKind", Sequence[str], str]
+"""Kind of the audit event, memory keys, detail."""
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A decision that changed the view.
+
+    Attributes:
+        what: compacted, folded, withdrawn, offered, …
+        reason: `consumed`, `saves`, `budget`, …; `offload` or `memory` for memory tools.
+        count: Number of parts, messages, expansions or memory tools.
+    """
+
+    what: str
+    reason: str
+    count: int
+    arithmetic: Arithmetic | None = None
+
+    def __str__(self) -> str:
+        head = f"{self.what} {self.count} ({self.reason})"
+        if self.arithmetic is None:
+            return head
+        a = self.arithmetic
+        return (
+            f"{head}: {a.removed_tokens:,} tokens less in each of {a.expected_calls:,} calls expected, "
+            f"{a.rewritten_tokens:,} read anew once; net {a.net:+,.0f}"
+        )
+
+
+_kinds: dict[str, "type[Decision]"] = {}
+
+
+class Decision(Recorded):
+    """One recorded event; subclasses are frozen dataclasses.
+
+    Attributes:
+        stands_in_views: False if no view depends on it: of those in one slot, the newest says everything.
+    """
+
+    stands_in_views: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "kind" not in vars(cls):
+            return  # abstract
+        if _kinds.setdefault(cls.kind, cls).__qualname__ != cls.__qualname__:
+            raise TypeError(f"decision kind {cls.kind!r} is already defined by {_kinds[cls.kind].__qualname__}")
+        _kinds[cls.kind] = cls
+
+    @property
+    def is_view(self) -> bool:
+        """True if it records that a view was handed out."""
+        return False
+
+    @property
+    def rewrites_prefix(self) -> bool:
+        """True for a planned change after which a prompt cache reads the view anew."""
+        return False
+
+    @property
+    def is_planned(self) -> bool:
+        """True if it follows from the view's policy: another policy decides it anew."""
+        return False
+
+    def apply(self, transcript: "Transcript") -> None: ...
+
+    def slot(self) -> Hashable | None:
+        """Return its slot, which a later decision of this kind may take."""
+        return None
+
+    def logged(self) -> "Decision":
+        """Return the log's form; the state keeps this one."""
+        return self
+
+    def archived(self) -> "Decision":
+        """Return the log's form once the archive has it, without texts that entries keep as long as views need them."""
+        return self
+
+    def replaced(self) -> "Decision":
+        """Return the log's form once its slot is reused, and the archive has it if a view showed it."""
+        return self
+
+    def moved(self, offset: int) -> "Decision | None":
+        """Return it with shifted positions; None: decided anew."""
+        return None
+
+    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+        """Return its saved form; `slots`: kind and slot of all saved decisions."""
+        return {**asdict(self), "kind": self.kind}  # pyright: ignore[reportArgumentType] # subclasses are dataclasses
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return _adapter(cls).validate_python({name: value for name, value in data.items() if name != "kind"})
+
+    def items_opened(self) -> tuple[OpenedItem, ...]:
+        return ()
+
+    def keys_shown(self) -> tuple[str, ...]:
+        return tuple(one.key for one in self.items_opened())
+
+    def memory_keys(self) -> tuple[str, ...]:
+        return tuple(one.key for one in self.items_opened())
+
+    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+        """Return its audit events, after `apply`."""
+        return []
+
+    def tally(self) -> dict[str, int]:
+        """Return increments of `ContextStats`."""
+        return {}
+
+    def decided(self, transcript: "Transcript", earlier: "Sequence[Decision]") -> Decided | None:
+        """Return its line in `explain()`; `earlier` precede the last view."""
+        return None
+
+    def reasons(self) -> dict[PartId, str]:
+        return {}
+
+    def changes_from(self, transcript: "Transcript") -> int | None:
+        """Return the first position that a planned change renders anew."""
+        return None
+
+
+@dataclass(frozen=True)
+class EntryDecision(Decision):
+    """A decision about one entry."""
+
+    position: int
+
+    def positions(self) -> tuple[int, ...]:
+        return (self.position,)
+
+    def moved(self, offset: int) -> Decision | None:
+        return replace(self, position=self.position + offset)
+
+
+@cache
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def decision_from_json(data: Mapping[str, Any]) -> Decision:
+    """Return a saved decision; an unknown kind or bad data is a ValueError."""
+    kind = _kinds.get(data["kind"])
+    if kind is None:
+        raise ValueError(
+            f"unknown decision kind {data['kind']!r}: a newer memory_context saved it, or the module that defines it "
+            "is not imported"
+        )
+    return kind.from_json(data)
+
+
+def audit_line(kind: "EventKind", keys: Sequence[str], detail: str) -> list[AuditLine]:
+    """Return an audit event, or none without keys."""
+    return [(kind, keys, detail)] if keys else []
+
+
+def keys_of(entries: Iterable[Entry]) -> list[str]:
+    """Return the keys of these entries."""
+    return [ref.key for entry in entries for part in entry.measured if part.stored for ref in part.stored.refs]
+
 
 _D = TypeVar("_D", bound=Decision)
 
@@ -122,16 +300,6 @@ class Transcript:
         callers, count = self.pairing.callers, len(results_of(entry.message))
         return {callers[entry.position, index][0] for index in range(count) if (entry.position, index) in callers}
 
-    def deliver(self, message: LLMMessage, added_at: datetime | None = None, *, carries_result: bool = False) -> Entry:
-        """Append a new message, and record redelivered ones."""
-        entry = self.append(message, added_at, carries_result=carries_result)
-        if copies := self._redelivered():
-            for earlier, again in copies:
-                self.decide(MessageRedelivered(earlier.position, again.position))
-        elif copy := self._whole_copy():
-            self.decide(ViewCleared(copy))
-        return entry
-
     def append(self, message: LLMMessage, added_at: datetime | None = None, *, carries_result: bool = False) -> Entry:
         """Append a copy. An assistant's message consumes the shown entries; without any, each message does."""
         entry = Entry(
@@ -172,7 +340,7 @@ class Transcript:
                 self._replace_logged(before)
             self._logged_at[decision.kind, slot] = len(self.log)
             self.state.slots[decision.kind, slot] = decision
-        if isinstance(decision, ViewShown):
+        if decision.is_view:
             self._last_view = len(self.log)
         self.log.append((at, decision.logged()))
         if (archived := decision.archived()) is not decision:
@@ -235,40 +403,6 @@ class Transcript:
         else:
             self.log[number] = (self.log[number][0], decision)
 
-    def _redelivered(self) -> list[tuple[Entry, Entry]]:
-        """Return unanswered messages with their copies, once AutoGen repeats all after a failed run.
-
-        An incomplete repeat is new; so is one that no view showed.
-        """
-        state = self.state
-        if not state.shown < self.end:
-            return []
-        unanswered = max(state.answered, state.start)
-        came = [entry for entry in self.entries(start=max(unanswered, state.shown)) if entry.is_told]
-        tail = [
-            entry
-            for entry in self.entries(start=unanswered, end=state.shown)
-            if entry.is_told and entry.position not in state.redelivered
-        ]
-        if not came or len(came) != len(tail) or not all(map(_equal, tail, (entry.message for entry in came))):
-            return []
-        if not self.has_answer():  # no answers here: messages after an earlier view answered it
-            before = self.entries(end=state.answered_from)
-            if any(entry.is_told and entry.position not in state.redelivered for entry in before):
-                return []
-        return list(zip(tail, came, strict=True))
-
-    def _whole_copy(self) -> int | None:
-        """Return where SelectorGroupChat repeats the thread on loading a state."""
-        state, count = self.state, self.end - self.state.start
-        middle = state.start + count // 2
-        if count < 4 or count % 2 or self.has_answer() or not state.start < state.shown <= middle:
-            return None
-        if any(position >= state.start for position in state.redelivered):
-            return None
-        halves = zip(reversed(self.entries(end=middle)), reversed(self.entries(start=middle)), strict=True)
-        return middle if all(_equal(old, new.message) for old, new in halves) else None
-
     def _is_code_output(self, message: LLMMessage) -> bool:
         previous = self._entries[-1].message if self._entries else None
         return (
@@ -296,7 +430,3 @@ class Transcript:
                 for part in entry.measured
                 if part.is_result and part.stored and (entry.position, part.address) not in state.compacted
             }
-
-
-def _equal(entry: Entry, message: LLMMessage) -> bool:
-    return not entry.dropped and entry.message == message

@@ -1,21 +1,21 @@
 """Decisions about messages and added texts."""
 
 from collections.abc import Container, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 from autogen_core import Image
 from pydantic import TypeAdapter
 from typing_extensions import Self
 
 from memory_context.foundation.light_model.usage import LightModelBill
-from memory_context.foundation.references import MemoryRef, defused
+from memory_context.foundation.references import defused
 from memory_context.foundation.tokens import TokenCounter
+from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.values import Expansion, Fold, OfferedHead
 
-from .decisions import Arithmetic, AuditLine, Decided, Decision, EntryDecision, OpenedItem, audit_line, keys_of
-
-if TYPE_CHECKING:
-    from .transcript import Transcript
+from .transcript import AuditLine, Decided, Decision, EntryDecision, audit_line, keys_of
+from .values import Arithmetic, BilledLightModel, OpenedItem
 
 __all__ = [
     "ConnectorStateShown",
@@ -26,14 +26,12 @@ __all__ = [
     "MessageRedelivered",
     "Offered",
     "PricesSet",
-    "ToolsReason",
     "UserMemoryChanged",
     "UserMemoryLoaded",
     "ViewCleared",
     "ViewShown",
 ]
 
-ToolsReason = Literal["", "always", "offload", "fold", "memory"]
 _BILL: TypeAdapter[LightModelBill] = TypeAdapter(LightModelBill)
 
 
@@ -64,14 +62,18 @@ class ViewShown(Decision):
     is_joined: bool = False
     digest: str = ""
 
-    def apply(self, transcript: "Transcript") -> None:
+    def apply(self, transcript: Transcript) -> None:
         transcript.state.shown = max(self.upto, transcript.state.shown)  # one from before a clear shows nothing now
         transcript.state.unseen.clear()
+
+    @property
+    def is_view(self) -> bool:
+        return True
 
     def moved(self, offset: int) -> Decision:
         return replace(self, upto=self.upto + offset)
 
-    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+    def to_json(self, transcript: Transcript, slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
         figures = {name: value for name, value in vars(self).items() if value}
         return {"kind": self.kind, "upto": self.upto, **figures}
 
@@ -86,7 +88,7 @@ class PricesSet(Decision):
     least_prefix_tokens: int
     reserved_tokens: int = 0
 
-    def apply(self, transcript: "Transcript") -> None:  # no slot: costs of calls need each one
+    def apply(self, transcript: Transcript) -> None:  # no slot: costs of calls need each one
         transcript.state.slots[self.kind, ""] = self
 
     def moved(self, offset: int) -> Decision:
@@ -99,10 +101,10 @@ class ViewCleared(EntryDecision):
 
     kind = "cleared"
 
-    def apply(self, transcript: "Transcript") -> None:
+    def apply(self, transcript: Transcript) -> None:
         transcript.begin_at(self.position)
 
-    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+    def audit(self, transcript: Transcript) -> list[AuditLine]:
         before = transcript.decisions(ViewCleared)[:-1]
         start = before[-1][1].position if before else transcript.first
         return audit_line("cleared", keys_of(transcript.entries(start, self.position)), "")
@@ -115,7 +117,7 @@ class MessageRedelivered(EntryDecision):
     kind = "redelivered"
     again_at: int | None = None
 
-    def apply(self, transcript: "Transcript") -> None:
+    def apply(self, transcript: Transcript) -> None:
         if self.again_at is None:
             return
         state = transcript.state
@@ -134,22 +136,16 @@ class MessageRedelivered(EntryDecision):
 
 
 @dataclass(frozen=True)
-class HistoryFolded(Decision):
-    """One placeholder shows entries before `upto`, except `kept`. Replaces the previous fold."""
+class HistoryFolded(Fold, Decision):
+    """A fold that replaces the previous one."""
 
     kind = "folded"
-    upto: int
-    kept: tuple[int, ...]
-    ref: MemoryRef
-    text: str
-    tokens: int
-    arithmetic: Arithmetic | None = None
 
     @property
     def is_planned(self) -> bool:
         return True
 
-    def apply(self, transcript: "Transcript") -> None:
+    def apply(self, transcript: Transcript) -> None:
         state = transcript.state
         transcript.pairing.forget_open_calls(before=self.upto)  # a later result would be folded too
         for position in state.fold_behind(self):
@@ -162,13 +158,13 @@ class HistoryFolded(Decision):
     def rewrites_prefix(self) -> bool:
         return True
 
-    def changes_from(self, transcript: "Transcript") -> int:
+    def changes_from(self, transcript: Transcript) -> int:
         return transcript.state.start
 
     def keys_shown(self) -> tuple[str, ...]:
         return (self.ref.key,)
 
-    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+    def audit(self, transcript: Transcript) -> list[AuditLine]:
         start, kept = transcript.state.history_start, tuple[int, ...]()
         for _, before in transcript.decisions(HistoryFolded)[:-1][-1:]:
             start, kept = max(before.upto, start), before.kept
@@ -179,33 +175,18 @@ class HistoryFolded(Decision):
     def tally(self) -> dict[str, int]:
         return {"folds": 1}
 
-    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+    def decided(self, transcript: Transcript, earlier: Sequence[Decision]) -> Decided:
         count = self.upto - transcript.state.history_start - len(self.kept)
         return Decided("folded", "budget", count, self.arithmetic)
 
 
 @dataclass(frozen=True)
-class ExpansionShown(EntryDecision):
-    """Stored content was brought back, after the message at `position`.
-
-    Attributes:
-        text: Empty in the log once withdrawn; `tokens` remains.
-        origin: A turn, AutoGen's Memory, or the notice that the session's history could not be read yet.
-        owner: The memory. A message has one expansion per origin and owner.
-    """
+class ExpansionShown(Expansion, EntryDecision):
+    """Stored content was brought back."""
 
     kind = "expanded"
-    text: str
-    tokens: int
-    opened: tuple[OpenedItem, ...]
-    origin: Literal["turn", "memory", "history"] = "turn"
-    owner: str = ""
 
-    @property
-    def place(self) -> tuple[int, str]:
-        return self.position, f"{self.origin} {self.owner}".strip()
-
-    def apply(self, transcript: "Transcript") -> None:
+    def apply(self, transcript: Transcript) -> None:
         if self.position >= transcript.state.start and not transcript.state.is_away(self.position):
             transcript.state.expand(self, len(transcript.log))
             transcript.touched.append(self.position)
@@ -219,7 +200,7 @@ class ExpansionShown(EntryDecision):
     def items_opened(self) -> tuple[OpenedItem, ...]:
         return self.opened
 
-    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+    def audit(self, transcript: Transcript) -> list[AuditLine]:
         by_reason: dict[str, list[OpenedItem]] = {}
         for opened in self.opened:
             by_reason.setdefault(opened.reason, []).append(opened)
@@ -248,16 +229,16 @@ class ExpansionWithdrawn(Decision):
     def is_planned(self) -> bool:
         return self.reason != "replaced"
 
-    def apply(self, transcript: "Transcript") -> None:
+    def apply(self, transcript: Transcript) -> None:
         transcript.withdraw(self.places)
 
     def positions(self) -> tuple[int, ...]:
         return tuple(position for position, _ in self.places)
 
-    def changes_from(self, transcript: "Transcript") -> int | None:
+    def changes_from(self, transcript: Transcript) -> int | None:
         return min(self.positions(), default=None)
 
-    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+    def audit(self, transcript: Transcript) -> list[AuditLine]:
         shown = {one.place: one for _, one in transcript.decisions(ExpansionShown)}  # newest per place
         keys = [opened.key for place in self.places if place in shown for opened in shown[place].opened]
         return audit_line("withdrawn", keys, self.reason)
@@ -265,45 +246,23 @@ class ExpansionWithdrawn(Decision):
     def tally(self) -> dict[str, int]:
         return {"compactions": 1}
 
-    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+    def decided(self, transcript: Transcript, earlier: Sequence[Decision]) -> Decided:
         return Decided("withdrawn", self.reason, len(self.places), self.arithmetic)
 
 
 @dataclass(frozen=True)
-class Offered(Decision):
-    """The prompt in front of the view from now on, as far as known.
-
-    Attributes:
-        memory_tools: Their names; once offered, they stay.
-        reason: `always`, since the user has `memory`, for references after an `offload`, or for messages behind a
-            `fold` or observations, too; else empty.
-        instructions_tokens: Those about the memory in the system message.
-        system_tokens: The rest of the system message.
-    """
+class Offered(OfferedHead, Decision):
+    """The prompt in front of the view changed."""
 
     kind, outlives_clear = "offered", True
-    memory_tools: tuple[str, ...] = ()
-    reason: ToolsReason = ""
-    memory_tools_tokens: int = 0
-    instructions_tokens: int = 0
-    own_tools_tokens: int = 0
-    system_tokens: int = 0
 
-    @property
-    def own_tokens(self) -> int:
-        return self.own_tools_tokens + self.system_tokens
-
-    @property
-    def tokens(self) -> int:
-        return self.memory_tools_tokens + self.instructions_tokens + self.own_tokens
-
-    def apply(self, transcript: "Transcript") -> None:  # no slot: costs of calls need each one
+    def apply(self, transcript: Transcript) -> None:  # no slot: costs of calls need each one
         transcript.state.slots[self.kind, ""] = self
 
     def moved(self, offset: int) -> Decision:
         return self
 
-    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided | None:
+    def decided(self, transcript: Transcript, earlier: Sequence[Decision]) -> Decided | None:
         before = next((one.memory_tools for one in reversed(earlier) if isinstance(one, Offered)), ())
         return Decided("offered", self.reason, len(self.memory_tools)) if self.memory_tools != before else None
 
@@ -333,11 +292,11 @@ class UserMemoryLoaded(Decision):
     def memory_keys(self) -> tuple[str, ...]:
         return self.keys
 
-    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+    def audit(self, transcript: Transcript) -> list[AuditLine]:
         is_first = len(transcript.decisions(UserMemoryLoaded)) == 1
         return audit_line("recalled", self.keys, "user memory") if is_first else []
 
-    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+    def decided(self, transcript: Transcript, earlier: Sequence[Decision]) -> Decided:
         is_moved = any(isinstance(one, UserMemoryLoaded) for one in earlier)
         reason = "moved to the head" if is_moved else "session start" if self.place == "head" else "late"
         return Decided("user memory", reason, len(self.keys))
@@ -358,7 +317,7 @@ class UserMemoryChanged(Decision):
     def memory_keys(self) -> tuple[str, ...]:
         return self.keys
 
-    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+    def audit(self, transcript: Transcript) -> list[AuditLine]:
         return audit_line("recalled", self.keys, "changed user memory")
 
 
@@ -398,16 +357,15 @@ class ConnectorStateShown(Decision):
     def moved(self, offset: int) -> Decision:
         return self
 
-    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+    def to_json(self, transcript: Transcript, slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
         return {"kind": self.kind, "connector_id": self.connector_id, "text": self.text, "tokens": self.tokens}
 
 
 @dataclass(frozen=True)
-class LightModelBilled(Decision):
+class LightModelBilled(BilledLightModel, Decision):
     """The light model's calls so far."""
 
     kind, outlives_clear, stands_in_views = "light_model", True, False
-    bill: LightModelBill = field(default_factory=LightModelBill)
 
     def slot(self) -> str:
         return ""
@@ -415,7 +373,7 @@ class LightModelBilled(Decision):
     def moved(self, offset: int) -> Decision:
         return self
 
-    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+    def to_json(self, transcript: Transcript, slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
         return {**asdict(self.bill), "kind": self.kind}
 
     @classmethod

@@ -8,7 +8,7 @@ def data_layer():
 from memory_context.foundation.extras import needs
 
 with needs("chainlit", "MemoryDataLayer"):
-    from .data_layer import MemoryDataLayer
-    from .elements import image_url, mount_elements
+    from .data_layer import MemoryDataLayer, mount_elements
+    from .dicts import image_url
 
 __all__ = ["MemoryDataLayer", "image_url", "mount_elements"]

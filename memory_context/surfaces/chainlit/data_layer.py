@@ -6,18 +6,22 @@ shows.
 
 import asyncio
 import logging
+import re
 import time
 from asyncio import Lock
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
+from urllib.parse import quote
 from weakref import WeakValueDictionary
 
+from chainlit.auth import get_current_user
+from chainlit.config import config
 from chainlit.context import ChainlitContextException, get_context
 from chainlit.data.base import BaseDataLayer
 from chainlit.data.utils import queue_until_user_message
@@ -26,10 +30,13 @@ from chainlit.session import HTTPSession, WebsocketSession
 from chainlit.step import StepDict
 from chainlit.types import Feedback, PageInfo, PaginatedResponse, Pagination, ThreadDict, ThreadFilter
 from chainlit.user import PersistedUser, User
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi.responses import StreamingResponse
 
 from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.errors import ConflictError, ItemNotFoundError, StoreError, StoreUnavailableError
 from memory_context.foundation.outages import outages_of
+from memory_context.foundation.references import KEY_PATTERN
 from memory_context.foundation.runtime.background import attempt
 from memory_context.foundation.runtime.buffers import Flusher
 from memory_context.foundation.utf8 import to_utf8
@@ -40,17 +47,19 @@ from memory_context.store.memory_store import MemoryStore
 from memory_context.store.threads import ElementContent, UIUser
 
 from .dicts import (
+    ELEMENTS,
+    IMAGES,
     element_from_dict,
     element_to_dict,
+    is_element_url,
     plain,
     step_from_dict,
     step_to_dict,
     thread_to_dict,
     time_to_text,
 )
-from .elements import image_of_thread, is_element_url, mount_elements
 
-__all__ = ["MemoryDataLayer"]
+__all__ = ["MemoryDataLayer", "byte_range", "image_of_thread", "mount_elements"]
 
 _log = logging.getLogger(__name__)
 
@@ -103,6 +112,15 @@ class _Change:
     its_id: str
     write: Callable[[], Coroutine[Any, Any, None]]
     ends_at: float
+
+
+_NAMES = _NAME, _IMAGE_NAME = "memory_context_element", "memory_context_image"
+_PIECE_BYTES = 1 << 20
+_RANGE = re.compile("bytes=([0-9]{0,18})-([0-9]{0,18})")
+_MIME = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+", re.ASCII | re.IGNORECASE)
+_SHOWN = ("image/", "audio/", "video/", "text/plain", "application/json", "application/pdf")
+
+CurrentUser = Annotated[User | PersistedUser | None, Depends(get_current_user)]
 
 
 class MemoryDataLayer(BaseDataLayer):
@@ -469,3 +487,112 @@ def _read_cursor(cursor: str) -> tuple[datetime, str]:
 def _thread_name(words: str) -> str:
     # masked before the cut, which could halve a credential
     return masked(words[:_READ_CHARACTERS])[:_NAME_CHARACTERS]
+
+
+# --- routes for contents of elements and for images, to authors and viewers of shared threads; no script in them runs
+
+
+def mount_elements(app: FastAPI, layer: MemoryDataLayer) -> None:
+    """Serve contents at `/memory-context/elements/{thread_id}/{element_id}` of Chainlit's application, and images
+    at `/memory-context/images/{thread_id}/{memory_key}`.
+
+    A `MemoryDataLayer` calls this. Mounting again replaces the layer.
+    """
+
+    async def check(thread_id: str, user: CurrentUser) -> None:
+        if not await _may_see(layer, thread_id, user):
+            # the same answer either way: nobody learns of another's threads
+            raise HTTPException(404 if user else 401, "Element not found" if user else "Unauthorized")
+
+    async def serve_image(thread_id: str, memory_key: str, user: CurrentUser) -> Response:
+        await check(thread_id, user)
+        item = await layer.image_item(thread_id, memory_key)
+        if item is None or item.data is None:
+            raise HTTPException(404, "Image not found, or it was forgotten")
+        return Response(item.data, headers=_headers({"mime": item.content_type, "name": item.key}))
+
+    async def serve(thread_id: str, element_id: str, request: Request, user: CurrentUser) -> Response:
+        await check(thread_id, user)
+        element = await layer.element_content(thread_id, element_id, length=0)
+        if element is None:
+            raise HTTPException(404, "Element not found, or it was too large to be kept")
+        part = byte_range(request.headers.get("range"), element.size_bytes)
+        start, end = part or (0, element.size_bytes)
+        headers = _headers(element.fields) | {"Content-Length": str(end - start)}
+        if part:
+            headers["Content-Range"] = f"bytes {start}-{end - 1}/{element.size_bytes}"
+        pieces = _pieces(layer, thread_id, element_id, start, end)
+        return StreamingResponse(pieces, 206 if part else 200, headers)
+
+    routes = app.router.routes
+    routes[:] = [route for route in routes if getattr(route, "name", None) not in _NAMES]
+    root = config.run.root_path  # prefix of Chainlit's routes
+    app.add_api_route(f"{root}{ELEMENTS}/{{thread_id}}/{{element_id}}", serve, name=_NAME, include_in_schema=False)
+    app.add_api_route(
+        f"{root}{IMAGES}/{{thread_id}}/{{memory_key}}", serve_image, name=_IMAGE_NAME, include_in_schema=False
+    )
+    routes[:0] = [routes.pop(), routes.pop()]  # before Chainlit's last route, a catch-all
+
+
+async def image_of_thread(store: MemoryStore, owner: str, thread_id: str, memory_key: str) -> MemoryItem | None:
+    """Return an image that the thread's agents or their sub-agents stored for all; None for any other item."""
+    item = await store.items.fetch_memory(owner, memory_key) if KEY_PATTERN.fullmatch(memory_key) else None
+    if item is None or not item.content_type.startswith("image/"):
+        return None
+    return item if item.session_id == thread_id or item.session_id.startswith(f"{thread_id}/") else None
+
+
+async def _may_see(layer: MemoryDataLayer, thread_id: str, user: User | PersistedUser | None) -> bool:
+    if user is not None and await layer.get_thread_author(thread_id) == user.identifier:
+        return True
+    thread = await layer.get_thread(thread_id)
+    if thread is None:
+        return False
+    metadata = cast("dict[str, Any] | None", thread["metadata"])
+    if metadata and metadata.get("is_shared"):
+        return True
+    may_view: Any = getattr(config.code, "on_shared_thread_view", None)
+    return bool(may_view and await may_view(thread, user))
+
+
+async def _pieces(
+    layer: MemoryDataLayer, thread_id: str, element_id: str, start: int, end: int
+) -> AsyncGenerator[bytes, None]:
+    while start < end:
+        length = min(_PIECE_BYTES, end - start)
+        piece = await layer.element_content(thread_id, element_id, start=start, length=length)
+        if piece is None or len(piece.content) != length:
+            raise RuntimeError(f"element {element_id!r} was deleted or replaced while it was served")
+        yield piece.content
+        start += length
+
+
+def _headers(fields: Mapping[str, Any]) -> dict[str, str]:
+    mime = str(fields.get("mime") or "").partition(";")[0].strip()
+    if not _MIME.fullmatch(mime):
+        mime = "application/octet-stream"
+    name = str(fields.get("name") or "")
+    way = "inline" if mime.startswith(_SHOWN) else "attachment"
+    headers = {
+        "Accept-Ranges": "bytes",
+        "Cache-Control": "private, no-cache",
+        "Content-Disposition": f"{way}; filename*=UTF-8''{quote(name.encode('utf-8', 'replace'), safe='')}",
+        "Content-Type": f"{mime}; charset=utf-8" if mime.startswith("text/") else mime,
+        "X-Content-Type-Options": "nosniff",
+    }
+    if mime != "application/pdf":  # browsers refuse sandboxed PDFs, and isolate their scripts anyway
+        headers["Content-Security-Policy"] = "sandbox"
+    return headers
+
+
+def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
+    """Return start and end of one satisfiable Range header (RFC 9110, 14.2); None for the whole content."""
+    match = _RANGE.fullmatch(header.strip()) if header else None
+    if match is None or match.groups() == ("", ""):
+        return None
+    first, last = match.groups()
+    if not first:
+        start, end = max(size - int(last), 0), size
+    else:
+        start, end = int(first), min(int(last) + 1, size) if last else size
+    return (start, end) if start < end else None

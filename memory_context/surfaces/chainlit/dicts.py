@@ -1,9 +1,11 @@
 """Conversion between Chainlit's dictionaries and values of the store. Unknown fields are kept."""
 
 import math
+import os
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any, cast
+from urllib.parse import quote
 
 from chainlit.element import ElementDict
 from chainlit.step import StepDict
@@ -11,11 +13,14 @@ from chainlit.types import FeedbackDict, ThreadDict
 
 from memory_context.store.threads import Thread, ThreadElement, ThreadStep, WholeThread
 
-from .elements import element_url
-
 __all__ = [
+    "ELEMENTS",
+    "IMAGES",
     "element_from_dict",
     "element_to_dict",
+    "element_url",
+    "image_url",
+    "is_element_url",
     "plain",
     "step_from_dict",
     "step_to_dict",
@@ -25,6 +30,9 @@ __all__ = [
 
 _STEP_COLUMNS = frozenset({"id", "threadId", "input", "output", "feedback"})
 _ELEMENT_COLUMNS = frozenset({"id", "threadId", "forId", "chainlitKey", "path", "content"})
+
+ELEMENTS, IMAGES = "/memory-context/elements", "/memory-context/images"
+"""Paths of the routes for contents of elements and for stored images."""
 
 
 def step_from_dict(step: Mapping[str, Any], thread_id: str) -> ThreadStep:
@@ -132,3 +140,23 @@ def _time_from_text(text: Any) -> datetime | None:
         return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
     except (AttributeError, ValueError):
         return None
+
+
+def element_url(thread_id: str, element_id: str) -> str:
+    """Return the address of an element's content."""
+    return _address(ELEMENTS, thread_id, element_id)
+
+
+def image_url(thread_id: str, memory_key: str) -> str:
+    """Return the address of a stored image of a thread's agents, for a `chainlit.Image` without content."""
+    return _address(IMAGES, thread_id, memory_key)
+
+
+def _address(prefix: str, thread_id: str, name: str) -> str:
+    root = os.environ.get("CHAINLIT_PARENT_ROOT_PATH", "") + os.environ.get("CHAINLIT_ROOT_PATH", "")
+    return f"{root.rstrip('/')}{prefix}/{quote(thread_id, safe='')}/{quote(name, safe='')}"
+
+
+def is_element_url(url: str) -> bool:
+    """Return whether `element_url` made this address."""
+    return f"{ELEMENTS}/" in url

@@ -13,7 +13,7 @@ from .console import Output, age, byte_size, counted, listed, print_fields, prin
 
 if TYPE_CHECKING:
     from memory_context.context.stats import ContextStats
-    from memory_context.sessions.transcript.view_decisions import Offered
+    from memory_context.sessions.transcript.values import OfferedHead
     from memory_context.store.admin.user_stats import DaySum, KindSum, UserExtent
     from memory_context.store.conversation_rows import SessionInfo
     from memory_context.store.memory_store import MemoryStore
@@ -68,7 +68,7 @@ class _Bill:
     agent: str
     calls: "Sequence[ModelCall]"
     stats: "ContextStats"
-    offered: "Offered"
+    offered: "OfferedHead"
     events: dict[str, int]
     unread: tuple[int, ...] = ()
     unbilled: int = 0
