@@ -25,7 +25,6 @@ from autogen_core.tools import BaseTool, ToolSchema, Workbench
 from typing_extensions import Self
 
 from memory_context.compaction.observation.observers import ObservationModels
-from memory_context.compaction.observation.state import SessionObservations, observations_of_user
 from memory_context.compaction.offloader import restore_texts
 from memory_context.connectors.protocols import AgentContext, Connector, ConnectorObservation
 from memory_context.foundation.compactors.registry import Compactors
@@ -40,7 +39,7 @@ from memory_context.memory.items import MemoryItem, MemoryType
 from memory_context.memory.learning.learner import LEARN_JOB, Learning
 from memory_context.memory.transforms.transform import MemoryTransform
 from memory_context.recall.expansion.expander import memory_decisions
-from memory_context.recall.tools.base import is_template_in_use, register_host, register_loaded_host
+from memory_context.recall.tools.base import register_host, register_loaded_host
 from memory_context.recall.tools.forget import Confirm
 from memory_context.recall.tools.items import retrieve_item
 from memory_context.recall.tools.prompt_head import (
@@ -160,29 +159,19 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         self._forgotten = PendingTraces(self.user_id)
         self.memory_store.forgettings.watch(self._forgotten)
         is_own = sharing == "shared" and "/" not in self.session_id  # a sub-agent's user is another agent
-        self._learning = Learning(
-            self.memory_store, user_id, self.policy, self._light_models.learning, is_enabled=is_own
-        )
-        jobs = [
-            conversation_job(self.policy, is_private=sharing != "shared"),
-            BatchJob(LEARN_JOB, self._learning.payload),
-        ]
-        self._archive = SessionArchive(
-            self.memory_store, self.policy, self._join_history, self._prepare_batch, self._light_models, jobs
-        )
+        self._learning = Learning(self.memory_store, user_id, self.policy, self._light_models.learning, is_own)
+        conversation = conversation_job(self.policy, is_private=sharing != "shared")
+        jobs = [conversation, BatchJob(LEARN_JOB, self._learning.payload)]
+        ports = (self._join_history, self._prepare_batch)
+        self._archive = SessionArchive(self.memory_store, self.policy, *ports, self._light_models, jobs)
         self._learning.flush = weakref.WeakMethod(self._archive.flush)
-        unwritten = self.memory_store.unwritten
-        self._connectors = ConnectorLink(
-            connectors, active_connectors, self.policy, self.token_counter, self._archive, unwritten
-        )
+        settings = (self.policy, self.token_counter, self._archive, self.memory_store.unwritten)
+        self._connectors = ConnectorLink(connectors, active_connectors, *settings)
         if connectors:
             weakref.finalize(self, self._connectors.drop).atexit = False
-        transcript = Transcript.of(initial_messages or ())
-        is_archived, is_new = self.policy.archive.enabled, session_id is None
-        self._attach(
-            new_session(self.key, transcript, is_archived=is_archived, is_new=is_new, resumes=resume),
-            self._memory_of(self.key),
-        )
+        transcript, is_archived = Transcript.of(initial_messages or ()), self.policy.archive.enabled
+        new = new_session(self.key, transcript, is_archived=is_archived, is_new=session_id is None, resumes=resume)
+        self._attach(new, self._memory_of(self.key))
         self._be_template(session_id)
 
     @property
@@ -285,12 +274,9 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         """Add an action with its observations, as if the agent had called a tool; then connectors are asked as always.
 
         Args:
-            action: A `FunctionCall`, or anything JSON-able: a mapping, list, text, number, model or dataclass. A
-                mapping with `name` and `arguments`, or its JSON text, is that call; anything else is the arguments of
-                a call named `action`.
-            observations: In this order: texts in front are the result, the others follow it. Without any the result
-                is empty.
-            timestamp: As of `record_thought`.
+            action: A `FunctionCall`, a mapping with `name` and `arguments` or its JSON text; anything else JSON-able
+                is the arguments of a call named `action`.
+            observations: Texts in front are the result, the others follow it.
 
         Raises:
             ValueError: The action is not JSON.
@@ -356,11 +342,9 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         """Return an empty context for another agent of this user, with the same store, policy and light model.
 
         Args:
-            sharing: "shared": both read each other's items. "read_only": it reads this agent's items, its own are
-                private. "isolated": it reads only its own, private items.
+            sharing: "shared" both ways; "read_only": its own items are private; "isolated": it reads only its own.
             session_id: None for `<session>/<agent>`; must differ for equal agent ids.
-            connectors: Its own, or some of this context's, which this context closes; each change is told to whoever
-                asks first.
+            connectors: Its own, or some of this context's, which this context closes.
         """
         context = type(self)(
             self.user_id,
@@ -432,7 +416,6 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         Pass `origin` for words of a model, tool or file: only "application" makes preferences and facts the user's.
 
         Raises:
-            SecretError: The type is `user_secret`, which is not supported yet.
             ValueError: Content too large, or neither str nor JSON-able.
         """
         ref = await self.agent_memory.store(
@@ -451,14 +434,12 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     async def retrieve(self, memory_key: str, transform: str = "full", **params: Any) -> str:
         """Return the content behind a key byte for byte, or cut by a transform; of an image, its description.
 
-        Args:
-            transform: full, excerpt, summary, first_n, last_n or filtered; `params` such as `pattern="error"`.
+            errors = await context.retrieve(key, "filtered", pattern="error")
 
         Raises:
             ItemNotFoundError: No such item of this user; offers the nearest keys.
             TransformError: The transform does not apply.
         """
-
         return (await retrieve_item(self, memory_key, MemoryTransform.of(transform, **params))).text
 
     async def open_image(self, item: MemoryItem) -> bool:
@@ -472,23 +453,8 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         """Return this user's matching items, each with its best passage; best first."""
         return await self.agent_memory.search(query, limit, criteria)
 
-    async def observations_of_user(self, limit: int = 20) -> list[SessionObservations]:
-        """Return the observation logs of the user's other sessions, those used last first, as far as archived.
-
-        Raises:
-            StoreError: The archive cannot be read.
-        """
-        return await observations_of_user(self.agent_memory, limit)
-
-    async def long_term_notes(self) -> str:
-        """Return this agent's long-term notes about the user, Markdown; "" if there are none."""
-        return await self.agent_memory.notes.read()
-
     async def show_memories(self, text: str, keys: Sequence[str], owner: str = "") -> None:
-        """Show memories after the newest message, in place of the owner's earlier ones; "" shows none.
-
-        An unchanged text stays in place, for the prompt cache.
-        """
+        """Show memories after the newest message, in place of the owner's earlier ones, unless the text is the same."""
         await self._archive.ensure_loaded()
         text = await in_thread_if_large(len(text), self.agent_memory.visible, text)
         (tokens,) = await count_off_loop(self.token_counter, [text])
@@ -511,7 +477,6 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         Raises:
             ValueError: An unknown tool, or `confirm` without "forget_memory".
         """
-
         tools = tools_of(self, also, confirm)
         self.note_tools([tool.name for tool in tools])
         return [*tools, *self._connectors.tools()]
@@ -519,14 +484,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     def workbench(
         self, tools: Sequence[AnyTool] = (), *, also: Collection[MoreTool] = (), confirm: Confirm | None = None
     ) -> MemoryWorkbench:
-        """Return the agent's own tools with memory tools, which cost no tokens until the user has memory.
-
-        AutoGen's agents take tools or a workbench, never both.
-
-        Raises:
-            ValueError: As `tools`, or two tools share a name.
-        """
-
+        """Return the agent's own tools with memory tools, which cost no tokens until the user has memory."""
         own, late = as_tools([*tools, *self._connectors.tools()]), tools_of(self, also, confirm, are_late=True)
         workbench = MemoryWorkbench(as_tools([*own, *late]))
         self.note_tools([tool.name for tool in late], are_late=True)
@@ -548,16 +506,12 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     ) -> BaseTool[Any, Any] | Workbench:
         """Return the tool or MCP workbench with `{{secret:NAME}}` in its arguments resolved, inside of the call only.
 
-        A call that names a secret elsewhere, or reaches for another host, is refused with the reason. What the tool
-        returns or raises holds names, not values.
+            fetch = context.with_secrets(fetch, {"API_TOKEN": ["headers.Authorization"]}, ["api.example.com"])
 
         Args:
-            allow: Paths of arguments by name, such as `{"API_TOKEN": ["headers.Authorization"]}`; of a workbench they
-                begin with the tool: `fetch.headers.Authorization`. `*` stands for any name or number. The name
-                `detected-*` stands for all credentials that the view masks.
-            hosts: The hosts that URLs in the arguments may name, such as `api.example.com`, `*.example.com` (not
-                `example.com` itself) or `http://localhost:8080`; HTTPS unless a scheme is given. Without any, a call
-                with a secret and a URL is refused.
+            allow: Paths of arguments by name of a secret; of a workbench they begin with the tool. `*` stands for any
+                name or number, the name `detected-*` for all credentials that the view masks.
+            hosts: The hosts that URLs in the arguments may name; see `SecretRules`.
 
         Raises:
             ValueError: A name, path or host is malformed, or no path is given; or a workbench logs its calls.
@@ -582,18 +536,13 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     ) -> None:
         """Count the agent's system message and own tools in each bill; None or empty keeps earlier counts.
 
-        The client of its model tells whether images are shown, by `model_info["vision"]`, and whether user messages in
-        a row are joined, by `model_info["family"]`.
+        The client of its model tells whether images are shown and user messages in a row are joined.
         """
-
         self._note_model(model_client)
         self._prompt_head.name(system_message, schemas_of(tools))
 
     def model_changed(self, model_client: ChatCompletionClient | None = None) -> None:
-        """Note that another model reads the next view: nothing is cached, so finished observations replace messages.
-
-        Its client tells whether images are shown, and user messages in a row are joined, as in `note_agent`.
-        """
+        """Note that another model reads the next view: nothing is cached, so finished observations replace messages."""
         self._note_model(model_client)
         self._session.coordinator.model_changed()
 
@@ -634,10 +583,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     async def build_context(self, connectors: Sequence[Connector] | None = None) -> AgentContext:
         """Return what the agent thought and did since the last clear, and the present states of connectors.
 
-        An ordinary run of an AutoGen agent fills it; so do `record_thought` and `record_turn`.
-
-        Args:
-            connectors: Those whose states are rendered; None for the open ones of this context.
+        `connectors` are those whose states are rendered; None for the open ones of this context.
         """
         return agent_context(self.transcript, self.policy, await self._connectors.states(connectors))
 
@@ -645,10 +591,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         """Observe all complete steps now, the newest message of the user included, such as a correction.
 
         The observations join the view at once; their messages stay in it until observations replace messages the next
-        time. What is in flight becomes void. It waits at most `observation.sync_timeout_seconds`.
-
-        Returns:
-            The new observations; None, and nothing has changed, if nothing was new, or the model failed or is missing.
+        time. Returns None, and changes nothing, if nothing was new, or the model failed or is missing.
         """
         await self._store_pending()
         return await self._session.coordinator.observe_now()
@@ -662,10 +605,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     @classmethod
     def _from_config(cls, config: MemoryContextConfig) -> Self:
         context = cls(**arguments_of(config))
-        key = (context.user_id, context.agent_id, config.template_id)
-        if not is_template_in_use(key):  # else two dumped in one team collide
-            context.template_id = config.template_id
-        register_loaded_host(context, key)
+        register_loaded_host(context, config.template_id)
         return context
 
     def _be_template(self, session_id: str | None) -> None:
@@ -733,26 +673,10 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         if before is not None:
             before.cancel()
         self._learning.first_position, self._learning.key = resumed.transcript.end, resumed.key
-        self._session = session = Session(
-            resumed.transcript,
-            agent_memory,
-            self.policy,
-            self.token_counter,
-            self._compactors,
-            self._light_models,
-            self._observers,
-            self._learning,
-            self._archive.archiver.schedule_flush,
-        )
-        self._connectors.session = session
-        self.observation.coordinator = session.coordinator
-        head, state = self._prompt_head, resumed.transcript  # not self: avoids a reference cycle
-        session.budget.savings.waiting_tools = lambda: head.waiting_tokens(state.state)
-        if "retrieve_memory" in self._prompt_head.tools:
-            session.note_tools()
-        if resumed.report.outcome == "resumed" and not resumed.transcript.state.unseen:
-            for entry in resumed.transcript.entries(start=resumed.transcript.state.shown):
-                session.expander.observe(entry)
+        settings = (self.policy, self.token_counter, self._compactors, self._light_models, self._observers)
+        shared = (self._prompt_head, self._learning, self._archive.archiver.schedule_flush)
+        self._session = self._connectors.session = Session(resumed, agent_memory, *settings, *shared)
+        self.observation.coordinator, self.observation.agent_memory = self._session.coordinator, agent_memory
 
     async def _join_history(self, resumed: ResumedSession) -> None:
         """Attach the archived session and append messages added meanwhile."""

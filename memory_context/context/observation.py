@@ -10,7 +10,8 @@ from memory_context.compaction.observation.coordinator import BufferingCoordinat
 from memory_context.compaction.observation.events import ObservationEvent, ReflectionEvent
 from memory_context.compaction.observation.observers import ObservationModels
 from memory_context.compaction.observation.parsing import CompletionFunction
-from memory_context.compaction.observation.state import BufferState
+from memory_context.compaction.observation.state import BufferState, SessionObservations, observations_of_user
+from memory_context.memory.agent_memory import AgentMemory
 from memory_context.view.sections import SECTIONS
 
 __all__ = ["ContextObservation"]
@@ -20,10 +21,11 @@ class ContextObservation:
     """The observations of a context's session.
 
     Attributes:
-        coordinator: That of the session which the context has now; the context sets it.
+        coordinator, agent_memory: Those of the session which the context has now; the context sets them.
     """
 
     coordinator: BufferingCoordinator
+    agent_memory: AgentMemory
 
     def __init__(self, models: ObservationModels) -> None:
         self._models = models
@@ -46,6 +48,10 @@ class ContextObservation:
     def observations(self) -> str:
         """The log as the view shows it; "" without any."""
         return self.coordinator.observations
+
+    async def of_user(self, limit: int = 20) -> list[SessionObservations]:
+        """Return the logs of the user's other sessions, those used last first, as far as archived; or StoreError."""
+        return await observations_of_user(self.agent_memory, limit)
 
     @property
     def observation_token_count(self) -> int:

@@ -24,9 +24,10 @@ from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.learning.learner import Learning
 from memory_context.memory.vault.entry import EntryFilter
 from memory_context.recall.expansion.expander import Expander
+from memory_context.recall.tools.prompt_head import PromptHead
+from memory_context.sessions.archive.resume import ResumedSession
 from memory_context.sessions.transcript.entries import Entry
 from memory_context.sessions.transcript.redelivery import deliver
-from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.view.bill import UsageMeter
 from memory_context.view.budget import Budget, session_tag
 from memory_context.view.masking import Masker
@@ -58,17 +59,19 @@ class Session:
 
     def __init__(
         self,
-        transcript: Transcript,
+        resumed: ResumedSession,
         agent_memory: AgentMemory,
         policy: ContextPolicy,
         counter: TokenCounter,
         compactors: Compactors,
         models: LightModelGuards,
         observers: ObservationModels,
+        prompt_head: PromptHead,
         learning: Learning,
         schedule_flush: Callable[[], object],
     ) -> None:
-        self.transcript, self.agent_memory = transcript, agent_memory
+        self.transcript = transcript = resumed.transcript
+        self.agent_memory = agent_memory
         self._policy, self._schedule_flush = policy, schedule_flush
         transcript.on_decision = agent_memory.trail.note_decision
         limits, tag = (policy, counter), session_tag(agent_memory.session_id)
@@ -95,6 +98,12 @@ class Session:
         for entry in transcript.entries():
             if entry.parts is None:
                 self._entry_filter.add(entry, was_hidden=False)
+        self.budget.savings.waiting_tools = lambda: prompt_head.waiting_tokens(transcript.state)
+        if "retrieve_memory" in prompt_head.tools:
+            self.note_tools()
+        if resumed.report.outcome == "resumed" and not transcript.state.unseen:
+            for entry in transcript.entries(start=transcript.state.shown):
+                self.expander.observe(entry)
 
     def append(self, message: LLMMessage, added_at: datetime | None = None, *, carries_result: bool = False) -> Entry:
         """Append a message, without values of secrets as far as they are known, and have it archived."""

@@ -274,7 +274,7 @@ async def test_fifty_forgotten_canaries_are_found_nowhere(
     traced = "\n".join(span.to_json() for span in spans.get_finished_spans())
     assert "execute_tool search_memory" in traced
     assert [mark for mark in used if mark in traced] == []
-    (log,) = await context_of(store, "reader").observations_of_user()
+    (log,) = await context_of(store, "reader").observation.of_user()
     lines = [line.text for chunk in log.chunks for line in chunk.lines]
     assert (lines.count("lasts"), lines.count("[forgotten]")) == (5, len(lines) - 5), "other lines stay"
     for mark in used[::10]:

@@ -24,8 +24,8 @@ async def test_notes_are_the_same_in_all_sessions_of_an_agent(store: MemoryStore
     """And its own: another agent of the user has none of them."""
     await notes_of(store, session="one").append("# Work\nOrders is at db1.")
     context = MemoryContext("alice", "coder", "two", store)
-    assert await context.long_term_notes() == "# Work\nOrders is at db1."
-    assert await context.for_subagent("critic").long_term_notes() == ""
+    assert await context.agent_memory.notes.read() == "# Work\nOrders is at db1."
+    assert await context.for_subagent("critic").agent_memory.notes.read() == ""
     await context.close()
 
 

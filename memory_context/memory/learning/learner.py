@@ -69,7 +69,6 @@ class Learning:
         user_id: str,
         policy: ContextPolicy,
         model: LightModel | None,
-        *,
         is_enabled: bool = True,
     ) -> None:
         self.is_enabled = is_enabled and policy.learning.enabled

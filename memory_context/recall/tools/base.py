@@ -45,7 +45,6 @@ __all__ = [
     "config_of",
     "failed_answer",
     "find_hosts",
-    "is_template_in_use",
     "register_host",
     "register_loaded_host",
 ]
@@ -343,20 +342,17 @@ def register_host(host: ToolHost, key: TemplateKey) -> bool:
         return True
 
 
-def register_loaded_host(host: ToolHost, key: TemplateKey) -> None:
-    """Like `register_host`, for a loaded context: tools loaded next belong to it."""
+def register_loaded_host(host: ToolHost, template_id: str) -> None:
+    """Like `register_host`, for a loaded context: it takes over the template, and tools loaded next belong to it."""
+    key = (host.user_id, host.agent_id, template_id)
     with _lock:
+        if not any(other in _loaded for other in _alive.get(key, ())):  # else two dumped in one team collide
+            host.template_id = template_id
         had_waiting = register_host(host, key)
         flow = _flow()
         flow.newest[key] = host
         flow.names[host] = None if had_waiting else set()
         _loaded.add(host)
-
-
-def is_template_in_use(key: TemplateKey) -> bool:
-    """Return whether a live context was loaded from this template."""
-    with _lock:
-        return any(host in _loaded for host in _alive.get(key, ()))
 
 
 def attach_tool(tool: MemoryTool, key: TemplateKey) -> None:

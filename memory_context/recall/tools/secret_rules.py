@@ -80,7 +80,16 @@ class SecretCall:
 
 
 class SecretRules:
-    """What `MemoryContext.with_secrets` permits; a path of a workbench begins with the name of the tool."""
+    """The permissions of `MemoryContext.with_secrets`.
+
+    A call that names a secret elsewhere, or reaches for another host, is refused with the reason. What the tool returns
+    or raises holds names, not values.
+
+    Args:
+        allow: Paths by name, such as `headers.Authorization`; of a workbench `fetch.headers.Authorization`.
+        hosts: Such as `api.example.com`, `*.example.com` (not `example.com` itself) or `http://localhost:8080`; HTTPS
+            unless a scheme is given. Without any, a call with a secret and a URL is refused.
+    """
 
     def __init__(
         self, allow: Mapping[str, Sequence[str]], hosts: Sequence[str], host: ToolHost | MemoryToolConfig
