@@ -65,7 +65,7 @@ class Held:
 
     def __init__(self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
         self.release, self.error, self.reads = asyncio.Event(), None, 0
-        self._fetch, self._read = store.fetch_user_memory, Database.read
+        self._fetch, self._read = store.statements.fetch_user_memory, Database.read
 
         async def fetch(*arguments: Any, **named: Any) -> UserMemory:
             await self.release.wait()
