@@ -1,7 +1,8 @@
-"""An agent works through connectors alone; it is scripted by rules that read its view, and by nothing else."""
+"""An agent works through connectors and a shell alone; it is scripted by rules that read its view."""
 
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,11 +10,11 @@ from pathlib import Path
 import pytest
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, LLMMessage
+from autogen_core.tools import FunctionTool
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.connectors.editor import EditorConnector
 from memory_context.connectors.filesystem import FileSystemConnector
-from memory_context.connectors.shell import ShellConnector
 from memory_context.foundation.policy import ConnectorsPolicy
 from memory_context.testing import Call, Decision, ScriptedModel, call
 
@@ -96,7 +97,7 @@ def decide(view: Sequence[LLMMessage]) -> Decision:
 
 def run_tests(seen: Seen) -> Call:
     seen.find(r"^test_shop\.py$", among_news=False)
-    return call("shell_run", command=f"{shlex.quote(sys.executable)} -B -m unittest -v -f")
+    return call("shell", command=f"{shlex.quote(sys.executable)} -B -m unittest -v -f")
 
 
 def after_run(seen: Seen) -> Decision:
@@ -144,7 +145,7 @@ def after_check(seen: Seen) -> str:
 
 RULES = {
     "": run_tests,
-    "shell_run": after_run,
+    "shell": after_run,
     "editor_open": after_open,
     "files_search": after_search,
     "editor_replace_lines": after_edit,
@@ -160,12 +161,21 @@ async def test_agent_repairs_a_project_and_reports_from_a_pdf_in_views_under_800
     """40 steps; each decision needs what the view shows: output, diff, listing, lines around the cursor, page."""
     make_shop(tmp_path)
     root = str(tmp_path)
-    connectors = [FileSystemConnector(root), ShellConnector(root, run_seconds=600), EditorConnector(root)]
+
+    def shell(command: str) -> str:
+        run = subprocess.run(command, shell=True, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return f"exit code {run.returncode}\n{run.stdout}"
+
+    connectors = [FileSystemConnector(root), EditorConnector(root)]
     policy = ContextPolicy(token_budget=7000, connectors=ConnectorsPolicy(timeout_seconds=300))
     async with MemoryContext("alice", "coder", memory_store=store, policy=policy, connectors=connectors) as context:
         model = ScriptedModel(decide)
         agent = AssistantAgent(
-            "coder", model_client=model, model_context=context, workbench=context.workbench(), max_tool_iterations=60
+            "coder",
+            model_client=model,
+            model_context=context,
+            workbench=context.workbench([FunctionTool(shell, "Run a command.")]),
+            max_tool_iterations=60,
         )
         answer = (await agent.run(task=TASK)).messages[-1]
         count = context.token_counter.count
