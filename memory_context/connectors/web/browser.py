@@ -1,14 +1,15 @@
 """Chromium as a process of this program: found, started behind a proxy, and ended with the program, however it ends."""
 
+import asyncio
 import os
 import shutil
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.extras import needs
 
-from ..child_processes import Watchdog
 from .capture import ENGINE, engine_script, first_line
 from .guard import CHROMIUM_FLAGS, NavigationGuard
 
@@ -24,6 +25,15 @@ __all__ = ["BrowserProcess", "find_chromium"]
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge", "brave-browser")
 _MAC = ("Chromium", "Google Chrome", "Microsoft Edge", "Brave Browser")
 _WIDTH, _HEIGHT = 1280, 720
+_KILL_AT_END = """
+import os, signal, sys
+while os.read(0, 1):
+    pass
+try:
+    os.killpg(int(sys.argv[1]), signal.SIGKILL)
+except ProcessLookupError:
+    pass
+"""
 # A Basic challenge opens Chromium's login prompt, which nobody sees or answers; these are refused, so the request ends.
 _NO_CREDENTIALS: "HttpCredentials" = {"username": "", "password": ""}
 # A closed shadow root stays closed to the page, and open to the reader, whose world has objects of its own.
@@ -73,7 +83,7 @@ class BrowserProcess:
         self._has_sandbox = sandbox and (not hasattr(os, "geteuid") or os.geteuid() != 0)
         self._playwright: Playwright | None = None
         self._browser: Browser | None = None
-        self._watchdog = Watchdog()
+        self._watchdog = _Watchdog()
 
     @property
     def is_open(self) -> bool:
@@ -135,6 +145,28 @@ class BrowserProcess:
         group = os.getpgid(process_id)
         if group != os.getpgid(0):
             await self._watchdog.start(group)
+
+
+class _Watchdog:
+    """Kills a process group when this program ends, also by SIGKILL: it holds a pipe to the program."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self, group: int) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", "-c", _KILL_AT_END, str(group)),
+            stdin=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    async def stop(self) -> None:
+        """Kill what is left of the group, and end; a second time does nothing."""
+        process, self._process = self._process, None
+        if process is not None:
+            if process.stdin is not None:
+                process.stdin.close()
+            await process.wait()
 
 
 def _start_failed(text: str) -> str:
