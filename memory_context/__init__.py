@@ -12,6 +12,12 @@ _COMPONENTS = {"ForgetMemoryTool", "ManageLongTermMemoryTool", "QueryMemoryTool"
 }
 """Component data finds these classes here; applications get them from `MemoryContext`."""
 
+_WITHDRAWN = {
+    "ShellConnector": "is withdrawn: give the agent a tool on AutoGen's LocalCommandLineCodeExecutor "
+    "(samples/code_agent.py has one), or its PythonCodeExecutionTool"
+}
+"""Component data may still name these classes."""
+
 __all__ = [name for name in _names if name not in _COMPONENTS]  # pyright: ignore[reportUnsupportedDunderAll]
 
 # component data written by 0.1.0 finds its tools in this module
@@ -23,6 +29,8 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("memory-context")
+    if name in _WITHDRAWN:
+        raise AttributeError(f"{__name__}.{name} {_WITHDRAWN[name]}")
     value = _load(name)
     # reprs, help and pickles show the public module
     if getattr(value, "__module__", "").startswith(f"{__name__}."):

@@ -16,7 +16,6 @@ from .connectors.protocols import (
     HistoryTurn,
     TextObservation,
 )
-from .connectors.shell import ShellConnector
 from .connectors.web.connector import WebConnector
 from .context.autogen_memory import PostgresMemory, PostgresMemoryConfig
 from .context.builder import LightModelChoice, MemoryContextBuilder, choose_light_model
@@ -289,7 +288,6 @@ __all__ = [
     "SessionKey",
     "SessionObservations",
     "Sharing",
-    "ShellConnector",
     "StatementType",
     "StoreError",
     "StoreLimits",

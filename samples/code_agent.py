@@ -48,7 +48,6 @@ class CodeAgentConfig(BaseModel):
     description: str | None = None
     max_tool_iterations: int = 100
     timeout_seconds: int = 60
-    has_own_tools: bool = True
 
 
 class CodeAgent(AssistantAgent):
@@ -67,7 +66,6 @@ class CodeAgent(AssistantAgent):
         max_tool_iterations: Model calls in one turn, at most.
         timeout_seconds: The longest a command may run. AutoGen's executor then ends the shell, but waits for what the
             shell had started.
-        has_own_tools: False for an agent that acts by the connectors of its context: files, shell, editor.
     """
 
     component_config_schema = CodeAgentConfig  # type: ignore[assignment]  # AssistantAgent is declared for its own
@@ -87,7 +85,6 @@ class CodeAgent(AssistantAgent):
         description: str | None = None,
         max_tool_iterations: int = 100,
         timeout_seconds: int = 60,
-        has_own_tools: bool = True,
     ) -> None:
         self._owned_context: MemoryContext | None = None
         if model_context is None:
@@ -98,7 +95,6 @@ class CodeAgent(AssistantAgent):
         self._given_system_message = system_message
         self._code_root = Path(code_root or Path.cwd()).resolve()
         self._timeout_seconds = timeout_seconds
-        self._has_own_tools = has_own_tools
         with warnings.catch_warnings():  # "may be unsafe": this module's docstring says so
             warnings.simplefilter("ignore", UserWarning)
             self._executor = LocalCommandLineCodeExecutor(timeout=timeout_seconds, work_dir=work_dir)
@@ -107,8 +103,6 @@ class CodeAgent(AssistantAgent):
             FunctionTool(self.read_file, "Return a text file of the code with line numbers, whole or a range."),
             FunctionTool(self.grep, "Search the code with a regular expression; returns path:line:text."),
         ]
-        if not has_own_tools:
-            own_tools = []
         if isinstance(context, MemoryContext):
             workbench: Workbench = context.workbench(own_tools)
             context.note_agent(system_message=system_message, model_client=model_client)
@@ -202,7 +196,6 @@ class CodeAgent(AssistantAgent):
             description=self.description,
             max_tool_iterations=self._max_tool_iterations,
             timeout_seconds=self._timeout_seconds,
-            has_own_tools=self._has_own_tools,
         )
 
     @classmethod
@@ -217,7 +210,6 @@ class CodeAgent(AssistantAgent):
             description=config.description,
             max_tool_iterations=config.max_tool_iterations,
             timeout_seconds=config.timeout_seconds,
-            has_own_tools=config.has_own_tools,
         )
 
 

@@ -1,14 +1,13 @@
 """Changes of a folder between two snapshots: created, changed (with a diff), deleted and moved files."""
 
 import difflib
-import mimetypes
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_context.foundation.text.landmarks import definition_starts
 
-from .folder import FileStat, shown
+from .folder import FileStat, kind_and_size, shown
 from .protocols import TextObservation
 
 __all__ = ["FileChange", "KnownTexts", "changes_between", "described", "unified_diff"]
@@ -17,6 +16,7 @@ _MOST_DESCRIBED = 20
 _MOST_LINES = 5000
 _CONTEXT_LINES = 3
 _DIFF_CHARACTERS = 6000
+_KNOWN_CHARACTERS = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ def changes_between(before: Mapping[str, FileStat], after: Mapping[str, FileStat
 class KnownTexts:
     """Texts of files as they were last seen, the most recently used ones within a limit."""
 
-    def __init__(self, limit_bytes: int = 32 << 20) -> None:
+    def __init__(self) -> None:
         self._texts: OrderedDict[str, str] = OrderedDict()
-        self._left = limit_bytes
+        self._left = _KNOWN_CHARACTERS
 
     def get(self, path: str) -> str | None:
         return self._texts.get(path)
@@ -115,10 +115,9 @@ def _line(change: FileChange, before: str | None, now: str | None) -> str:
 
 
 def _about(path: str, known: FileStat | None, text: str | None) -> str:
-    size = 0 if known is None else known.size
     if text is not None:
         return f"{text.count(chr(10)) + (not text.endswith(chr(10)) and text != ''):,} lines"
-    return f"{mimetypes.guess_type(path)[0] or 'binary'}, {size:,} bytes"
+    return kind_and_size(path, 0 if known is None else known.size)
 
 
 def unified_diff(before: str, after: str) -> str:

@@ -1,11 +1,8 @@
-"""An editor as an agent sees it: open files, a cursor in each, and lines around it; no edit breaks a file's syntax."""
+"""An editor as an agent sees it: open files, a cursor in each, and lines around it."""
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -15,45 +12,23 @@ from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.patterns import LinePattern
 from memory_context.foundation.utf8 import to_utf8
 
-from .child_processes import run_limited
 from .folder import FileStat, FolderConnector, matching_lines, shown
-from .open_file import OpenFile, lines_of, numbered
+from .open_file import ChangedLines, OpenFile, numbered
 from .protocols import TextObservation
 
-__all__ = ["EditorConnector", "SyntaxCheck", "check_syntax"]
+__all__ = ["EditorConnector"]
 
 _MOST_OPEN = 8
 _MOST_HITS = 100
 _SEARCH_SECONDS = 5.0
-_AROUND_LINES = 10
 _SHOWN_CHANGE = 20
-_REPLACE_LINES = """\
-Replace lines first_line to last_line, as shown last, of the open file; last_line = first_line - 1 inserts before them.
-Code that does not parse is refused; send unchecked=true only if it has to be so."""
-_GRAMMARS = {
-    ("bash", "language"): (".sh", ".bash"),
-    ("c", "language"): (".c",),
-    ("go", "language"): (".go",),
-    ("java", "language"): (".java",),
-    ("javascript", "language"): (".js", ".jsx", ".mjs", ".cjs"),
-    ("json", "language"): (".json",),
-    ("python", "language"): (".py", ".pyi"),
-    ("rust", "language"): (".rs",),
-    ("toml", "language"): (".toml",),
-    ("typescript", "language_typescript"): (".ts", ".mts", ".cts"),
-    ("typescript", "language_tsx"): (".tsx",),
-}
-_GRAMMAR_OF = {suffix: grammar for grammar, suffixes in _GRAMMARS.items() for suffix in suffixes}
-_MOST_BYTES = 1 << 20
-_SECONDS = 10.0
-_MEMORY_BYTES = 1 << 30
 
 
 class EditorConnector(FolderConnector):
     """Tools for the text files of one folder, which they cannot leave; observations of changes by other processes.
 
     Line numbers of an edit are those of the lines that the agent was shown last: lines that moved since are found, and
-    lines that changed since are not overwritten. An edit that would break the syntax of a file is not written.
+    lines that changed since are not overwritten.
 
     Args:
         root: The folder; it must exist at the start.
@@ -126,8 +101,8 @@ class EditorConnector(FolderConnector):
         if text != file.text:
             is_near = file.is_in_window(changed := file.becomes(text))
             first, last = changed.first + 1, changed.new_end
-            where = f"lines {first} to {last}" if last >= first else f"lines before line {first} are gone"
-            self._news.append(f"{shown(file.path)} was changed by another process: {where}; cursor at line {file.line}")
+            about = f"{_where(changed)}; cursor at line {file.line}"
+            self._news.append(f"{shown(file.path)} was changed by another process: {about}")
             if is_near and last >= first:
                 self._news[-1] += f"\n{numbered(file.lines, first, min(last, first + _SHOWN_CHANGE - 1))}"
 
@@ -178,7 +153,12 @@ class EditorConnector(FolderConnector):
             (self._goto, "goto", "Move the cursor of the open file to a line and show 100 lines about it."),
             (self._scroll, "scroll", "Show the next lines of the open file, those before with a negative number."),
             (self._search, "search", "Find lines of the open file by regular expression (RE2)."),
-            (self._replace_lines, "replace_lines", _REPLACE_LINES),
+            (
+                self._replace_lines,
+                "replace_lines",
+                "Replace lines first_line to last_line of the open file, as shown "
+                "last; last_line = first_line - 1 inserts before them.",
+            ),
             (self._replace_text, "replace_text", "Replace a text that stands exactly once, or all with every=true."),
             (self._create, "create", "Create a text file and open it."),
             (self._close, "close", "Close a file."),
@@ -210,37 +190,31 @@ class EditorConnector(FolderConnector):
         more = [f"[{len(hits) - _MOST_HITS} more; search a rarer word]"] if len(hits) > _MOST_HITS else []
         return "\n".join([*hits[:_MOST_HITS], *more]) or "no line matches"
 
-    async def _replace_lines(
-        self, first_line: int, last_line: int, text: str, path: str = "", unchecked: bool = False
-    ) -> str:
-        return await self._edit(path, lambda file: file.with_lines(first_line, last_line, text), unchecked)
+    async def _replace_lines(self, first_line: int, last_line: int, text: str, path: str = "") -> str:
+        return await self._edit(path, lambda file: file.with_lines(first_line, last_line, text))
 
-    async def _replace_text(
-        self, old: str, new: str, path: str = "", every: bool = False, unchecked: bool = False
-    ) -> str:
-        return await self._edit(path, lambda file: file.with_text(old, new, every=every), unchecked)
+    async def _replace_text(self, old: str, new: str, path: str = "", every: bool = False) -> str:
+        return await self._edit(path, lambda file: file.with_text(old, new, every=every))
 
-    async def _edit(self, path: str, change: Callable[[OpenFile], tuple[str, int]], unchecked: bool) -> str:
+    async def _edit(self, path: str, change: Callable[[OpenFile], tuple[str, int]]) -> str:
         async with self._lock:
             file = await asyncio.to_thread(self._opened, self._path(path))
             text, line = change(file)
             if text == file.text:
                 raise ConnectorError(f"{file.path} holds that already; nothing is written")
-            about = await _checked(file.path, file.text, text, unchecked)
             file.version = await asyncio.to_thread(self._open.write, file.path, to_utf8(text), file.version)
             changed = file.becomes(text)
             file.go_to(line)
-            return f"Wrote {shown(file.path)}: lines {line} to {max(changed.new_end, line)} ({about})."
+            return f"Wrote {shown(file.path)}: {_where(changed)}."
 
-    async def _create(self, path: str, text: str, unchecked: bool = False) -> str:
+    async def _create(self, path: str, text: str) -> str:
         path = str(PurePosixPath(path))
         async with self._lock:
-            about = await _checked(path, "", text, unchecked)
             if await asyncio.to_thread(self._open.stat, path) is not None:
                 raise ConnectorError(f"{shown(path)} exists already; open and edit it, or choose another name")
             version = await asyncio.to_thread(self._open.write, path, to_utf8(text))
             self._put_in_hand(OpenFile(path, text, version))
-            return f"Created {shown(path)} ({about})."
+            return f"Created {shown(path)}."
 
     async def _close(self, path: str = "") -> str:
         async with self._lock:
@@ -249,52 +223,12 @@ class EditorConnector(FolderConnector):
             return "Closed."
 
 
-async def _checked(path: str, before: str, after: str, unchecked: bool) -> str:
-    """Return what is known of the new text's syntax; an error that the old text had not is refused."""
-    check = await check_syntax(path, after)
-    if not check.line:
-        return f"syntax not checked: {check.text}" if check.text else "syntax checked"
-    problem = f"line {check.line}: {check.text}"
-    if unchecked or (before and (await check_syntax(path, before)).line):
-        return f"syntax error in {problem}"
-    lines = numbered(lines_of(after), check.line - _AROUND_LINES, check.line + _AROUND_LINES)
-    raise ConnectorError(f"nothing is written: a syntax error in {problem}. {shown(path)} would be:\n{lines}")
+def _where(changed: ChangedLines) -> str:
+    first, last = changed.first + 1, changed.new_end
+    if last == first:
+        return f"line {first}"
+    return f"lines {first} to {last}" if last > first else f"lines before line {first} are gone"
 
 
 def _saved(version: FileStat | None) -> list[int]:
     return [*(version or ())]
-
-
-@dataclass(frozen=True)
-class SyntaxCheck:
-    """The outcome of a check.
-
-    Attributes:
-        line: Of the first error, from 1; 0 if none was found.
-        text: The error, or why nothing was checked; empty for code without an error.
-    """
-
-    line: int = 0
-    text: str = ""
-
-
-async def check_syntax(path: str, text: str) -> SyntaxCheck:
-    """Check a file's text by the grammar of its name, in a process of its own; trouble with that is no error in it."""
-    suffix = PurePosixPath(path).suffix.lower()
-    if suffix not in _GRAMMAR_OF:
-        return SyntaxCheck(text=f"no grammar for {suffix or 'a name without a suffix'}")
-    language, function = _GRAMMAR_OF[suffix]
-    module = f"tree_sitter_{language}"
-    if find_spec("tree_sitter") is None or find_spec(module) is None:
-        return SyntaxCheck(text="that needs pip install 'memory-context[connectors]'")
-    data = to_utf8(text)
-    if len(data) > _MOST_BYTES:
-        return SyntaxCheck(text=f"it is larger than {_MOST_BYTES:,} bytes")
-    try:
-        output = await run_limited(
-            "syntax_checker", module, function, data=data, seconds=_SECONDS, memory_bytes=_MEMORY_BYTES
-        )
-    except ConnectorError as error:
-        return SyntaxCheck(text=str(error))
-    found: tuple[int, str] | None = json.loads(output)
-    return SyntaxCheck() if found is None else SyntaxCheck(*found)

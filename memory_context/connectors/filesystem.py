@@ -1,13 +1,9 @@
 """A folder as an agent sees it: what changed in it, by whatever process, and what it holds now."""
 
 import asyncio
-import hashlib
-import json
 import time
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
-from pathlib import PurePosixPath
-from typing import Any, cast
+from typing import Any
 
 from autogen_core.tools import BaseTool, FunctionTool
 
@@ -16,12 +12,11 @@ from memory_context.foundation.patterns import LinePattern
 from memory_context.foundation.utf8 import to_utf8
 
 from .changes import FileChange, KnownTexts, changes_between, described
-from .child_processes import run_limited
 from .file_tree import MOST_FILES, FileTree
-from .folder import TEXT_BYTES, FileStat, FolderConnector, matching_lines, shown
+from .folder import FileStat, FolderConnector, matching_lines, not_read, shown
 from .protocols import TextObservation
 
-__all__ = ["FileSystemConnector", "document_text"]
+__all__ = ["FileSystemConnector"]
 
 _MOST_SAVED_FILES = 5000
 _FIRST_TEXTS_SECONDS = 2.0
@@ -29,10 +24,6 @@ _SEARCH_SECONDS = 5.0
 _MOST_HITS = 100
 _READ_LINES = 400
 _RECENT = 8
-_DOCUMENT_BYTES = 64 << 20
-_SUFFIXES = frozenset({".pdf", ".docx", ".pptx", ".xlsx"})
-_SECONDS = 60.0
-_MEMORY_BYTES = 2 << 30
 
 
 class FileSystemConnector(FolderConnector):
@@ -52,7 +43,6 @@ class FileSystemConnector(FolderConnector):
         self.state_limit_tokens = 500
         self._tree = FileTree()
         self._texts = KnownTexts()
-        self._documents = KnownTexts(8 << 20)
         self._recent: list[str] = []
         self._edits = asyncio.Lock()
 
@@ -133,7 +123,7 @@ class FileSystemConnector(FolderConnector):
         """Return tools to list, read, write, edit, move, delete and search files."""
         made = (
             (self._list, "list", "List a folder: names, folders with /, sizes in bytes."),
-            (self._read, "read", "Read lines of a text, PDF or Office file, from first_line (from 1)."),
+            (self._read, "read", "Read lines of a text file, from first_line (from 1)."),
             (self._write, "write", "Write a text file whole; folders are made."),
             (self._edit, "edit", "Replace a text that stands exactly once in a file, or all of it with every=true."),
             (self._move, "move", "Move or rename a file or folder."),
@@ -148,25 +138,12 @@ class FileSystemConnector(FolderConnector):
         return "\n".join(lines) or "(empty)"
 
     async def _read(self, path: str, first_line: int = 1, lines: int = _READ_LINES) -> str:
-        if _is_document(path):
-            text = await self._document(path)
-        else:
-            text = await asyncio.to_thread(self._text_of, path)
-        all_lines = text.split("\n")
+        all_lines = (await asyncio.to_thread(self._text_of, path)).split("\n")
         first = max(first_line, 1)
         shown = all_lines[first - 1 : first - 1 + max(lines, 1)]
         last = first + len(shown) - 1
         more = f"\n[lines {first}-{last} of {len(all_lines)}]" if len(shown) < len(all_lines) else ""
         return "\n".join(shown) + more
-
-    async def _document(self, path: str) -> str:
-        data = await asyncio.to_thread(self._open.read, path, _DOCUMENT_BYTES + 1)
-        known = f"{path} {hashlib.sha256(data).hexdigest()}"
-        text = self._documents.get(known)
-        if text is None:
-            text = await document_text(path, data)
-            self._documents.put(known, text)
-        return text
 
     async def _write(self, path: str, content: str) -> str:
         await asyncio.to_thread(self._open.write, path, to_utf8(content))
@@ -212,32 +189,7 @@ class FileSystemConnector(FolderConnector):
     def _text_of(self, path: str) -> str:
         text = self._open.text(path)
         if text is None:
+            known = self._open.stat(path)
             self._open.read(path, 1)  # says what is wrong with the path
-            raise ConnectorError(f"{path} is no text, or larger than {TEXT_BYTES:,} bytes")
+            raise not_read(path, 0 if known is None else known.size)
         return text
-
-
-def _is_document(path: str) -> bool:
-    return PurePosixPath(path).suffix.lower() in _SUFFIXES
-
-
-async def document_text(path: str, data: bytes) -> str:
-    """Return the text of a document as markdown, in a process of its own.
-
-    Raises:
-        ConnectorError: It is too large, encrypted or damaged, passes a limit, or markitdown is not installed.
-    """
-    name = shown(path)
-    if find_spec("markitdown") is None:
-        raise ConnectorError(f"{name} cannot be read: that needs pip install 'memory-context[documents]'")
-    if len(data) > _DOCUMENT_BYTES:
-        raise ConnectorError(f"{name} cannot be read: it is larger than {_DOCUMENT_BYTES:,} bytes")
-    suffix = PurePosixPath(path).suffix.lower()
-    try:
-        output = await run_limited("document_reader", suffix, data=data, seconds=_SECONDS, memory_bytes=_MEMORY_BYTES)
-    except ConnectorError as error:
-        raise ConnectorError(f"{name} cannot be read: {error}") from None
-    answer = cast(dict[str, str], json.loads(output))
-    if "error" in answer:
-        raise ConnectorError(f"{name} cannot be read: {answer['error']}")
-    return answer["text"].strip() or f"({name} holds no text; its pages may be images)"

@@ -6,6 +6,7 @@ outside (each step is `openat` with O_NOFOLLOW, as openat2's RESOLVE_BENEATH doe
 
 import asyncio
 import errno
+import mimetypes
 import os
 import stat
 from collections.abc import Generator, Iterator
@@ -21,7 +22,17 @@ from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.patterns import LinePattern, OutOfTimeError
 from memory_context.foundation.utf8 import to_utf8
 
-__all__ = ["TEMPORARY", "TEXT_BYTES", "FileStat", "Folder", "FolderConnector", "matching_lines", "shown"]
+__all__ = [
+    "TEMPORARY",
+    "TEXT_BYTES",
+    "FileStat",
+    "Folder",
+    "FolderConnector",
+    "kind_and_size",
+    "matching_lines",
+    "not_read",
+    "shown",
+]
 
 TEXT_BYTES = 1 << 20
 
@@ -69,7 +80,7 @@ class Folder:
             data = self.read(path, TEXT_BYTES + 1)
         except ConnectorError:
             return None
-        return None if len(data) > TEXT_BYTES or b"\0" in data[:8000] else data.decode("utf-8", "replace")
+        return data.decode("utf-8", "replace") if _is_text(data) else None
 
     def read_text(self, path: str) -> tuple[str, FileStat]:
         """Return a text as it is, with the state of the file that it is of; one that changes meanwhile is read again.
@@ -83,7 +94,7 @@ class Folder:
                 data = file.read(TEXT_BYTES + 1)
                 after = _file_stat(os.fstat(fd))
             if after is not None and before == after:
-                return _decoded(path, data), after
+                return _decoded(path, data, after.size), after
         raise ConnectorError(f"{shown(path)} changes while it is read; try again later")
 
     def stat(self, path: str) -> FileStat | None:
@@ -245,6 +256,17 @@ def shown(path: str) -> str:
     return path if path.isprintable() else ascii(path)
 
 
+def kind_and_size(path: str, size: int) -> str:
+    """Return the MIME type that a name stands for, and the size."""
+    return f"{mimetypes.guess_type(path)[0] or 'binary'}, {size:,} bytes"
+
+
+def not_read(path: str, size: int) -> ConnectorError:
+    """Return the error of a file that is not read as text."""
+    about = kind_and_size(path, size)
+    return ConnectorError(f"{shown(path)} is not read ({about}): only text of at most {TEXT_BYTES:,} bytes is")
+
+
 def matching_lines(path: str, text: str, pattern: LinePattern, ends_at: float) -> Iterator[str]:
     """Yield the lines of a text that match, with its path and their numbers, until `ends_at` of `time.monotonic`."""
     data = to_utf8(text)
@@ -261,9 +283,14 @@ def matching_lines(path: str, text: str, pattern: LinePattern, ends_at: float) -
         yield f"[stopped in {shown(path)}: it took too long; search a rarer word]"
 
 
-def _decoded(path: str, data: bytes) -> str:
-    if len(data) > TEXT_BYTES or b"\0" in data[:8000]:
-        raise ConnectorError(f"{shown(path)} is no text, or larger than {TEXT_BYTES:,} bytes")
+def _is_text(data: bytes) -> bool:
+    # a PDF may be ASCII as a whole; its source is no text for a reader
+    return len(data) <= TEXT_BYTES and b"\0" not in data[:8000] and not data.startswith(b"%PDF-")
+
+
+def _decoded(path: str, data: bytes, size: int) -> str:
+    if not _is_text(data):
+        raise not_read(path, size)
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -23,6 +23,8 @@ _logger = logging.getLogger("memory_context")
 
 _GENERATED = re.compile(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}(?:/.*)?$")
 """A generated session id, possibly with a sub-agent suffix."""
+_WITHDRAWN = ("memory_context.ShellConnector",)
+"""Contexts of before load without these connectors."""
 
 
 class MemoryContextConfig(BaseModel):
@@ -102,13 +104,22 @@ def _components_of(connectors: Sequence["Connector"]) -> list[ComponentModel]:
     return [one.dump_component() for one in components]
 
 
-def _connector(model: ComponentModel) -> "Connector":
+def _connectors_of(models: Sequence[ComponentModel]) -> list["Connector"]:
     from memory_context.connectors.protocols import Connector
 
-    loaded = ComponentLoader.load_component(model, object)
-    if not isinstance(loaded, Connector):
-        raise ValueError(f"component {model.provider!r} is no connector: it lacks a method of `Connector`")
-    return loaded
+    connectors: list[Connector] = []
+    for model in models:
+        try:
+            loaded = ComponentLoader.load_component(model, object)
+        except AttributeError as error:
+            if model.provider not in _WITHDRAWN:
+                raise
+            _logger.warning("connector %r is left out: %s", model.config.get("id"), error)
+            continue
+        if not isinstance(loaded, Connector):
+            raise ValueError(f"component {model.provider!r} is no connector: it lacks a method of `Connector`")
+        connectors.append(loaded)
+    return connectors
 
 
 def arguments_of(config: MemoryContextConfig) -> dict[str, Any]:
@@ -121,7 +132,7 @@ def arguments_of(config: MemoryContextConfig) -> dict[str, Any]:
         "model_client": ChatCompletionClient.load_component(config.model_client) if config.model_client else None,
         "policy": ContextPolicy.model_validate(config.policy),
         "initial_messages": [message_from_json(message) for message in config.initial_messages] or None,
-        "connectors": [_connector(one) for one in config.connectors],
+        "connectors": _connectors_of(config.connectors),
         "sharing": config.sharing,
         "resume": config.resume,
     }

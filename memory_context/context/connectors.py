@@ -125,6 +125,7 @@ class ConnectorLink:
         """Record the states, and show only the newest images; called when all is measured and stored."""
         if look is not None:
             self._show_states(look)
+        self._drop_states_of_others()
         self.images.leave_out_older(self.session.transcript)
 
     def _show_states(self, look: Look) -> None:
@@ -138,6 +139,13 @@ class ConnectorLink:
             shown = ConnectorStateShown.of(connector_id, elements, self._counter)
             if shown != (was or ConnectorStateShown(connector_id)):
                 transcript.decide(shown)
+
+    def _drop_states_of_others(self) -> None:
+        """Drop the states of connectors that this context has not; its session had them before."""
+        transcript = self.session.transcript
+        for one in transcript.state.newest_of(ConnectorStateShown):
+            if one.text and one.connector_id not in self.host.connectors:
+                transcript.decide(ConnectorStateShown(one.connector_id))
 
     async def open_image(self, item: MemoryItem, memory: AgentMemory) -> bool:
         """Show a stored image after the results that are added next; False if the model is shown none."""

@@ -1,5 +1,6 @@
 """The file system connector: every change by whatever process, its tools, hostile names and many files."""
 
+import mimetypes
 import os
 import subprocess
 import sys
@@ -93,6 +94,27 @@ async def test_search_names_file_and_line(files: FileSystemConnector, tmp_path: 
     await noticed(files)
     assert await use(files, "search", pattern="TOK.N") == "src/a.py:2: TOKEN = 2"
     assert await use(files, "search", pattern="nothing") == "no line matches"
+
+
+async def test_read_shows_lines_and_says_of_other_files_what_they_are(
+    files: FileSystemConnector, tmp_path: Path
+) -> None:
+    """A PDF is none, though it may be written in ASCII."""
+    (tmp_path / "a.txt").write_text("one\ntwo\nthree")
+    assert await use(files, "read", path="a.txt", first_line=2, lines=1) == "two\n[lines 2-2 of 3]"
+    (tmp_path / "figures.pdf").write_text("%PDF-1.4\n%%EOF\n")
+    (tmp_path / "book.docx").write_bytes(b"PK\3\4\x14\0")
+    (tmp_path / "log.txt").write_bytes(b"x" * (2 << 20))
+    for name, about in (
+        ("figures.pdf", "application/pdf, 15 bytes"),
+        ("book.docx", f"{mimetypes.guess_type('book.docx')[0] or 'binary'}, 6 bytes"),
+        ("log.txt", "text/plain, 2,097,152 bytes"),
+    ):
+        with pytest.raises(ConnectorError) as caught:
+            await use(files, "read", path=name)
+        assert str(caught.value) == f"{name} is not read ({about}): only text of at most 1,048,576 bytes is"
+    with pytest.raises(ConnectorError, match=r"there is no none\.txt"):
+        await use(files, "read", path="none.txt")
 
 
 async def test_ignored_files_are_not_observed(files: FileSystemConnector, tmp_path: Path) -> None:

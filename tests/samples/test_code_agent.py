@@ -12,7 +12,7 @@ from autogen_core.model_context import BufferedChatCompletionContext, UnboundedC
 from autogen_core.models import CreateResult, FunctionExecutionResult, ModelFamily, ModelInfo, RequestUsage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
-from memory_context import EditorConnector, FileSystemConnector, MemoryContext, MemoryStore
+from memory_context import MemoryContext, MemoryStore
 from samples.code_agent import SYSTEM_MESSAGE, CodeAgent, model_client_from_env
 
 INFO = ModelInfo(
@@ -155,20 +155,6 @@ async def test_is_a_component(context: MemoryContext, code: Path) -> None:
     assert "hidden" not in json.dumps(dumped)
     await agent.close()
     await loaded.close()
-
-
-async def test_acts_by_connectors_without_tools_of_its_own(store: MemoryStore, code: Path) -> None:
-    """And says so as a component."""
-    connectors = [FileSystemConnector(str(code)), EditorConnector(str(code))]
-    async with MemoryContext("alice", "coder", memory_store=store, connectors=connectors) as context:
-        calls = [call("editor_open", path="pack/one.py", line=5)]
-        client = model(calls, ".")
-        agent = CodeAgent("coder", client, model_context=context, code_root=code, has_own_tools=False)
-        (opened,) = await results(agent)
-        assert opened.content.splitlines()[-1] == "5     return 42"
-        assert {tool["name"].split("_")[0] for tool in client.create_calls[0]["tools"]} == {"files", "editor"}
-        assert agent.dump_component().config["has_own_tools"] is False
-        await agent.close()
 
 
 async def test_keeps_its_state(context: MemoryContext, store: MemoryStore, code: Path) -> None:

@@ -383,12 +383,21 @@ def test_tools_load_by_their_former_module() -> None:
     assert loaded(bench).component_type == "workbench"
 
 
-@pytest.mark.parametrize("name", ["code", "shell", "editor", "web"])
+@pytest.mark.parametrize("name", ["code", "editor", "web"])
 def test_connectors_load_with_their_settings(name: str) -> None:
     data = components()["connectors"][name]
     connector = loaded(data)
     assert connector.id == name
     assert dumped(connector)["config"] == data["config"]
+
+
+def test_context_with_a_shell_loads_without_it(caplog: pytest.LogCaptureFixture) -> None:
+    """The shell connector is withdrawn; one warning names it."""
+    data = components()["context"]
+    connectors = [components()["connectors"][name] for name in ("shell", "code")]
+    context = loaded({**data, "config": {**data["config"], "connectors": connectors}})
+    assert [one.id for one in context.connectors] == ["code"]
+    assert ["'shell' is left out" in one.message for one in caplog.records] == [True]
 
 
 async def test_contexts_load_with_what_they_were_given(store: MemoryStore) -> None:

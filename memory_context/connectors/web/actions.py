@@ -30,7 +30,6 @@ _MOST_WAIT_SECONDS = 30.0
 _MOST_SECONDS = 60.0
 _DOWNLOAD_SECONDS = 10.0
 _WAIT_STEP_SECONDS = 0.25
-_REFUSED = 403  # the guard's answer
 _PAGE_PIXELS = 600
 _THIS_MACHINE = re.compile(r"(localhost|127\.[0-9.]+|\[::1\])(:|/|$)")
 
@@ -40,7 +39,7 @@ class WebActions:
 
     Args:
         ready: Opens the browser again if it ended.
-        refusals: Returns the newest refusals of the network's guard, and forgets them.
+        refusals: Returns the newest refused requests, and forgets them.
     """
 
     def __init__(
@@ -97,8 +96,6 @@ class WebActions:
             if "ERR_ABORTED" in str(error) or "Download is starting" in str(error):
                 return "That is a file; it is being downloaded."
             raise ConnectorError("; ".join(self._refusals()) or f"{shown_url(address)}: {error}") from error
-        if answer is not None and answer.status == _REFUSED and (refused := self._refusals()):
-            raise ConnectorError("; ".join(refused))
         status = f" (status {answer.status})" if answer is not None and not answer.ok else ""
         opened = f"Opened {shown_url(tab.page.url)}{status}."
         return self._done(

@@ -1,29 +1,39 @@
-"""Chromium as a process of this program: found, started behind a proxy, and ended with the program, however it ends."""
+"""Chromium as a process of this program: found, started, and ended with the program, however it ends."""
 
+import asyncio
 import os
 import shutil
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.extras import needs
 
-from ..child_processes import Watchdog
 from .capture import ENGINE, engine_script, first_line
-from .guard import CHROMIUM_FLAGS, NavigationGuard
+from .request_filter import RequestFilter
 
 with needs("browser", "the web connector"):
     from playwright.async_api import Error as PlaywrightError
     from playwright.async_api import async_playwright
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, BrowserContext, HttpCredentials, Playwright, ProxySettings
+    from playwright.async_api import Browser, BrowserContext, HttpCredentials, Playwright
 
 __all__ = ["BrowserProcess", "find_chromium"]
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge", "brave-browser")
 _MAC = ("Chromium", "Google Chrome", "Microsoft Edge", "Brave Browser")
 _WIDTH, _HEIGHT = 1280, 720
+_KILL_AT_END = """
+import os, signal, sys
+while os.read(0, 1):
+    pass
+try:
+    os.killpg(int(sys.argv[1]), signal.SIGKILL)
+except ProcessLookupError:
+    pass
+"""
 # A Basic challenge opens Chromium's login prompt, which nobody sees or answers; these are refused, so the request ends.
 _NO_CREDENTIALS: "HttpCredentials" = {"username": "", "password": ""}
 # A closed shadow root stays closed to the page, and open to the reader, whose world has objects of its own.
@@ -65,22 +75,24 @@ class BrowserProcess:
 
     Args:
         named: Its path or name; None looks for one.
+        requests: Filters all that it sends.
         sandbox: Chromium's own; root cannot have it.
     """
 
-    def __init__(self, named: str | None, *, sandbox: bool) -> None:
+    def __init__(self, named: str | None, requests: RequestFilter, *, sandbox: bool) -> None:
         self._named = named
+        self._requests = requests
         self._has_sandbox = sandbox and (not hasattr(os, "geteuid") or os.geteuid() != 0)
         self._playwright: Playwright | None = None
         self._browser: Browser | None = None
-        self._watchdog = Watchdog()
+        self._watchdog = _Watchdog()
 
     @property
     def is_open(self) -> bool:
         return self._browser is not None and self._browser.is_connected()
 
-    async def open(self, guard: NavigationGuard) -> "BrowserContext":
-        """Start it behind a guard, which is its only way to the network.
+    async def open(self) -> "BrowserContext":
+        """Start it.
 
         Raises:
             ConnectorError: There is no Chromium, or it does not start.
@@ -89,28 +101,21 @@ class BrowserProcess:
             self._playwright = await async_playwright().start()
             await self._playwright.selectors.register(ENGINE, script=engine_script(), content_script=True)
             chromium = self._playwright.chromium
-            proxy: ProxySettings = {
-                "server": await guard.start(),
-                "username": guard.username,
-                "password": guard.password,
-            }
             self._browser = await chromium.launch(
                 executable_path=find_chromium(self._named, chromium.executable_path),
                 chromium_sandbox=self._has_sandbox,
-                proxy=proxy,
-                args=list(CHROMIUM_FLAGS),
                 handle_sigint=False,
                 handle_sigterm=False,
                 handle_sighup=False,
             )
             await self._watch(self._browser)
+            await self._requests.attach(self._browser)
             context = await self._browser.new_context(
                 viewport={"width": _WIDTH, "height": _HEIGHT}, accept_downloads=True, http_credentials=_NO_CREDENTIALS
             )
             await context.add_init_script(_OPEN_SHADOWS)
         except BaseException as error:
             await self.close()
-            await guard.stop()
             if isinstance(error, PlaywrightError):
                 raise ConnectorError(_start_failed(str(error))) from error
             raise
@@ -135,6 +140,28 @@ class BrowserProcess:
         group = os.getpgid(process_id)
         if group != os.getpgid(0):
             await self._watchdog.start(group)
+
+
+class _Watchdog:
+    """Kills a process group when this program ends, also by SIGKILL: it holds a pipe to the program."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self, group: int) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", "-c", _KILL_AT_END, str(group)),
+            stdin=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    async def stop(self) -> None:
+        """Kill what is left of the group, and end; a second time does nothing."""
+        process, self._process = self._process, None
+        if process is not None:
+            if process.stdin is not None:
+                process.stdin.close()
+            await process.wait()
 
 
 def _start_failed(text: str) -> str:

@@ -17,8 +17,8 @@ from ..protocols import TextObservation
 from .actions import WebActions
 from .browser import BrowserProcess
 from .capture import differs, image_of, thumbnail
-from .guard import NavigationGuard
 from .report import page_head, page_state, shown_url, tree_change
+from .request_filter import RequestFilter
 from .saved import restored, saved
 from .screen import Screen, Shown
 from .transfers import Transfers
@@ -86,9 +86,9 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
             has_pictures=has_pictures,
             sandbox=sandbox,
         )
-        self._guard = NavigationGuard(allowed_hosts, allow_private=allow_private)
+        self._requests = RequestFilter(allowed_hosts, allow_private=allow_private)
         self._transfers = Transfers(folder, self._tell)
-        self._screen = Screen(BrowserProcess(browser, sandbox=sandbox), self._transfers, [url])
+        self._screen = Screen(BrowserProcess(browser, self._requests, sandbox=sandbox), self._transfers, [url])
         self._actions = WebActions(id, self._screen, self._transfers, self._ready, self._refusals)
         self._seen: Shown | None = None
         self._seen_picture = b""
@@ -110,14 +110,13 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
             ConnectorError: There is no Chromium, or it does not start; says what to do.
         """
         async with self._lock:
-            await self._screen.open(self._guard)
+            await self._screen.open()
             self._is_started = True
 
     async def on_stop(self) -> None:
         """End the browser; the next start opens its pages again."""
         self._is_started = False
         await self._screen.close()
-        await self._guard.stop()
         self._transfers.close()
 
     async def _ready(self) -> None:
@@ -125,17 +124,17 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
             raise ConnectorError("the browser is not open; the session has not begun, or has ended")
         self._is_fresh = False
         if not self._screen.is_open:
-            await self._screen.open(self._guard)
+            await self._screen.open()
             self._tell("The browser ended unexpectedly and was started again; what was filled in is lost")
 
     def _tell(self, event: str) -> None:
         self._screen.tell(event)
 
     def _refusals(self) -> list[str]:
-        refused = [str(one) for one in self._guard.refused]
-        self._guard.refused.clear()
+        refused = [*self._requests.refused]
+        self._requests.refused.clear()
         more = len(refused) - _MOST_REFUSALS
-        return refused if more <= 0 else [f"{more} connections", *refused[-_MOST_REFUSALS:]]
+        return refused if more <= 0 else [f"{more} requests", *refused[-_MOST_REFUSALS:]]
 
     def tools(self) -> list[BaseTool[Any, Any]]:
         """Return tools to go to addresses, act on elements, read, and handle tabs, dialogs and files."""

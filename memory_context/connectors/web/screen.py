@@ -14,7 +14,6 @@ from ..tree import Node, RefTable, in_order
 from ..tree_diff import tree_lines
 from .browser import BrowserProcess
 from .capture import Capture, PlaywrightError, PlaywrightTimeout, answers, capture, first_line, until_quiet
-from .guard import NavigationGuard
 from .tabs import Tab, Tabs
 from .transfers import Transfers
 
@@ -95,13 +94,13 @@ class Screen:
             self.shown = shown
             self.table.restore(shown.tree, shown.page_id, shown.refs, made)
 
-    async def open(self, guard: NavigationGuard) -> None:
+    async def open(self) -> None:
         """Start the browser with its pages; an open one stays."""
         if self.is_open:
             return
         self.tabs = None
         await self._browser.close()
-        context = await self._browser.open(guard)
+        context = await self._browser.open()
         self.tabs = Tabs(context, self.tell, self._transfers.begin)
         tabs = [await self.tabs.new() for _ in self._urls or ["about:blank"]]
         self.tabs.show(tabs[0])

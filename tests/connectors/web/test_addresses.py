@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.connectors.web.addresses import HostRules, Target, address_problem, check_port, parse_authority
-from memory_context.connectors.web.guard import NavigationGuard
 from memory_context.foundation.errors import ConnectorError
 
 
@@ -93,7 +92,7 @@ def test_rule_of_hosts(rule: str, allowed: list[str], refused: list[str]) -> Non
 @pytest.mark.parametrize("rules", ["example.org", ["http://example.org"], ["*"], ["a/b"], [""]])
 def test_bad_rule_says_what_to_use(rules: Any) -> None:
     with pytest.raises(ValueError, match=r"use a host|give a list"):
-        NavigationGuard(rules)
+        HostRules(rules)
 
 
 def test_no_rule_allows_nothing_and_no_rules_all() -> None:

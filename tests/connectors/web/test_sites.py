@@ -13,7 +13,7 @@ from memory_context.foundation.tokens import default_token_counter
 
 from ...support.sites import Sites, served_sites
 from ...support.waiting import soon, until
-from ...support.web import new_connector, ref_in, run, state, told, use
+from ...support.web import new_connector, page, ref_in, run, state, told, use
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -242,6 +242,23 @@ async def test_element_that_is_replaced_all_the_time_is_refused(
         with suppress(ConnectorError):
             await use(web, "click", ref=ref_in(shown, f'button "{name}"'))
     assert set(await run(web, "pressed")) <= {name}
+
+
+async def test_link_to_a_refused_host_is_told_and_can_be_left(sites: Sites) -> None:
+    host = sites.url.removeprefix("http://")
+    web = new_connector(allowed_hosts=[host])
+    await web.on_start()
+    try:
+        link = f"<a href='http://localhost:{host.partition(':')[2]}/still/'>Elsewhere</a>"
+        await use(web, "goto", url=page(link))
+        await told(web)
+        await use(web, "click", ref=ref_in(await state(web), 'link "Elsewhere"'))
+        texts = [one.text for one in await told(web)]
+        assert any("is not among the allowed hosts" in one for one in texts)
+        assert str(await use(web, "goto", url=f"{sites.url}/still/")).startswith("Opened")
+        assert 'heading "Still"' in await state(web)
+    finally:
+        await web.on_stop()
 
 
 async def test_refused_hosts_are_told(sites: Sites) -> None:

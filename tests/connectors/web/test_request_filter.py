@@ -1,0 +1,267 @@
+"""Requests of a real Chromium: pages reach allowed hosts at public addresses, whatever way they try."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import pytest
+import pytest_asyncio
+import uvicorn
+from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Error as BrowserError
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from memory_context.connectors.web import request_filter
+from memory_context.connectors.web.addresses import HostRules
+from memory_context.connectors.web.request_filter import RequestFilter, addresses_of
+
+from ...support.browser import chromium_options
+
+PUBLIC = "127.0.0.2"
+"""Stands for a public address in these tests; all other addresses of this machine are private, as always."""
+NAMES = {
+    "site.localhost": [PUBLIC],
+    "other.test": [PUBLIC],
+    "inside.test": ["127.0.0.1"],
+    "both.test": [PUBLIC, "127.0.0.1"],
+}
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@dataclass
+class Silent:
+    """A server that counts requests and answers each with a secret."""
+
+    requests: int = 0
+    port: int = 0
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        data = await reader.read(65536)
+        self.requests += b" HTTP/1.1\r\n" in data  # Chromium also connects ahead, and sends nothing
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nAccess-Control-Allow-Origin: *\r\n\r\nSECRET")
+        writer.close()
+
+
+@dataclass
+class Site:
+    """A public site and a private one on this machine, with what the site was asked."""
+
+    port: int
+    private: Silent
+    filter: RequestFilter
+    asked: list[tuple[str, bytes]] = field(default_factory=list)
+    looked_up: list[str] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://site.localhost:{self.port}"
+
+    @property
+    def secret(self) -> str:
+        return f"127.0.0.1:{self.private.port}"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served() -> AsyncIterator[Site]:
+    """The sites; names lead where `NAMES` says."""
+    real = request_filter.address_problem
+    with pytest.MonkeyPatch.context() as patch, socket.create_server((PUBLIC, 0), backlog=100) as port:
+        private = Silent()
+        server = await asyncio.start_server(private.accept, "127.0.0.1", 0)
+        private.port = server.sockets[0].getsockname()[1]
+        site = Site(port.getsockname()[1], private, RequestFilter())
+
+        def look_up(host: str) -> list[str]:
+            site.looked_up.append(host)
+            return NAMES.get(host) or addresses_of(host)
+
+        patch.setattr(request_filter, "addresses_of", look_up)
+        patch.setattr(request_filter, "address_problem", lambda one, **kind: "" if one == PUBLIC else real(one, **kind))
+        web = uvicorn.Server(uvicorn.Config(application(site), log_level="error", lifespan="off"))
+        serving = asyncio.ensure_future(web.serve(sockets=[port]))
+        yield site
+        web.should_exit = True
+        await serving
+        server.close()
+
+
+def application(site: Site) -> Starlette:
+    async def echo(request: Request) -> Response:
+        site.asked.append((request.method, await request.body()))
+        return PlainTextResponse("fine", headers={"Access-Control-Allow-Origin": "*"})
+
+    async def page(_: Request) -> Response:
+        return HTMLResponse("<title>Site</title>Hello")
+
+    async def there(request: Request) -> Response:
+        return RedirectResponse(request.query_params["to"])
+
+    async def worker(_: Request) -> Response:
+        script = f"onmessage = e => fetch('http://{site.secret}/').then(() => 'reached', () => 'refused')\
+            .then(said => e.source.postMessage(said))"
+        return Response(script, media_type="text/javascript")
+
+    routes = [Route("/echo", echo, methods=["GET", "POST", "PUT"]), Route("/page", page), Route("/there", there)]
+    return Starlette(routes=[*routes, Route("/worker.js", worker)])
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser(served: Site) -> AsyncIterator[Browser]:
+    options = chromium_options()
+    rules = ", ".join(f"MAP {name} {addresses[-1]}" for name, addresses in NAMES.items())
+    options["args"] = [*options["args"], f"--host-resolver-rules={rules}"]
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(**options)
+        await served.filter.attach(browser)
+        yield browser
+        await browser.close()
+
+
+@pytest.fixture
+def site(served: Site) -> Site:
+    """The sites, as if nobody had asked them yet."""
+    served.asked.clear()
+    served.looked_up.clear()
+    served.filter.refused.clear()
+    served.private.requests = 0
+    return served
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(browser: Browser) -> AsyncIterator[Page]:
+    page = await browser.new_page()
+    yield page
+    await page.close()
+
+
+async def test_page_of_an_allowed_host_is_read(site: Site, page: Page) -> None:
+    await page.goto(f"{site.url}/page")
+    assert await page.title() == "Site"
+    assert await page.evaluate("fetch('/echo', {method: 'POST', body: 'x'.repeat(1e6)}).then(r => r.text())") == "fine"
+    assert [(method, len(body)) for method, body in site.asked] == [("POST", 1_000_000)]
+    assert not site.filter.refused
+
+
+async def test_filter_does_not_answer_for_a_site_that_allows_no_other_origin(site: Site, page: Page) -> None:
+    """A request of another origin that needs the site's consent is not sent without it."""
+    await page.goto(f"{site.url}/page")
+    script = "url => fetch(url, {method: 'PUT', body: 'x'}).then(() => 'sent', () => 'refused')"
+    assert await page.evaluate(script, f"http://other.test:{site.port}/echo") == "refused"
+    assert site.asked == []
+
+
+WAYS = {
+    "fetch": "fetch('http://SECRET/').then(done, done)",
+    "image": "const i = new Image(); i.onerror = i.onload = done; i.src = 'http://SECRET/'",
+    "frame": "const f = document.createElement('iframe'); f.onload = done; f.src = 'http://SECRET/';"
+    " document.body.append(f)",
+    "https": "fetch('https://SECRET/', {mode: 'no-cors'}).then(done, done)",
+    "event source": "const s = new EventSource('http://SECRET/'); s.onopen = s.onerror = done",
+    "worker": "const w = new Worker(URL.createObjectURL(new Blob(["
+    "\"fetch('http://SECRET/').then(() => postMessage(1), () => postMessage(2))\"]))); w.onmessage = done",
+    "redirect": "fetch('/there?to=http://SECRET/').then(done, done)",
+    "redirected frame": "const f = document.createElement('iframe'); f.onload = done; f.src = '/there?to=http://SECRET/';"
+    " document.body.append(f)",
+    "beacon": "navigator.sendBeacon('http://SECRET/'); fetch('http://SECRET/').then(done, done)",
+    "numbers": "fetch('http://2130706433:PORT/').then(done, done)",
+    "mapped": "fetch('http://[::ffff:127.0.0.1]:PORT/').then(done, done)",
+    "localhost": "fetch('http://localhost:PORT/').then(done, done)",
+    "name": "fetch('http://inside.test:PORT/').then(done, done)",
+    "one of two addresses": "fetch('http://both.test:PORT/').then(done, done)",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_page_reaches_no_private_address(site: Site, page: Page, way: str) -> None:
+    await page.goto(f"{site.url}/page")
+    script = WAYS[way].replace("SECRET", site.secret).replace("PORT", str(site.private.port))
+    await page.evaluate(f"() => new Promise(resolve => {{ const done = () => resolve(); {script} }})")
+    assert site.private.requests == 0
+    assert "an address of this machine or a private network" in site.filter.refused[-1]
+
+
+@pytest.mark.parametrize("path", ["{site}/there?to=http://{secret}/", "https://{secret}/"])
+async def test_navigation_to_a_private_address_is_refused_with_the_reason(site: Site, page: Page, path: str) -> None:
+    with pytest.raises(BrowserError, match="ERR_BLOCKED_BY_CLIENT"):
+        await page.goto(path.format(site=site.url, secret=site.secret))
+    (refusal,) = site.filter.refused
+    assert refusal.startswith(f"{site.secret}: 127.0.0.1 is an address of this machine")
+    assert site.private.requests == 0
+
+
+async def test_service_worker_and_new_window_reach_no_private_address(site: Site, page: Page) -> None:
+    await page.goto(f"{site.url}/page")
+    if not await page.evaluate("'serviceWorker' in navigator"):
+        pytest.fail("this origin has no service workers, so the test proves nothing")
+    said = await page.evaluate(
+        "async () => { await navigator.serviceWorker.register('/worker.js');"
+        " const one = await navigator.serviceWorker.ready; return new Promise(done => {"
+        " navigator.serviceWorker.onmessage = e => done(e.data); one.active.postMessage('go') }) }"
+    )
+    assert said == "refused"
+    site.filter.refused.clear()
+    async with page.context.expect_page() as opened:
+        await page.evaluate("url => void open(url)", f"/there?to=http://{site.secret}/")
+    window = await opened.value
+    await window.wait_for_url("chrome-error:**")
+    assert len(site.filter.refused) == 1
+    assert site.private.requests == 0
+
+
+async def test_hosts_that_are_not_allowed_are_refused_also_behind_a_redirect(
+    site: Site, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site.filter, "_rules", HostRules(["site.localhost"]))
+    other = f"http://other.test:{site.port}/echo"
+    await page.goto(f"{site.url}/page")
+    for url in (other, f"/there?to={other}"):
+        assert await page.evaluate("url => fetch(url).then(r => r.text(), () => 'refused')", url) == "refused"
+    assert [*site.filter.refused] == [f"other.test:{site.port}: other.test:{site.port} is not among the allowed hosts"]
+    assert site.asked == []
+    assert "other.test" not in site.looked_up, "no name server hears of it"
+
+
+async def test_unknown_name_fails_as_such_and_is_no_refusal(
+    site: Site, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(host: str) -> list[str]:
+        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+
+    monkeypatch.setattr(request_filter, "addresses_of", unknown)
+    with pytest.raises(BrowserError, match="ERR_NAME_NOT_RESOLVED"):
+        await page.goto("http://nowhere.test/")
+    assert not site.filter.refused
+
+
+async def test_name_is_looked_up_once_a_minute(site: Site, page: Page) -> None:
+    await page.goto(f"{site.url}/page")
+    site.filter._known.clear()
+    site.looked_up.clear()
+    for _ in range(3):
+        await page.evaluate("fetch('/echo').then(r => r.text())")
+    assert site.looked_up == ["site.localhost"]
+    site.filter._known["site.localhost"] = (0.0, [])
+    await page.evaluate("fetch('/echo').then(r => r.text())")
+    assert site.looked_up == ["site.localhost"] * 2
+
+
+async def test_ports_of_other_services_are_refused(site: Site, page: Page) -> None:
+    await page.goto(f"{site.url}/page")
+    await page.evaluate("fetch('http://site.localhost:9200/', {mode: 'no-cors'}).catch(() => 0)")
+    assert [*site.filter.refused] == ["site.localhost:9200: port 9200 is not a port of web servers"]
+
+
+async def test_repeated_refusal_is_kept_once_and_their_number_is_bounded(site: Site, browser: Browser) -> None:
+    for port in (*range(8000, 8060), *[8059] * 3):
+        assert not await site.filter._is_allowed(f"http://127.0.0.1:{port}/")
+    assert len(site.filter.refused) == len(set(site.filter.refused)) == 50
+    assert site.filter.refused[-1].startswith("127.0.0.1:8059: ")
+
+
+async def test_names_of_localhost_are_this_machine() -> None:
+    assert addresses_of("localhost") == addresses_of("a.localhost") == ["127.0.0.1"]
