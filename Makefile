@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # where this is set, each of the hundred Pythons that tests start would compile the package
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo web_chat chainlit test test-all live check format bench mutate schema commands wheel clean
+.PHONY: help demo web_chat chainlit test test-all live check check-types check-rules format bench mutate schema commands wheel clean
 
 help:
 	@echo "make demo    run the main job: an agent explores a code base, its context stays small (no API key needed)"
@@ -27,7 +27,7 @@ help:
 	@echo "             run all tests: also browsers, samples, long runs, benchmarks, 100 examples of each property"
 	@echo "             (EXAMPLES=<another number>)"
 	@echo "make live    run the light model's path with a real, tiny model (downloads 130 MB; skipped where it cannot be had)"
-	@echo "make check   lint, formatting, types, layers"
+	@echo "make check   lint, formatting, types, rooms, and the budget of the package (budget.toml)"
 	@echo "make format  format the code"
 	@echo "make bench   measure, as ratios in one run (TRACES=<folder> also replays recorded runs beside other contexts,"
 	@echo "             CHART=<file> draws that as .png or .svg, RETRIEVAL=<folder> also asks questions with known answers)"
@@ -62,7 +62,13 @@ live: $(VENV)/.for-dev
 	@PYTHONPATH="$(VENV)/live" "$(BIN)/python" -m pytest -rs -s tests/live
 
 check: $(VENV)/.for-dev
-	@"$(BIN)/ruff" check . && "$(BIN)/ruff" format --check . && "$(BIN)/lint-imports" && "$(BIN)/pyright" --pythonpath "$(BIN)/python"
+	@$(MAKE) --no-print-directory -j2 check-types check-rules
+
+check-types:
+	@"$(BIN)/pyright" --pythonpath "$(BIN)/python"
+
+check-rules:
+	@"$(BIN)/ruff" check . && "$(BIN)/ruff" format --check . && "$(BIN)/lint-imports" && "$(BIN)/python" -m tests.house
 	@"$(BIN)/python" -m tests.snippets out/snippets && "$(BIN)/mypy" --strict out/snippets && \
 	  "$(BIN)/pyright" --pythonpath "$(BIN)/python" out/snippets
 
