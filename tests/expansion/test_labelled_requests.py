@@ -1,8 +1,8 @@
 """Precision and recall of the rules on labelled requests in English and German.
 
 `dev`, `written` and `sessions_dev` were looked at while rules were written; `held_out` and `sessions_held_out` were
-not, and had other authors. References have descriptions in other words than the requests on purpose: what only a synonym
-or a translation finds is left to the light model.
+not, and had other authors. References have descriptions in other words than the requests on purpose: what only a
+synonym or a translation finds is left to the light model.
 """
 
 import json
