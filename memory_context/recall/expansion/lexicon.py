@@ -75,17 +75,13 @@ SHORT_FOR = {
     "prod": "production", "docs": "documentation",
 }  # fmt: skip
 WEAK = frozenset(term for word in _words("""
-    add answer back big call change check code command complete content copy count create current data describe
-    description detail different display document done download earlier empty entry error example exit explain fact
-    fail failed file find fine first fix found full function get give go good great help important info information
-    input item keep key know large last latest let line list load long look made make mean message method more name
-    need new next number ok old open order output page part please point print problem put question quick read
-    really reference remember report request response result return review run save say screen script search see
-    send set show size some start state status step stop store stored string succeed succeeded sum summarise
-    summarize summary sure take task tell test text thank thanks thing think time today token tool tool_call total
-    try turn type update use used user value want way well what word work write wrong yes yesterday character kb mb
-    rows json html csv txt md py exact exactly again before which about http https www com org net
+    change check code command content data end error exit fail failed file found full get input item key lines list
+    load long message more name new next number open output page part print quote read reference remember result
+    return run save script search see send set show size start state status step stop store stored succeed succeeded
+    summarise summary take task tell test text thing tool tool_call total try type update use user value way word work
+    write kb mb rows json html csv txt md py http https www com org net
 """) for term in terms_of(word))  # fmt: skip
+"""Of tools and their outputs: two references that share only such a word are not alike."""
 
 STATEMENT = re.compile(
     r"^\W*(?:please )?(?:remember|note|keep in mind|be aware|fyi|for your information|for future reference"

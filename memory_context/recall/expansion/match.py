@@ -22,7 +22,6 @@ _SHOWN_WORDS, _SHOWN_CHARACTERS = 3, 40
 _EXACT_WEIGHT, _DEFINITE_WEIGHT, _PLAIN_WEIGHT, _WEAK_WEIGHT = 2.0, 1.6, 1.0, 0.5
 _KEPT_QUALITY = 0.6  # of a word in a kept line, beside one in the description
 _PLACE_FACTOR = 0.5  # after "into" or "beside": a target, seldom a source
-_PART_FACTOR = 0.5  # "policy" of "policy.py": another file may be about it
 _LEAST_SCORE = 0.95
 _LEAST_SCORE_WITHOUT_SOURCE = 2.4  # "what is a p-value" hardly needs the statistics, nor "restart docker" docker's logs
 _LEAD = 1.25  # others this near match too
@@ -123,7 +122,6 @@ def _weigh(request: str) -> dict[str, _Term]:
         is_name = not is_english and match[0][0].isupper() and not _SENTENCE_START.search(request, 0, match.start())
         of_word = _DEFINITE_WEIGHT if is_definite or is_name else _PLAIN_WEIGHT
         terms = terms_of(match[0])
-        is_named = len(terms) > 1 and _is_exact(terms[0])
         for place, term in enumerate(terms):
             is_exact = _is_exact(term) or (place == 0 and _SNAKE_CASE.fullmatch(match[0]) is not None)
             is_telling = _tells(term) or (term.isdigit() and len(term) > 1)
@@ -131,7 +129,6 @@ def _weigh(request: str) -> dict[str, _Term]:
                 continue  # "read" is part of a tool's name
             weight = _EXACT_WEIGHT if is_exact else of_word if is_telling else _WEAK_WEIGHT
             weight *= _PLACE_FACTOR if is_place else 1
-            weight *= _PART_FACTOR if is_named and place and not is_exact else 1
             term = term.lstrip("0") or term
             if term not in weighed or weighed[term].weight < weight:
                 weighed[term] = _Term(weight, match[0], is_exact)
