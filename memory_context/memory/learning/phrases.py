@@ -5,6 +5,13 @@ All are matched at the start of a sentence: what stands further in is often anot
 
 import re
 
+# fmt: off
+__all__ = [
+    "ENDED", "EVERYTHING", "FACTS", "FICTION", "FORGET", "IT", "LEAD_INS", "LIFTED", "NOT_OF_USER", "ORDERS",
+    "PREFERENCES", "REMEMBER_THAT", "RULE_WORDS", "TAIL", "VETOES",
+]
+# fmt: on
+
 
 def _pattern(*parts: str) -> "re.Pattern[str]":
     return re.compile("|".join(f"(?:{part})" for part in parts), re.IGNORECASE)

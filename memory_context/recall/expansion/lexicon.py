@@ -5,6 +5,15 @@ import re
 from memory_context.foundation.text.lexicon import ENGLISH_STOP_WORDS, FOREIGN_DETERMINERS
 from memory_context.foundation.text.tokenize import terms_of
 
+# fmt: off
+__all__ = [
+    "ACTIONS", "BE", "COURTESIES", "CREATIONS", "DEMONSTRATIVES", "DETERMINERS", "ENGLISH", "FUNCTION_WORDS",
+    "GENERAL_QUESTION", "GENERIC", "GERMAN_DETERMINERS", "GERMAN_ORDER", "INDEFINITE", "IN_RECORDS", "KNOWLEDGE",
+    "LEAD_INS", "OWN", "OWN_PHRASE", "PAST", "PERSONAL", "PREPOSITIONS", "PRONOUNS", "QUESTION_WORDS", "REPLIES",
+    "REQUESTS", "SAID", "SHORT_FOR", "STATEMENT", "THOUGHTS", "WEAK", "WHEN", "YES_OR_NO",
+]
+# fmt: on
+
 
 def _words(words: str) -> frozenset[str]:
     return frozenset(words.split())
