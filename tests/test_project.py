@@ -268,5 +268,4 @@ asyncio.run(main())
     assert imported == "[]"
     assert out.split() == [str(site / "memory_context" / "__init__.py"), "kept", "2"]
     assert (site / "memory_context" / "py.typed").exists()
-    assert (site / "memory_context" / "foundation" / "data" / "meanings.txt").exists()
     assert list(site.glob("memory_context-*.dist-info/licenses/LICENSE"))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.text.novelty import is_courtesy
 from memory_context.foundation.text.own_words import own_passages
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.memory.learning.rules import ended_orders, orders_in
@@ -57,7 +58,7 @@ class OrderKeeper:
     def _note(self, entry: Entry) -> None:
         if not entry.is_told or getattr(entry.message, "source", "") not in self._policy.user_sources:
             return
-        texts = [text for address, text in entry.texts if address.kind == "text"]
+        texts = [text for address, text in entry.texts if address.kind == "text" and not is_courtesy(text)]
         passages = [one for text in texts for one in own_passages(text, _READ_CHARACTERS)]
         if not passages:
             return

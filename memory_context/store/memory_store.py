@@ -227,13 +227,13 @@ class MemoryStore:
         budget_tokens: int = 20_000,
         retention: Mapping[str, timedelta] | None = None,
     ) -> ConsolidationReport | None:
-        """Merge statements that say the same, write articles of what recurs, summarise old sessions.
+        """Merge statements that say the same; with a model, write articles and summarise old sessions, too.
 
-        Idempotent, resumable after a crash, and safe beside running agents. Rules merge statements only if no number,
+        Idempotent, resumable after a crash, and safe beside running agents. Statements are merged only if no number,
         name, date, path or negation differs, and articles quote their sources.
 
         Args:
-            model_client: Judges near-duplicates and summarises; None for rules.
+            model_client: Judges near-duplicates, writes articles and summarises; None merges by rules only.
             budget_tokens: The most that it may read and write.
             retention: How long unused items of a type stay, such as `{"web_content": timedelta(days=90)}`.
 

@@ -61,6 +61,18 @@ WHERE item.user_id = %(user_id)s
 ORDER BY item.id DESC
 LIMIT %(limit)s;
 
+-- name: select_article_topics :many
+-- Topics of articles that hold, the newest first.
+SELECT content_metadata ->> 'topic' AS topic FROM memory_context.agent_memories
+WHERE user_id = %(user_id)s
+    AND memory_type = 'article'
+    AND origin = 'consolidation'
+    AND content_metadata ->> 'topic' <> ''
+    AND is_active
+    AND valid_until IS NULL
+ORDER BY id DESC
+LIMIT 50;
+
 -- name: update_articles_superseded :many
 -- A newer article about a topic replaces the older one.
 UPDATE memory_context.agent_memories AS item
@@ -82,19 +94,13 @@ ORDER BY last_activity_at DESC, session_id
 LIMIT %(limit)s;
 
 -- name: update_session_summary :many
--- Summarise a session that has no summary, or take the summary back.
+-- Summarise a session that has no summary.
 UPDATE memory_context.agent_sessions SET summary = %(summary)s
-WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND deleted_at IS NULL AND summary = %(before)s
+WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND deleted_at IS NULL AND summary = ''
 RETURNING session_id;
 
 -- name: insert_consolidation :one
--- Note what a run changed.
+-- Note that a run changed something. Earlier versions also kept what each changed row was before.
 INSERT INTO memory_context.consolidations (user_id, changes, report)
-VALUES (%(user_id)s, %(changes)s, %(report)s)
+VALUES (%(user_id)s, '{}', %(report)s)
 RETURNING id;
-
--- name: select_known_keys :many
--- Which of some items there are, or were.
-SELECT memory_key FROM memory_context.agent_memories
-WHERE user_id = %(user_id)s AND memory_key = ANY(%(memory_keys)s::text[]);
-

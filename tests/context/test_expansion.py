@@ -18,6 +18,7 @@ from autogen_core.models import (
 
 from memory_context import ExpansionPolicy, MemoryContext, MemoryStore, RecallPolicy
 from memory_context.foundation.errors import StoreUnavailableError
+from memory_context.recall.expansion.decide import decide_by_rules
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.view_decisions import ExpansionShown, ExpansionWithdrawn, HistoryFolded
 from memory_context.store.search.postings import Chunk, chunks_of
@@ -603,6 +604,25 @@ async def test_policy_takes_a_custom_prompt(store: MemoryStore):
     assert re.search(rf"R=What of it\? A=Surveyed\. L={key} - ", light.prompts[-1])
     with pytest.raises(ValueError, match="nonsense"):
         context_of(store, light, expansion=ExpansionPolicy(prompt="{nonsense}"))
+
+
+@pytest.mark.parametrize("words", ["thanks", "Great, thank you very much!", "Danke, guten Morgen"])
+async def test_courtesy_asks_neither_rules_nor_light_model(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, words: str
+):
+    """However much is on offer; "yes" does ask."""
+    light = Light()
+    context = context_of(store, light)
+    await surveyed(context, "owls", lines=60)
+    light.prompts.clear()
+    decided: list[str] = []
+    rules = "memory_context.recall.expansion.expander.decide_by_rules"
+    monkeypatch.setattr(rules, lambda asked: decided.append(asked.request) or decide_by_rules(asked))
+    await ask(context, words)
+    assert (decided, light.prompts) == ([], [])
+    await ask(context, "yes")
+    assert decided == ["yes"]
+    assert len(light.prompts) == 1
 
 
 @pytest.mark.parametrize("large", [False, True])

@@ -1,11 +1,8 @@
-"""Precision and recall of the rules on labelled requests.
+"""Precision and recall of the rules on labelled requests in English and German.
 
-`dev`, `written`, `sessions_dev` and `sessions_dev_2` were looked at while the rules were written, `held_out` and
-`sessions_held_out` were not. The author of the rules labelled `written`, for ambiguity only, and `sessions_dev`;
-somebody who had not seen the rules wrote `sessions_dev_2`, and somebody else, who saw neither them nor the other
-sessions, `sessions_held_out`. One author, who had read `sessions_dev_2` but not the rules, wrote `sessions_dev_3` and
-`sessions_held_out_2`; the errors on the first are known, on the second only the totals. The author of the concepts
-wrote `sessions_dev_4` before them and before any error was looked at.
+`dev`, `written` and `sessions_dev` were looked at while rules were written; `held_out` and `sessions_held_out` were
+not, and had other authors. References have descriptions in other words than the requests on purpose: what only a
+synonym or a translation finds is left to the light model.
 """
 
 import json
@@ -21,7 +18,7 @@ from memory_context.recall.expansion.candidates import CandidateReference, Expan
 from memory_context.recall.expansion.decide import decide_by_rules
 
 REQUESTS = Path(__file__).with_name("requests.jsonl")
-SESSIONS = Path(__file__).with_name("sessions.jsonl")  # with references in each, in eight languages
+SESSIONS = Path(__file__).with_name("sessions.jsonl")  # with references in each
 
 
 @dataclass
@@ -45,14 +42,14 @@ class Score:
         return f"precision {self.precision:.2f} ({self.hits}/{told}), recall {self.recall:.2f} ({self.hits}/{there})"
 
 
-def labelled(split: str) -> Iterator[tuple[ExpansionRequest, bool, set[str]]]:
+def labelled(split: str, language: str) -> Iterator[tuple[ExpansionRequest, bool, set[str]]]:
     """Yield each request of a split, whether it is ambiguous, and the keys that it needs."""
     cases = [json.loads(line) for line in REQUESTS.read_text(encoding="utf-8").splitlines()]
     for line in SESSIONS.read_text(encoding="utf-8").splitlines():
         session = json.loads(line)
         cases += [{**one, **{key: session[key] for key in ("split", "references")}} for one in session["requests"]]
     for case in cases:
-        if case["split"] == split:
+        if (case["split"], case["language"]) == (split, language):
             references = tuple(
                 CandidateReference(
                     MemoryRef(one["key"], one["description"], 2000), one["source"], one.get("kept_text", ""), ago
@@ -64,10 +61,10 @@ def labelled(split: str) -> Iterator[tuple[ExpansionRequest, bool, set[str]]]:
 
 
 @cache
-def scores(split: str) -> tuple[Score, Score]:
+def scores(split: str, language: str) -> tuple[Score, Score]:
     """Return the scores of "ambiguous" and of the expansions on one split."""
     ambiguous, expansions = Score(), Score()
-    for asked, is_ambiguous, wanted in labelled(split):
+    for asked, is_ambiguous, wanted in labelled(split, language):
         answer = decide_by_rules(asked)
         ambiguous.hits += is_ambiguous and answer.is_ambiguous
         ambiguous.false_alarms += answer.is_ambiguous and not is_ambiguous
@@ -80,32 +77,28 @@ def scores(split: str) -> tuple[Score, Score]:
 
 
 @pytest.mark.parametrize(
-    ("split", "what", "least_precision", "least_recall"),
+    ("split", "language", "what", "least_precision", "least_recall"),
     [
-        ("dev", "ambiguous", 0.95, 0.9),
-        ("dev", "expansions", 0.9, 0.7),
-        ("written", "ambiguous", 0.9, 0.8),
-        ("held_out", "ambiguous", 0.75, 0.65),
-        ("held_out", "expansions", 0.65, 0.7),
-        ("sessions_dev", "ambiguous", 0.98, 0.91),
-        ("sessions_dev", "expansions", 0.93, 0.82),
-        ("sessions_dev_2", "ambiguous", 0.93, 0.98),
-        ("sessions_dev_2", "expansions", 0.91, 0.79),
-        ("sessions_dev_3", "ambiguous", 0.98, 0.83),
-        ("sessions_dev_3", "expansions", 0.85, 0.81),
-        ("sessions_dev_4", "ambiguous", 0.82, 0.92),
-        ("sessions_dev_4", "expansions", 0.8, 0.75),
-        ("sessions_held_out_2", "ambiguous", 0.7, 0.53),
-        ("sessions_held_out_2", "expansions", 0.84, 0.67),
-        ("sessions_held_out", "ambiguous", 0.79, 0.62),
-        ("sessions_held_out", "expansions", 0.8, 0.64),
+        ("dev", "en", "ambiguous", 0.95, 0.88),
+        ("dev", "en", "expansions", 0.88, 0.7),
+        ("written", "en", "ambiguous", 0.94, 0.78),
+        ("held_out", "en", "ambiguous", 0.87, 0.63),
+        ("held_out", "en", "expansions", 0.8, 0.7),
+        ("sessions_dev", "en", "ambiguous", 0.85, 0.86),
+        ("sessions_dev", "en", "expansions", 0.82, 0.47),
+        ("sessions_dev", "de", "ambiguous", 0.85, 0.85),
+        ("sessions_dev", "de", "expansions", 0.83, 0.47),
+        ("sessions_held_out", "en", "ambiguous", 0.65, 0.75),
+        ("sessions_held_out", "en", "expansions", 0.8, 0.45),
+        ("sessions_held_out", "de", "ambiguous", 0.75, 0.55),
+        ("sessions_held_out", "de", "expansions", 0.8, 0.3),
     ],
 )
 def test_rules_reach_precision_and_recall_on_labelled_requests(
-    split: str, what: str, least_precision: float, least_recall: float
+    split: str, language: str, what: str, least_precision: float, least_recall: float
 ):
     """Floors a little below what was measured; `pytest -s` shows the figures."""
-    score = scores(split)[what == "expansions"]
-    print(f"\n{split}, {what}: {score}")
+    score = scores(split, language)[what == "expansions"]
+    print(f"\n{split}, {language}, {what}: {score}")
     assert score.precision >= least_precision
     assert score.recall >= least_recall

@@ -84,7 +84,6 @@ def test_reference_is_expanded_if_it_shares_rare_words_with_the_request(
         # accents are folded in the request, in what is offered and in what is in sight
         ("Was steht in der Prüfliste?", "Prüfliste für die Abnahme", ("Rechnung März", "Protokoll Sitzung")),
         ("was steht in der pruefung", "", ("Prüfliste für die Abnahme",)),
-        ("Que dit le règlement intérieur ?", "reglement interieur, 12 pages", ("facture mars", "notes de réunion")),
         # an identifier in snake_case, alone
         ("explain fact_shipments", "schema of fact_shipments", ("schema of dim_customers", "run log")),
         ("what is in dim_customers", "schema of dim_customers", ("schema of fact_shipments", "run log")),
@@ -92,25 +91,19 @@ def test_reference_is_expanded_if_it_shares_rare_words_with_the_request(
         ("why does this fail?\n```kotlin\nval x = 1\n```", "", ("kotlin style guide", "annual budget")),
         # two rare words, without an English determiner
         ("Wie hoch war Umsatz Nordregion?", "Umsatz Nordregion 2024", ("Mietvertrag", "Reisekosten Mai")),
-        ("montre chiffre affaires Lyon", "chiffre affaires Lyon", ("bail commercial", "notes de frais")),
-        ("ventas trimestre", "ventas del trimestre", ("contrato de alquiler", "gastos de viaje")),
-        ("vendas trimestre", "vendas do trimestre", ("contrato de aluguel", "despesas de viagem")),
-        ("vendite trimestre", "vendite del trimestre", ("contratto di affitto", "spese di viaggio")),
         ("compare rainfall harvest", "rainfall and harvest by county", ("payroll", "travel costs")),
         # a definite thing, or a proper name
         ("Was steht im Mietvertrag?", "Mietvertrag Lagerhalle", ("Umsatz Nordregion", "Reisekosten Mai")),
-        ("Que dit le bail ?", "bail commercial, 9 pages", ("chiffre affaires", "notes de frais")),
-        ("¿Qué dice el contrato?", "contrato de alquiler", ("ventas del trimestre", "gastos de viaje")),
-        ("O que diz o contrato?", "contrato de aluguel", ("vendas do trimestre", "despesas de viagem")),
-        ("Cosa dice il contratto?", "contratto di affitto", ("vendite del trimestre", "spese di viaggio")),
         ("Was hat Kowalski geschrieben?", "Brief von Kowalski", ("Umsatz Nordregion", "Reisekosten Mai")),
-        ("Qu'est-ce que Moreau a écrit ?", "lettre de Moreau", ("chiffre affaires", "notes de frais")),
-        ("¿Qué escribió Ibáñez?", "carta de Ibanez", ("ventas del trimestre", "gastos de viaje")),
         ("Schreibe mir ein Gedicht", "", ("Mietvertrag Lagerhalle", "Umsatz Nordregion")),
+        # names count in any language; what only a translation or a count finds opens nothing
+        ("¿Qué escribió Ibáñez?", "carta de Ibanez", ("ventas del trimestre", "gastos de viaje")),
+        ("How high is the bill?", "", ("Rechnung Stadtwerke", "Mietvertrag Lagerhalle", "Reisekosten Mai")),
+        ("Read me the second mail", "", ("mail from Ana", "mail from Ben", "mail from Cleo", "mail from Dov")),
     ],
 )
-def test_reference_matches_in_any_spelling_and_language(request_text: str, expected: str, others: tuple[str, ...]):
-    """Accents, identifiers, code fences, and words of six languages with or without a determiner."""
+def test_reference_matches_in_any_spelling(request_text: str, expected: str, others: tuple[str, ...]):
+    """Accents, identifiers, code fences, and words of English and German with or without a determiner."""
     offers = [offered(f"key_{i}a2", one) for i, one in enumerate((expected, *others) if expected else others)]
     assert expanded(request_text, *offers) == (["key_0a2"] if expected else [])
 
@@ -132,9 +125,8 @@ def test_accents_are_folded_in_visible_texts():
     assert (
         expanded("Was steht in der Prüfliste?", listed, visible_texts=lambda: ["Die Prüfliste: 1. Tür, 2. Dach"]) == []
     )
-    rules = offered("read_b3b3b3", "règlement intérieur, 12 pages")
-    assert not decide_by_rules(ExpansionRequest("Résume le règlement", references=(rules,))).is_ambiguous
-    assert decide_by_rules(ExpansionRequest("Résume le règlement")).is_ambiguous
+    assert not decide_by_rules(ExpansionRequest("Schick die Prüfliste", references=(listed,))).is_ambiguous
+    assert decide_by_rules(ExpansionRequest("Schick die Prüfliste")).is_ambiguous
 
 
 def test_word_that_many_references_share_matches_none():
@@ -169,8 +161,8 @@ def test_at_most_three_references_match():
         "restart the server",
         "fix it",
         "yes",
-        "用上次的模板",
         "wie üblich",
+        "Schick den Bericht an Frau Klein",
     ],
 )
 def test_request_that_refers_to_something_absent_is_ambiguous_and_searched(request_text: str):
@@ -213,7 +205,7 @@ def test_thing_in_a_visible_text_or_reference_makes_request_concrete():
 
 
 WORDS = """the it my our usual last time . , ? : \n ' " ` ``` ' login.py key_1 [MemoryRef: ] E1234 this that send deploy
-上次 wie letztes 漢 \ud800 \x00 é - _ / yes DB you I we did told what how is"""
+wie letztes 漢 \ud800 \x00 é - _ / yes DB you I we did told what how is"""
 TEXTS = st.text(max_size=200) | st.lists(st.sampled_from(WORDS.split(" ")), max_size=40).map(" ".join)
 
 

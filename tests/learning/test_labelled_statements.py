@@ -1,4 +1,7 @@
-"""Rules take what is stated outright in English and German, and nothing else; their author wrote the lines."""
+"""Rules take what is to be remembered or stated outright in English and German; their author wrote the lines.
+
+The last lines of `others.txt` are true of the user, but in words that only a light model learns.
+"""
 
 from pathlib import Path
 
@@ -27,14 +30,14 @@ def test_rules_take_what_is_stated_outright_and_nothing_else():
         ("Could you remember that I use British spelling?", ["I use British spelling"]),
         ("The Wi-Fi of our office is called Bee. Remember that.", ["The Wi-Fi of our office is called Bee."]),
         ("my database is Orders at db1; remember it, I always use it", ["my database is Orders at db1"]),
-        ("I live in Tower 8. I prefer tea.", ["I live in Tower 8.", "I prefer tea."]),
+        ("My office is Tower 8. I prefer tea.", ["My office is Tower 8.", "I prefer tea."]),
         (
             "Merke dir, dass meine Tochter am 12. Juni Geburtstag hat. Danke!",
             ["meine Tochter am 12. Juni Geburtstag hat."],
         ),
         ("1. I prefer e.g. tea. 2. Open it.", ["I prefer e.g. tea."]),
         ("Imagine I am a pirate. My name is Jack.", []),
-        ("I live in Porto. Translate: I prefer tea.", ["I live in Porto."]),
+        ("My city is Porto. Translate: I prefer tea.", ["My city is Porto."]),
     ],
 )
 def test_statement_is_the_verbatim_clause(message: str, statements: list[str]):

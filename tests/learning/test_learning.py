@@ -310,7 +310,7 @@ async def test_model_cannot_end_the_answer_to_another_question(store: MemoryStor
 
 
 async def test_rules_learn_that_something_holds_no_longer_only_if_it_was_known(store: MemoryStore) -> None:
-    said = [user(text) for text in ("I live in Porto.", "I no longer understand this error.")]
+    said = [user(text) for text in ("Remember that I live in Porto.", "I no longer understand this error.")]
     assert await texts(store, *said) == ["I live in Porto."]
     assert await texts(store, user("I no longer live in Porto."), session_id="tuesday") == [
         "I no longer live in Porto."

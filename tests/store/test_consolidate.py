@@ -1,7 +1,8 @@
-"""Consolidation: equal statements become one, and the light model writes articles of what recurs."""
+"""Consolidation: equal statements become one, and the light model writes articles and summaries."""
 
 import asyncio
 import json
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -11,11 +12,10 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 from memory_context import AgentMemory, MemoryContext, MemoryCriteria, MemoryStore
 from memory_context.foundation.errors import StoreUnavailableError
 from memory_context.foundation.references import memory_key_for
-from memory_context.store.admin.articles import Said, recurring_topics
 from memory_context.store.admin.daily import DailyConsolidation
 from memory_context.store.items import NewItem
 from tests.agents.scripted import model
-from tests.conftest import Server
+from tests.conftest import Server, database_of
 from tests.context.steps import a_turn_of_the_loop
 from tests.support.rows import alter
 
@@ -147,43 +147,6 @@ async def test_only_users_with_something_new_are_consolidated(store: MemoryStore
     assert await store.consolidate_due(every=timedelta(0)) == 1
 
 
-def said(session: int, text: str, *, is_answer: bool = False) -> Said:
-    day = START + timedelta(days=session)
-    return Said(f"said_{session}{'a' * is_answer}", f"s{session}", f"Day {session}", text, day, is_answer)
-
-
-def test_topic_has_one_sentence_of_each_conversation_with_its_source() -> None:
-    spoken = [
-        said(0, "Look at the table Orders."),
-        said(0, "It is late. The table Orders has 5 rows.", is_answer=True),
-        said(1, "Check Orders again, please."),
-        said(2, "Drop it. Is Orders gone?"),
-    ]
-    (topic,) = recurring_topics(spoken)
-    assert topic.name == "Orders"
-    assert topic.sources == ("said_2", "said_1", "said_0a")
-    assert topic.quotes.split("\n") == [
-        "- 2026-01-03, Day 2: Is Orders gone? (said_2)",
-        "- 2026-01-02, Day 1: Check Orders again, please. (said_1)",
-        "- 2026-01-01, Day 0: The table Orders has 5 rows. (said_0a)",
-    ]
-
-
-def test_equal_sentences_are_one_source() -> None:
-    """A starter question that is clicked three times, and its equal answers, are no topic."""
-    spoken = [said(day, "How is the vault Guarded against Mallory?") for day in range(3)]
-    spoken += [said(day, "It is Guarded by Exact Counts.", is_answer=True) for day in range(3)]
-    assert recurring_topics(spoken) == []
-
-
-def test_names_of_two_conversations_and_beginnings_of_sentences_are_no_topic() -> None:
-    assert recurring_topics([said(0, "Please fix Orders"), said(1, "Please. Orders"), said(2, "Please go")]) == []
-
-
-def test_name_in_most_of_many_conversations_is_no_topic() -> None:
-    assert recurring_topics([said(day, f"ask model {day} about Orders") for day in range(9)]) == []
-
-
 async def test_consolidation_is_forgotten_with_its_sources(store: MemoryStore) -> None:
     item = NewItem("the locker number is 4471", "a note", 5, key="note_a2")
     await store.items.insert_memories("alice", [item])
@@ -215,45 +178,87 @@ async def fail() -> int:
     raise StoreUnavailableError("away")
 
 
-def writer(text: str, *, is_topic: bool = True) -> ReplayChatCompletionClient:
-    answer = json.dumps({"is_topic": is_topic, "text": text})
-    return model(*[answer] * 12)
+def writer(text: str, sources: Sequence[int] = range(1, 13), topic: str = "Orders") -> ReplayChatCompletionClient:
+    """Return a model that writes one article, and is no help elsewhere."""
+    return model(*[json.dumps({"articles": [{"topic": topic, "text": text, "sources": [*sources]}]})] * 12)
+
+
+async def talk_of_orders(store: MemoryStore) -> None:
+    for number, text in enumerate(("Look at the table Orders.", "Is Orders slow?", "Index Orders.")):
+        await talk(store, f"s{number}", text, f"I looked at Orders, step {number}.")
 
 
 async def test_article_rests_on_archived_conversations_and_is_found(store: MemoryStore) -> None:
-    """A session more renews it; the older one says which replaced it."""
-    for number, text in enumerate(("Look at the table Orders.", "Is Orders slow?", "Index Orders.")):
-        await talk(store, f"s{number}", text, f"I looked at Orders, step {number}.")
+    """It is written by one call, and only if something was said since; the next one ends it."""
+    await talk_of_orders(store)
     report = await store.consolidate("alice", model_client=writer("Orders was looked at in step 2."))
     assert report is not None
-    assert report.articles == 1
+    assert (report.articles, report.model_calls) == (1, 1)
     (hit,) = await AgentMemory(store, "alice").search("Orders", criteria=MemoryCriteria(types=("article",)))
     assert "Orders: Orders was looked at in step 2." in hit.passage
-    assert "I looked at Orders, step 1." in hit.passage
-    assert len(hit.item.related_to) == 3
+    assert "agent: I looked at Orders, step 1. (" in hit.passage
+    assert len(hit.item.related_to) == 6
     assert hit.item.origin == "consolidation"
     again = await store.consolidate("alice", model_client=writer("Orders was looked at in step 2."))
     assert again is not None
     assert (again.articles, again.model_calls) == (0, 0)
     await talk(store, "s3", "Drop Orders.", "I dropped Orders.")
-    renewed = await store.consolidate("alice", model_client=writer("I dropped Orders."))
+    client = writer("I dropped Orders.")
+    renewed = await store.consolidate("alice", model_client=client)
     assert renewed is not None
     assert renewed.articles == 1
+    assert "<known topics>\nOrders\n</known topics>" in str(client.create_calls[0]["messages"][-1].content)
+    memory = AgentMemory(store, "alice")
+    articles = await memory.query(MemoryCriteria(types=("article",)))
+    (held,) = [await memory.retrieve(one.key) for one in articles if one.valid_until is None]
+    assert held is not None
+    assert held.content.startswith("Orders: I dropped Orders.\n- ")
 
 
 @pytest.mark.parametrize(
     "client",
-    [None, writer("Orders", is_topic=False), writer("Orders has 4711 rows in Frankfurt."), model(*["no JSON"] * 12)],
-    ids=["no model", "not a topic", "unsupported", "no answer"],
+    [
+        None,
+        model(*['{"articles": []}'] * 12),
+        writer("Orders has 4711 rows in Frankfurt."),
+        writer("Orders was looked at in step 2.", topic="Mallory"),
+        writer("Orders was looked at in step 2.", sources=[1, 2]),
+        writer("Orders was looked at in step 2.", sources=[0, -1, 99]),
+        model(*["no JSON"] * 12),
+    ],
+    ids=["no model", "no topic", "unsupported", "other name", "one conversation", "no source", "no answer"],
 )
 async def test_without_a_supported_answer_of_the_model_there_is_no_article(
     store: MemoryStore, client: ReplayChatCompletionClient | None
 ) -> None:
-    for number, text in enumerate(("Look at the table Orders.", "Is Orders slow?", "Index Orders.")):
-        await talk(store, f"s{number}", text, f"I looked at Orders, step {number}.")
+    await talk_of_orders(store)
     report = await store.consolidate("alice", model_client=client)
     assert report is not None
     assert report.articles == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "summary"),
+    [
+        ('{"summary": "Orders was indexed."}', "Orders was indexed."),
+        ('{"summary": "Frankfurt was indexed."}', ""),
+        ("no JSON", ""),
+        (None, ""),
+    ],
+)
+async def test_quiet_session_is_summarised_only_by_a_model(
+    store: MemoryStore, server: Server, database_url: str, answer: str | None, summary: str
+) -> None:
+    await talk(store, "s", "Index Orders.", "Orders was indexed.")
+    await store.jobs.flush()
+    old = "UPDATE memory_context.agent_sessions SET summary = '', last_activity_at = now() - interval '2 days'"
+    alter(server, database_url, old)
+    client = None if answer is None else model('{"articles": []}', *[answer] * 3)
+    report = await store.consolidate("alice", model_client=client)
+    assert report is not None
+    assert report.summaries == bool(summary)
+    rows = server.execute("SELECT summary FROM memory_context.agent_sessions", database_of(database_url))
+    assert rows == [(summary,)]
 
 
 async def test_article_goes_when_one_of_its_messages_is_forgotten(store: MemoryStore) -> None:

@@ -9,6 +9,7 @@ __all__ = [
     "FILLERS",
     "FOREIGN_DETERMINERS",
     "FOREIGN_STOP_WORDS",
+    "GREETINGS",
     "HOMOGRAPHS",
     "NEGATIONS",
 ]
@@ -38,6 +39,15 @@ COURTESIES = _words("""
     à au bien bonjour bonsoir d'accord accord entendu merci noté oui revoir salut
 """)
 """Words of greetings, thanks and acknowledgements."""
+
+GREETINGS = _words("""
+    a absolutely alright and bye cool course day evening excellent fine glad good goodbye great greetings happy hello
+    hey hi lot morning much nice noted of oh ok okay perfect please pleasure so super thank thanks thx understood very
+    welcome well wonderful you
+    abend bitte danke dank dir einen guten gut gute gern gerne hallo ihnen klar morgen prima schön schönen tag tschüss
+    verstanden vielen
+""")
+"""Without words that answer or ask, such as "yes" and "again"; English and German."""
 
 CODE_STOP_WORDS = _words("""
     class code def false file files get import let line lines need new none now null one return see self set true use

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterable
 
-from .lexicon import COURTESIES
+from .lexicon import COURTESIES, GREETINGS
 from .tokenize import query_terms, terms_of
 
-__all__ = ["adds_nothing", "is_question", "says_nothing"]
+__all__ = ["adds_nothing", "is_courtesy", "is_question", "says_nothing"]
 
 _KNOWN_SHARE = 0.8
-_LONGEST_COURTESY = 12  # words
+_LONGEST_COURTESY, _COURTESY_CHARACTERS = 12, 400  # words, characters
 _SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？]*")
 _QUESTION = re.compile(
     r"^\W*(?:what|where|when|which|who|whom|whose|why|how|is|are|was|were|do|does|did|can|could|would|will|should|have|has"
@@ -21,8 +21,17 @@ _QUESTION = re.compile(
 
 def says_nothing(text: str) -> bool:
     """Return whether a text is a greeting, thanks or a mere "noted"."""
-    words = re.findall(r"[^\W_]+", text[:400].casefold())
-    return len(words) <= _LONGEST_COURTESY and len(text) <= 400 and all(word in COURTESIES for word in words)
+    return _has_only(text, COURTESIES)
+
+
+def is_courtesy(text: str) -> bool:
+    """Return whether a text only greets or thanks: unlike "yes" and "do it again", it asks for nothing."""
+    return _has_only(text, GREETINGS)
+
+
+def _has_only(text: str, words: frozenset[str]) -> bool:
+    said = re.findall(r"[^\W_]+", text[: _COURTESY_CHARACTERS + 1].casefold())
+    return len(text) <= _COURTESY_CHARACTERS and len(said) <= _LONGEST_COURTESY and words.issuperset(said)
 
 
 def is_question(text: str) -> bool:

@@ -1,5 +1,7 @@
 """Which question a statement about a user answers: a newer answer to the same question replaces the older one.
 
+Statements in English and German are compared; in other languages both hold until a model or the user ends one.
+
 Only what can be told for sure: "my dog is called Bruno" and "my dog is allergic to chicken" answer two questions, and
 "my daughter is called Lea" may speak of one of two daughters. Where nothing is told, both statements hold.
 """
@@ -12,12 +14,10 @@ from .tokenize import folded, telling_terms, terms_of
 
 __all__ = ["ends_another", "indices_of_ended", "may_replace", "replaces_others", "subject_of"]
 
-_MY = r"(?:my|our|mein|meine|unser|unsere|mon|ma|mes|notre|mi|mis|nuestr[oa]|meu|minha|nosso|nossa|(?:il |la )?mi[oa])"
-_IS = r"is|are|ist|sind|lautet|est|sont|es|son|e|sao|sono"
-_CALLED = r"(?:is|are) (?:called|named)|heisst|heissen|s'appelle|se llama|si chiama|se chama"
-_NOW = re.compile(
-    r"\b(?:now|from now on|ab jetzt|ab sofort|jetzt|nun|inzwischen|maintenant|ahora|agora|adesso),? ", re.I
-)
+_MY = r"(?:my|our|mein|meine|unser|unsere)"
+_IS = r"is|are|ist|sind|lautet"
+_CALLED = r"(?:is|are) (?:called|named)|heisst|heissen"
+_NOW = re.compile(r"\b(?:now|from now on|ab jetzt|ab sofort|jetzt|nun|inzwischen),? ", re.I)
 _POLITE = re.compile(r"\b(?:please|bitte) ", re.IGNORECASE)
 _ALSO = re.compile(r"\b(?:also|too|another|second|other|auch|zweite\w*|ander\w+|weitere\w*)\b", re.IGNORECASE)
 _CHANGED = re.compile(
@@ -50,26 +50,22 @@ _NAME_LIKE = re.compile(r"[^\W\d_a-zà-ÿ]|\S*[\w][./:@_-]\w|\+?\d[\d /-]{4,}$|(
 _FIXED = (
     (re.compile(r"(?:you can )?(?:call me|i am called|ich heisse|nenn mich|nenne mich) "), "my name"),
     (
-        re.compile(r"i am based in |i (?:live in|moved to) |ich (?:wohne|lebe) in |j'habite a |vivo en |moro em "),
+        re.compile(r"i am based in |i (?:live in|moved to) |ich (?:wohne|lebe) in "),
         "my home",
     ),
-    (re.compile(r"i work (?:at|for) |ich arbeite (?:bei|fur) |je travaille chez |trabajo en "), "my employer"),
+    (re.compile(r"i work (?:at|for) |ich arbeite (?:bei|fur) "), "my employer"),
 )
 _LANGUAGE = re.compile(
-    r"(?:(?:always|only|you|me|to|answer|reply|respond|write|talk|speak|antworte|schreib|schreibe|sprich|mir|immer|nur|"
-    r"reponds|responde|moi|toujours|siempre) )+(?:in|auf|en|em) "
+    r"(?:(?:always|only|you|me|to|answer|reply|respond|write|talk|speak|antworte|schreib|schreibe|sprich|"
+    r"mir|immer|nur) )+(?:in|auf) "
     r"(?:english|german|french|spanish|portuguese|italian|deutsch|englisch|franzosisch|spanisch)\b"
 )
 _PREFERS = re.compile(
-    r"(?:i|we|ich|wir|je|yo)? ?(?:prefer|prefers|bevorzuge|bevorzugen|prefere|prefiero|prefiro|preferisco) (.+?)"
-    r" (?:over|to|rather than|instead of|gegenuber|statt|anstatt|vor|plutot que|a|antes que) (.+)"
+    r"(?:i|we|ich|wir)? ?(?:prefer|prefers|bevorzuge|bevorzugen) (.+?) (?:over|to|rather than|instead of|gegenuber|"
+    r"statt|anstatt|vor) (.+)"
 )
-_HABIT = re.compile(r"\b(?:always|never|don't|do not|immer|nie|niemals|toujours|jamais|siempre|nunca|sempre|mai)\b")
-_HABIT_WORDS = (
-    FILLERS
-    | NEGATIONS
-    | {"we", "wir", "do", "je", "should", "ever", "always", "immer", "toujours", "siempre", "sempre"}
-)
+_HABIT = re.compile(r"\b(?:always|never|don't|do not|immer|nie|niemals)\b")
+_HABIT_WORDS = FILLERS | NEGATIONS | {"we", "wir", "do", "should", "ever", "always", "immer"}
 _OF_USER = re.compile(r"^(?:the )?user (\w+?)s? ")
 _LIMIT_CHARACTERS = 120
 

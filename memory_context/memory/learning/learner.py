@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, cast
 from weakref import ReferenceType, WeakKeyDictionary, WeakMethod, ref
 
 from autogen_core.models import LLMMessage, SystemMessage, UserMessage
@@ -26,6 +26,7 @@ from memory_context.foundation.light_model.model import LightModel
 from memory_context.foundation.messages import texts_of
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.runtime.background import attempt
+from memory_context.foundation.text.novelty import is_courtesy
 from memory_context.foundation.text.own_words import own_passages, sentences
 from memory_context.foundation.text.statements import is_supported
 from memory_context.foundation.text.subjects import may_replace
@@ -38,9 +39,7 @@ from memory_context.store.memory_store import MemoryStore
 
 from ..statements import STATEMENT_LIMIT_CHARACTERS, StatementType, ended_by, insert_statement
 from .own_words import SessionTexts, UserText
-
-if TYPE_CHECKING:
-    from .rules import Statement
+from .rules import Statement, explicit_statements, has_statement, is_of_user, is_told_by_others
 
 __all__ = ["LEARNING_INSTRUCTIONS", "LEARN_JOB", "LearnedAnswer", "LearnedStatement", "Learning", "ask", "checked"]
 
@@ -108,13 +107,12 @@ class Learning:
             return True
         if self._has_model:  # which reads any language; only prose of the user's own is worth a question
             return any(map(own_passages, self._said(entry)))
-        from .rules import has_statement  # compiling its patterns takes long
-
         return any(map(has_statement, self._said(entry)))
 
     def _said(self, entry: Entry) -> list[str]:
         is_own = self._is_own(entry)
-        return [text for address, text in texts_of(entry.message) if address.kind == "text"] if is_own else []
+        texts = [text for address, text in texts_of(entry.message) if address.kind == "text"] if is_own else []
+        return [text for text in texts if not is_courtesy(text)]
 
     def _is_own(self, entry: Entry) -> bool:
         message = entry.message
@@ -187,9 +185,7 @@ class _Learner:
 
     async def _statements(
         self, store: MemoryStore, user_id: str, said: Sequence[UserText]
-    ) -> "list[tuple[UserText, Statement]]":
-        from .rules import explicit_statements
-
+    ) -> list[tuple[UserText, Statement]]:
         by_rules = [(text, one) for text in said for one in explicit_statements(text.passages)]
         reference, policy = self._models.get(user_id, (None, None))
         model = reference() if reference is not None else None
@@ -209,9 +205,7 @@ class _Learner:
         ]
         return [*by_model, *rest]
 
-    async def _store_statement(
-        self, store: MemoryStore, key: SessionKey, text: UserText, statement: "Statement"
-    ) -> None:
+    async def _store_statement(self, store: MemoryStore, key: SessionKey, text: UserText, statement: Statement) -> None:
         if any(
             MASK in one or credentials_in(one) or states_a_credential(one) for one in (statement.text, statement.quote)
         ):
@@ -296,7 +290,7 @@ class LearnedAnswer(BaseModel):
 
 async def ask(
     model: LightModel, said: Sequence[UserText], known: Sequence[MemoryItem], limit_tokens: int
-) -> "list[tuple[UserText, Statement]]":
+) -> list[tuple[UserText, Statement]]:
     """Return the statements in some messages, in one call; raises LightModelError."""
     counter = default_token_counter()
     lines = "\n".join(f"{item.key}: {_fenced(item.content)}" for item in known)
@@ -314,7 +308,7 @@ async def ask(
 
 def checked(
     answer: LearnedAnswer, said: Sequence[UserText], known: Mapping[str, str]
-) -> "Iterator[tuple[UserText, Statement]]":
+) -> Iterator[tuple[UserText, Statement]]:
     """Yield the statements whose quote stands in the user's own words of the message.
 
     A statement with a number, name or negation that the quote lacks is replaced by the quote. It ends no known
@@ -323,8 +317,6 @@ def checked(
     Args:
         known: Statements by key.
     """
-    from .rules import Statement, is_of_user, is_told_by_others
-
     for one in answer.statements:
         quote, text = _line(one.quote), _line(one.statement)
         if not 1 <= one.message <= len(said) or len(verbatim_parts(quote)) < _LEAST_WORDS:

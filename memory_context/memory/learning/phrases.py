@@ -1,27 +1,16 @@
-"""The phrases by which people ask to remember something, or state it outright, in English and German.
+"""The phrases by which people ask to remember something, or state or order it outright, in English and German.
 
 All are matched at the start of a sentence: what stands further in is often another's, or so only under a condition.
 """
 
 import re
 
+# fmt: off
 __all__ = [
-    "ENDED",
-    "EVERYTHING",
-    "FACTS",
-    "FICTION",
-    "FORGET",
-    "IT",
-    "LEAD_INS",
-    "LIFTED",
-    "NOT_OF_USER",
-    "ORDERS",
-    "PREFERENCES",
-    "REMEMBER_THAT",
-    "RULE_WORDS",
-    "TAIL",
-    "VETOES",
+    "ENDED", "EVERYTHING", "FACTS", "FICTION", "FORGET", "IT", "LEAD_INS", "LIFTED", "NOT_OF_USER", "ORDERS",
+    "PREFERENCES", "REMEMBER_THAT", "RULE_WORDS", "TAIL", "VETOES",
 ]
+# fmt: on
 
 
 def _pattern(*parts: str) -> "re.Pattern[str]":
@@ -29,31 +18,25 @@ def _pattern(*parts: str) -> "re.Pattern[str]":
 
 
 LEAD_INS = _pattern(
-    r"^(?:ok(?:ay)?|thanks?|thank you|please(?! note)|hi|hello|hey|and|also|but|so|by the way|btw|fyi|oh|well|yes|no|"
-    r"just|"
-    r"(?:fix|do|open|run|list|show)\b[^,]{1,60}, and(?= remember)|p\.?s\.?|bitte(?! merken)|übrigens|danke|und|aber|"
-    r"ach|ja|"
-    r"nein|hallo|noch etwas)\b[,:!.]?\s+"
+    r"^(?:ok(?:ay)?|thanks?|thank you|please(?! note)|hi|hello|hey|and|also|but|so|by the way|btw|oh|well|yes|no|just|"
+    r"p\.?s\.?|bitte(?! merken)|übrigens|danke|und|aber|ach|ja|nein|hallo)\b[,:!.]?\s+"
 )
 _REMEMBER = (
     r"(?:(?:can|could|would|will) you )?(?:please |bitte )?(?:do |also )?(?:remember|don't forget|do not forget|"
-    r"keep in mind|"
-    r"bear in mind|for future reference|merke? dir|merken|vergiss (?:bitte )?nicht|denke? (?:bitte )?daran)"
-    r"(?: bitte| please| noch| auch| also| for later)*"
+    r"keep in mind|bear in mind|merke? dir|merken|vergiss (?:bitte )?nicht|denke? (?:bitte )?daran)"
+    r"(?: bitte| please| noch| auch| also)*"
 )
 _MY = r"(?:my|our|meine?|unsere?)"
 _I = r"(?:i|we|ich|wir)"
 REMEMBER_THAT = _pattern(
-    rf"{_REMEMBER}(?:(?:,? (?:that|dass|daß)|\s?[:,]) (?=\S+ \S+)|(?= (?:{_I}|i'm|{_MY}) \S+ \S+))",
-    rf"please note (?:that )?(?=(?:{_I}|i'm|{_MY}) \S+ \S+)",
+    rf"{_REMEMBER}(?:(?:,? (?:that|dass|daß)|\s?[:,]) (?=\S+ \S+)|(?= (?:{_I}|i'm|{_MY}) \S+ \S+))"
 )
 IT = _pattern(rf"{_REMEMBER} (?:it|this|that|das)(?=\W*$|[,;] | (?:please|bitte)\b)")
 """Asks to remember the sentence before."""
 
 NOT_OF_USER = _pattern(
     r"^(?:you|your|you're|he|she|they|it|it's|this|these|those|as|once|on|to|if|du|er|sie|es)\b",
-    r"^(?:i|we) (?:want|need|would like|am trying|are trying) ",
-    r"^(?:my|our|the) (?:goal|objective|aim|task|question|problem)\b",
+    r"^(?:i|we) (?:want|need|would like|am trying|are trying) |^(?:my|our|the) (?:goal|aim|task|question|problem)\b",
     r"\b(?:must|should|needs to|(?:the|this) (?:article|text|essay|story|post|code|project|task|prompt))\b",
     r"^(?:\S+ ){0,3}(?:it|this|that|them|das|es|so)[.!]?$",
     r"^(?!.*\b(?:i|i'm|my|me|our|we|us|ich|mein\w*|mir|mich|unser\w*|wir|uns)\b)",
@@ -62,103 +45,74 @@ NOT_OF_USER = _pattern(
 
 _NO_REFERENCE = (
     r"(?!(?:this|these|those|that(?! (?:all|every|no|my|our|you)\b)|it|them|your?|his|her|their|how|what|when|where|"
-    r"the|"
-    r"an?|to|some|either|both|one|diese\w*|das|es|die (?:erste|zweite|dritte|andere|letzte))\b)"
+    r"the|an?|to|some|either|both|one|diese\w*|das|es|die (?:erste|zweite|dritte|andere|letzte)|not to (?:say|answer|"
+    r"share|tell))\b)"
 )
-_STANDING = r"(?:from now on|in (?:the )?future|going forward|ab jetzt|ab sofort|künftig|in zukunft|von nun an)"
-_VERB = (
-    r"(?!(?:the|an?|my|your|our|his|her|their|this|that|these|those|there|it|he|she|they|in|on|at|of|to|for|same|"
-    r"been|seen|"
-    r"remember|had|has|was|is|are|happy|sunny|again|mind|ever|gonna|going|good|bad|better|more|less|enough|knew|saw|"
-    r"say|"
-    r"thought|got|went|came|did|break|stay)\b)(?!\w+(?:ing|[^s]s|ly|(?<!n)ed)\b)[a-z]{2,}\b(?! ?(?:=|\())"
+_NO_ORDER = (
+    r"(?!(?:the|an?|my|your|our|his|her|their|this|that|these|those|there|it|he|she|they|in|on|at|of|to|for|same|with|"
+    r"been|seen|remember|had|has|was|is|are|happy|sunny|again|mind|worry|ever|gonna|going|good|bad|better|more|less|"
+    r"enough|knew|saw|say|know|think|thought|understand|see|have|care|get|got|want|went|came|did|break|stay|before|"
+    r"after|wieder|noch|dasselbe|\w+ing|\w*[^\Ws]s|\w+ly|\w+(?<!n)ed)\b)"
 )
+"""Words that make "always …" and "never …" a report or an idiom."""
 _DO = (
     r"(?:nutze?|verwende|benutze?|nimm|antworte|schreibe?|sprich|formatiere|zeige?|mache?|gib|nenne?|sende|schicke?|"
-    r"frage?|"
-    r"prüfe|teste|speichere?|sortiere|erkläre?|rechne|lösche|committe|pushe|fass|duze?|sieze)"
+    r"frage?|prüfe|teste|speichere?|sortiere|erkläre?|lösche)"
 )
-_HABIT = (
-    r"(?:use|write|want|deploy|commit|squash|drink|eat|travel|work|read|cook|fly|pay|nutze|verwende|trinke|esse|fahre)"
-)
+_HABIT = r"(?:use|write|want|deploy|commit|squash|drink|eat|travel|work|read|nutze|verwende|trinke|esse|fahre)"
 PREFERENCES = _pattern(
-    rf"{_I} (?:strongly |really |generally |usually |also |always )*(?:prefer|bevorzugen?) {_NO_REFERENCE}"
-    r"(?!not to (?:say|answer|share|tell)\b)\S+",
+    rf"{_I} (?:strongly |really |generally |usually |also |always )*(?:prefer|bevorzugen?) {_NO_REFERENCE}\S+",
     rf"{_I} (?:(?:always|never) {_HABIT}|{_HABIT} (?:\S+ )?(?:immer|nie|niemals)\b) (?!it\b|this\b|that\b)\S+",
-    rf"(?:always|never|don't ever|do not ever) {_VERB} \S+ \S+",
-    rf"(?:{_DO} (?:\S+ ){{0,2}}?)?(?:immer|nie|niemals|stets) (?!wieder|noch|dasselbe)\S+",
-    rf"{_DO} (?:\S+ ){{0,3}}?(?:immer|nie|niemals|stets)\b",
-    rf"{_STANDING},? (?!(?:the|an?|will|is|it|this|that|there|der|die|das|es|i|we|you|du|my)\b)\S+ \S+",
-    r"i want you to (?:always|never) \S+",
-    rf"(?:use|write|answer|reply|call|show|speak|talk|format|stop|avoid|"
-    rf"{_DO}) {_NO_REFERENCE}(?:\S+ ){{1,12}}{_STANDING}[.!]?$",
+    rf"(?:always|never|don't ever|i want you to (?:always|never)) {_NO_ORDER}[a-z]{{2,}}\b(?! ?(?:=|\()) \S+",
+    rf"(?:{_DO} (?:\S+ ){{0,3}}?)?(?:immer|nie|niemals|stets) (?!wieder|noch|dasselbe)\S+",
 )
 
 _THING = (
-    r"(?:(?:[\w.-]+ ){0,2}?(?:name|birthday|e-?mail(?: address)?|address|"
-    r"(?<!order )(?<!reservation )(?<!booking )number|phone|time ?zone|language|editor|shell|"
-    r"browser|keyboard|laptop|database|db|team|company|employer|department|manager|boss|doctor|wife|husband|partner|"
-    r"(?:grand)?(?:son|daughter|mother|father)|dog|cat|horse|sister|brother|child|car|bike|bank|city|country|handle|"
-    r"username|"
-    r"diet|job|profession|\w*server|cluster|repository|repo|branch|(?:bank )?account|office|school|university|allergy|"
-    r"(?:preferred|favou?rite|default|primary) [\w-]+|Geburtstag|Adresse|\w*nummer|Zeitzone|Sprache|Datenbank|Firma|"
-    r"Chef|Chefin|Arzt|Ärztin|Frau|Mann|Sohn|Tochter|Mutter|Vater|Schwester|Bruder|Kind|Hund|Katze|Auto|Büro|Schule|"
-    r"Beruf|"
-    r"Lieblings\w+|bevorzugte\w* \w+|Standard\w+))"
+    r"(?:[\w.-]+ ){0,2}?(?:name|birthday|e-?mail(?: address)?|address|(?<!order )(?<!reservation )(?<!booking )number|"
+    r"phone|time ?zone|language|editor|shell|browser|keyboard|laptop|database|db|team|company|employer|department|"
+    r"manager|boss|doctor|wife|husband|partner|(?:grand)?(?:son|daughter|mother|father)|dog|cat|sister|brother|child|"
+    r"car|bike|bank|city|country|handle|username|diet|job|profession|\w*server|cluster|repository|repo|branch|account|"
+    r"office|school|university|allergy|(?:preferred|favou?rite|default|primary) [\w-]+|Geburtstag|Adresse|\w*nummer|"
+    r"Zeitzone|Sprache|Datenbank|Firma|Chef|Chefin|Arzt|Ärztin|Frau|Mann|Sohn|Tochter|Mutter|Vater|Schwester|Bruder|"
+    r"Kind|Hund|Katze|Auto|Büro|Schule|Beruf|Lieblings\w+|bevorzugte\w* \w+|Standard\w+)"
 )
 _NO_STATE = (
-    r"(?!(?:not|down|up|broken|slow|stuck|red|green|full|empty|gone|wrong|missing|locked|dead|fine|ok|okay|ready|"
-    r"none|lost|late|"
-    r"working|too|very|so|still|been|back|offline|online|here|there|that|how|what|why|about|in|on|the|\w*spelled|set|"
-    r"refused|"
-    r"\w+ing|kaputt|langsam|rot|weg|leer|voll|nicht|noch|zu|sehr|gerade|falsch|fertig)\b(?<!beijing))"
-)
-_TRAIT = (
-    r"(?:(?:an? )?(?:vegetarian|vegan|diabetic|celiac)|left-handed|right-handed|colou?r-?blind|deaf|blind|dyslexic|"
-    r"allergic to|"
-    r"intolerant to|based in|called|allergisch gegen|Vegetarier\w*|Veganer\w*|Linkshänder\w*|Rechtshänder\w*|"
-    r"Diabetiker\w*)\b"
+    r"(?!(?:not|down|up|broken|slow|stuck|red|green|full|empty|gone|wrong|missing|locked|dead|fine|ok|okay|ready|none|"
+    r"lost|late|working|too|very|so|still|been|back|offline|online|here|there|that|how|what|why|about|in|on|the|"
+    r"\w*spelled|set|refused|\w+ing|kaputt|langsam|rot|weg|leer|voll|nicht|noch|zu|sehr|gerade|falsch|fertig)\b"
+    r"(?<!beijing))"
 )
 FACTS = _pattern(
-    r"(?:you can )?call me (?!back|later|when|if|an? |the |at |by )\S+",
     rf"{_MY} {_THING} (?:is|are|ist|sind|heißt|heisst|lautet|has changed to) {_NO_STATE}\S+",
     rf"{_MY} [\w -]{{3,40}}? (?:(?:is|are) (?:called|named)|heißt|heisst) (?!(?:twice|again|with|from|by|an?|"
     rf"every)\b)\S+",
-    r"i (?:live|was born) in (?!hope|fear|the (?:past|future)|your)\S+|ich (?:wohne|lebe) (?:in|bei|auf|am) \S+",
-    r"i (?:moved to|come from|speak) (?-i:[A-Z])\w+|ich (?:komme aus|spreche) (?-i:[A-ZÄÖÜ])\w+",
-    r"i work (?:at|for|as) (?!the moment|this|that)\S+|ich arbeite (?:bei|als|für) \S+",
-    rf"(?:i'm|i am|ich bin) {_TRAIT}",
-    r"ich (?:heiße|heisse) \S+|nenne? mich (?:bitte )?\S+",
-    r"i (?:can't|cannot|don't|do not) (?:eat|drink) (?!this|that|it|the)\S+|ich (?:esse|trinke|vertrage) kein\w* \S+",
+    r"(?:ich hei(?:ß|ss)e|nenne? mich|call me) (?!(?:back|later|when|if|an? |the |at |by )\b)\S+",
 )
+"""What is somebody's or something's of the user: "my database is Orders"; no passing state such as "is broken"."""
 ENDED = _pattern(
     rf"(?:{_I}|i'm|i am|ich bin|{_MY} [\w -]{{2,40}}?) (?:.* )?(?:no longer|any ?(?:more|longer)|nicht mehr|"
-    rf"kein\w* .*mehr)\b",
-    r"(?:don't|do not|no longer|stop) .*\bany ?more\b|no longer \w+ \S+",
+    rf"kein\w* .*mehr)\b"
 )
 """Says that something holds no longer; worth a line only if it ends a statement that is known."""
 
 VETOES = _pattern(
-    r"\?\s*$|^(?:what|which|who|whose|where|why|how|is|are|was|were|do|does|did|has|have|should|shall|may|was|wie|"
-    r"wer|wo|warum|"
-    r"weißt|kennst|welche\w*)\b",
+    r"\?\s*$|^(?:what|which|who|whose|where|why|how|is|are|was|were|do|does|did|has|have|should|shall|may|wie|wer|wo|"
+    r"warum|weißt|kennst|welche\w*)\b",
     r"\b(?:maybe|perhaps|probably|possibly|not sure|i guess|i think|i suppose|i wonder|vielleicht|ich glaube|ich denke|"
     r"vermutlich)\b",
-    r"\b(?:today|tonight|this time|for now|just this once|just once|right now|at the moment|for this (?:task|file|"
-    r"one)|instead|"
-    r"diesmal|heute|gerade|momentan|vorerst|im moment)\b(?<!instead of)",
+    r"\b(?:today|tonight|this time|for now|just this once|right now|at the moment|for this (?:task|file|one)|diesmal|"
+    r"heute|gerade|momentan|vorerst|im moment)\b",
     r"\b(?:used to|früher|misspelled|i forgot|rather not|lieber nicht)\b",
-    r"\b(?:do not|don't|needn't|need not|no need to|can't|cannot|couldn't|nicht|nie) (?:need to |"
-    r"have to )?(?:remember|recall|merken)\b"
-    r"|\bmerke? dir (?:das |es )?nicht\b|\bforget (?:that|what|about)\b(?<!don't forget that)(?<!not forget that)",
+    r"\b(?:do not|don't|needn't|need not|no need to|can't|cannot|couldn't|nicht|nie) (?:need to |have to )?(?:remember|"
+    r"recall|merken)\b|\bmerke? dir (?:das |es )?nicht\b|\bforget (?:that|what|about)\b(?<!don't forget that)"
+    r"(?<!not forget that)",
     r"\bif\b|\bunless\b|\bin case\b|\bfalls\b|\bwenn\b|\b(?:would|could|might) (?:be|prefer|like|love)\b|\bhätte\b|"
     r"\bwürde\b",
     r"\b(?:said|says?|saying|wrote|writes|stated|told|tells|claims?|according to|mentioned|replied|asked|sagte?|"
-    r"sagen|schrieb|"
-    r"schreibt|steht|laut|meinte?|behauptet)\b",
+    r"sagen|schrieb|schreibt|steht|laut|meinte?|behauptet)\b",
     r"\b(?:first|second|third|last|next|previous|new|above|following|same|current|remaining|earlier|later|cheaper) "
-    r"(?:\w+ )?(?:option|one|version|idea|approach|draft|file|flight|seat|appointment|variante)s?\b|\bon this one\b|"
-    r"\bthat price\b|\bso (?:let's|cancel|book)\b",
+    r"(?:\w+ )?(?:option|one|version|idea|approach|draft|file|flight|seat|appointment|variante)s?\b|"
+    r"\b(?:on this one|that price)\b",
     r"[{}]|\[\w|=>|==|\w\(\)|^\s*[#$/]|</",
 )
 """Questions, hedges, passing wishes, the past, negated requests, conditions, reported speech, choices at hand, code."""
@@ -170,8 +124,7 @@ FICTION = _pattern(
     r"\b(?:write|draft|compose|schreibe?|verfasse) (?:me )?(?:an? |einen? |eine )?(?:\w+ )?(?:story|(?:e-?)?mail|"
     r"letter|poem|song|novel|post|tweet|brief|gedicht|sentence|message)\b",
     r"\b(?:in|im|of) (?:the|my|our|this|an?|einem?|dem|meine[mr]?) (?:\w+ )?(?:novel|story|book|game|film|movie|play|"
-    r"poem|scene|"
-    r"world|roman|spiel|geschichte|buch|film|lyrics)\b",
+    r"poem|scene|world|roman|spiel|geschichte|buch|film|lyrics)\b",
     r"\byou(?: are|'re| will be|'ll be) (?:now |going to )?(?:an? |the |playing |acting |(?-i:[A-Z])\w+)",
     r"\bdu bist (?:jetzt |nun )?(?:ein|eine)\b|\b(?:act|behave|pose|answer|respond|speak|talk) (?:exactly |"
     r"only )?(?:as|like) ",
@@ -183,9 +136,8 @@ FICTION = _pattern(
 _AT_ONCE = r"(?:^|[,;:–—] |\b(?:and|but|also|please|so|then|und|aber|bitte) )"
 ORDERS = _pattern(
     rf"{_AT_ONCE}(?:please |bitte )?(?:always|never|don't|do not|avoid|no longer|stop \w+ing|immer|nie|niemals|stets)\b"
-    r"(?! (?:mind|worry|know|think|understand|remember|see|have|care|get|want|wieder|noch|in|at|on|the|an?|to|for|"
-    r"with|again|before|after|\w*[^\Ws]s|\w+ed)\b)",
-    rf"{_STANDING}\b",
+    rf" {_NO_ORDER}",
+    r"\b(?:from now on|in (?:the )?future|going forward|ab jetzt|ab sofort|künftig|in zukunft|von nun an)\b",
     r"\b(?:must|should|shall|may) (?:not|never|always|only)\b|\bdu (?:sollst|darfst|musst) (?:nie|nicht|immer|nur)\b",
     r"\b(?:nicht|kein\w*) [^.]{0,60}\b(?:ändern|anfassen|löschen|verwenden|benutzen|nutzen|schreiben|umbenennen)\b",
     rf"^{_DO}\b.*\b(?:immer|nie|niemals|stets|kein\w*|nicht)\b",
@@ -203,48 +155,21 @@ LIFTED = _pattern(
 )
 FORGET = _pattern(
     r"^(?:forget|drop|ignore|lift|cancel|scrap|disregard|remove|vergiss|streiche?|ignoriere)\b.*\b(?:rules?|"
-    r"instructions?|what i "
-    r"said|regeln?|anweisung(?:en)?|was ich gesagt habe)\b|^(?:forget|vergiss) (?:that|it|das)\W*$"
+    r"instructions?|what i said|regeln?|anweisung(?:en)?|was ich gesagt habe)\b|^(?:forget|vergiss) (?:that|it|das)\W*$"
 )
 """Take orders back: what they forbade is allowed, or they are named."""
 EVERYTHING = _pattern(r"\b(?:all|everything|alle|alles)\b")
 RULE_WORDS = frozenset(
-    [
-        "forget",
-        "drop",
-        "ignor",
-        "lift",
-        "cancel",
-        "scrap",
-        "disregard",
-        "remov",
-        "rule",
-        "instruct",
-        "said",
-        "vergiss",
-        "streich",
-        "ignorier",
-        "regel",
-        "anweisung",
-        "allow",
-        "feel",
-        "free",
-        "need",
-        "may",
-        "can",
-        "now",
-        "jetzt",
-        "darfst",
-        "kannst",
-        "musst",
-    ]
+    {"forget", "drop", "ignor", "lift", "cancel", "scrap", "disregard", "remov", "rule", "instruct", "said", "allow"}
+    | {"feel", "free", "need", "may", "can", "now", "vergiss", "streich", "ignorier", "regel", "anweisung", "jetzt"}
+    | {"darfst", "kannst", "musst"}
 )
 """Of requests to take an order back, as terms: they say nothing of which."""
 
 TAIL = re.compile(
     r"(?:,? (?:so please|but (?:i|we|is|how|what|can|could)|and (?:i|we) (?:want|need|would|wish|wonder))|"
-    r", (?:so (?:i|we|it|there|can|"
-    r"could|what|how|please)|which (?:is why|means)|(?:and |but )?(?:can|could|what|how|please)|(?:and|but) (?:i|we))|"
+    r", (?:so (?:i|we|it|there|can|could|what|how|please)|which (?:is why|means)|(?:and |but )?(?:can|could|what|how|"
+    r"please)|(?:and|but) (?:i|we))|"
     r" (?:give|write|create|generate|tell|help|suggest|explain) (?:me|an?|the|\d+))\b.*$",
     re.IGNORECASE | re.DOTALL,
 )

@@ -1,17 +1,17 @@
-"""Finds what a request refers to outside the visible context.
+"""Finds what a request refers to outside the visible context, in English and German.
 
-Signs: a return to the past, a pronoun without antecedent, an unknown definite phrase, a verb without object.
+Signs: a return to the past, a definite phrase of a thing that is not visible, a pronoun without antecedent, a bare
+reply to nothing.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 
 from memory_context.foundation.text.tokenize import folded, terms_of
 
 from . import lexicon
 from .candidates import ExpansionRequest
-from .meanings import english_terms, meanings_of
 
 __all__ = ["NOT_VISIBLE", "asks_something", "find_missing"]
 
@@ -22,12 +22,10 @@ _QUOTED = re.compile(
     r"|(?<!\w)'(?! )[^'\n]{1,400}(?:'\w[^'\n]{0,400}){0,4}'(?!\w)|https?://\S+",
     re.DOTALL,
 )
-_TEXT_AFTER_ORDER = re.compile(rf"^(\W*(?:{lexicon.TEXT_ORDER})\b[^:\n]{{0,100}}:)\s+\S.*", re.IGNORECASE | re.DOTALL)
-_PASTED = re.compile(r":[ \t]*\n")
-_SENTENCE = re.compile(r"[^.?!\n。？！]+(?:[.?!。？！](?!\s|$)[^.?!\n。？！]*)*[.?!。？！]*")
+_PASTED = re.compile(r":(?:[ \t]*\n|\s+\S.*\S)", re.DOTALL)  # "translate this: …"
+_SENTENCE = re.compile(r"[^.?!\n]+(?:[.?!](?!\s|$)[^.?!\n]*)*[.?!]*")
 _WORD = re.compile(r"[^\W_](?:[\w./:@+#'-]*\w)?|[,;:()]")
-_NOUN_PHRASE_WORDS, _COMPLEMENT_WORDS, _FRAGMENT_WORDS = 4, 5, 10
-_FOREIGN_ORDER_CHARACTERS = 120
+_NOUN_PHRASE_WORDS, _COMPLEMENT_WORDS, _FRAGMENT_WORDS, _ORDER_CHARACTERS = 4, 5, 10, 120
 _KEPT_CHARACTERS = 600
 _LEAST_PREFIX = 5
 _TOLD_TERMS = 3
@@ -38,23 +36,23 @@ def find_missing(asked: ExpansionRequest, *, has_named: bool = False) -> str:
 
     With `has_named` a named reference resolves its pronouns.
     """
-    prose = _QUOTED.sub(f" {_QUOTE} ", asked.request.replace("’", "'"))
-    prose = _TEXT_AFTER_ORDER.sub(rf"\1 {_QUOTE}", prose)
+    prose = _prose(asked.request)
     if lexicon.STATEMENT.search(prose):
         return ""
-    is_general = lexicon.GENERAL_QUESTION.match(prose) is not None
-    asks_for_knowledge = is_general and not lexicon.PERSONAL.search(prose)
-    if match := (None if asks_for_knowledge else lexicon.PAST.search(prose)) or lexicon.FOREIGN_PAST.search(prose):
+    asks_for_knowledge = lexicon.GENERAL_QUESTION.match(prose) and not lexicon.PERSONAL.search(prose)
+    if match := None if asks_for_knowledge else lexicon.PAST.search(prose):
         return f"asks for the past: {' '.join(match[0].split())!r}"
     if has_named:
         return ""
+    words = [word.lower() for word in _WORD.findall(prose) if word[0].isalnum()]
+    is_reply = lexicon.REPLIES.issuperset(words) and not lexicon.COURTESIES.issuperset(words)
+    if is_reply and not asked.last_answer:
+        return f"{' '.join(words[:5])!r} replies to nothing"
     reader = _Reader(asked, has_text=_PASTED.search(prose) is not None)
-    missing = reader.bare_reply(prose) or reader.foreign_order(prose)
+    missing = reader.german_order(prose)
     for sentence in () if missing else _SENTENCE.finditer(prose):
         if missing := reader.missing_in(_Sentence(sentence[0])):
             break
-    if not missing and not asked.last_answer and not is_general and (match := lexicon.POINTS_BACK.search(prose)):
-        return f"points back: {' '.join(match[0].split())!r}"
     return missing
 
 
@@ -63,18 +61,20 @@ def asks_something(message: str, *, is_users: bool = True) -> bool:
 
     A user's order begins with any verb, since few lines of users only tell something.
     """
-    prose = _QUOTED.sub(f" {_QUOTE} ", message.replace("’", "'"))
+    prose = _prose(message)
     if lexicon.STATEMENT.search(prose):
         return False
     for match in _SENTENCE.finditer(prose):
         sentence = _Sentence(match[0])
-        if sentence.is_question and (is_users or "?" in match[0]):
+        if "?" in match[0] or (is_users and sentence.is_question):
             return True
-        if re.search(r"[?？]\W*$", match[0]) or (
-            sentence.is_order and (is_users or sentence.has_verb(lexicon.REQUESTS))
-        ):
+        if sentence.is_order and (is_users or sentence.has_verb_of_request):
             return True
     return False
+
+
+def _prose(message: str) -> str:
+    return _QUOTED.sub(f" {_QUOTE} ", message.replace("’", "'"))
 
 
 class _Sentence:
@@ -84,31 +84,28 @@ class _Sentence:
         starts = (i for i, word in enumerate(self.lower) if word not in lexicon.LEAD_INS and word[0].isalnum())
         self.verb_at = next(starts, len(self.words))
         self.verb = self.at(self.verb_at)
-        begins, follows = {*self.lower[:2]}, self.lower[self.verb_at + 1 : self.verb_at + 3]
-        leads = {*self.lower[: self.verb_at]}
-        asks = not begins.isdisjoint(lexicon.QUESTION_WORDS)
-        asks_advice = asks and not lexicon.ADVICE.isdisjoint(self.lower[1:3])
+        leads, follows = {*self.lower[: self.verb_at]}, {*self.lower[self.verb_at + 1 : self.verb_at + 3]}
+        asks = not lexicon.QUESTION_WORDS.isdisjoint(self.lower[:2])
+        asks_advice = asks and not {"do", "does", "can", "could", "should", "would", "to"}.isdisjoint(self.lower[1:3])
         makes_new = self.verb in lexicon.CREATIONS and not lexicon.INDEFINITE.isdisjoint(follows)
         self.is_of_speaker = not leads.isdisjoint(("i", "we")) and "you" not in leads
-        tells = not leads.isdisjoint(("i", "we")) and leads.isdisjoint(lexicon.WISHES)
-        is_fragment = self.verb in lexicon.DETERMINERS and len(self.words) <= _FRAGMENT_WORDS
-        self.is_general = asks_advice or makes_new or self.verb in lexicon.VERBS_OF_THOUGHT
+        tells = not leads.isdisjoint(("i", "we")) and leads.isdisjoint(("need", "want", "like", "let", "can", "could"))
+        self.is_general = asks_advice or makes_new or self.verb in lexicon.THOUGHTS
         self.is_question = asks or self.at(0) in lexicon.YES_OR_NO
         self.is_order = not (self.is_question or tells or not self.verb or self.verb in lexicon.FUNCTION_WORDS)
+        is_fragment = self.verb in lexicon.DETERMINERS and len(self.words) <= _FRAGMENT_WORDS
         self.may_lack = self.is_order or self.is_question or is_fragment
 
     def at(self, i: int) -> str:
         return self.lower[i] if 0 <= i < len(self.lower) else ""
 
-    def has_verb(self, verbs: Collection[str]) -> bool:
-        """Return whether it begins with one of these verbs, also after a name and a comma."""
+    @property
+    def has_verb_of_request(self) -> bool:
+        """True if it begins with such a verb, also after a name and a comma."""
+        after_name = self.lower[self.verb_at + 2 :] if self.at(self.verb_at + 1) == "," else []
+        second = next((word for word in after_name if word not in lexicon.LEAD_INS), "")
         is_alone = len(self.words) < 2  # "APPROVE" ends a conversation
-        after_name = self.at(self.verb_at + 1) == "," and self._after_name() in verbs
-        return not (is_alone or self.is_of_speaker) and (self.verb in verbs or after_name)
-
-    def _after_name(self) -> str:
-        rest = self.lower[self.verb_at + 2 :]
-        return next((word for word in rest if word not in lexicon.LEAD_INS), "")
+        return not (is_alone or self.is_of_speaker) and not lexicon.REQUESTS.isdisjoint((self.verb, second))
 
     def noun_phrase(self, i: int) -> list[str]:
         end = i + 1
@@ -124,7 +121,74 @@ class _Reader:
         self._asked = asked
         self._mentioned: set[str] = set()
         self._has_text = has_text  # quoted or pasted
-        self._is_told = False  # a statement was read
+        self._is_told = False  # a statement was read, whose things have articles from then on
+
+    def german_order(self, prose: str) -> str:
+        """Return the definite object of a short German order."""
+        match = lexicon.GERMAN_ORDER.match(prose) if len(prose) <= _ORDER_CHARACTERS else None
+        if match is None or lexicon.ENGLISH.search(prose) or re.search(r"[\dʘ:?]", prose):
+            return ""
+        phrase = f"{match['determiner']} {match['noun']}"
+        is_own = lexicon.OWN_PHRASE.match(f"'{phrase}") is not None
+        is_known = (self._asked.last_answer and not is_own) or self._is_visible(terms_of(folded(match["noun"])))
+        return "" if is_known else f"{phrase!r} {NOT_VISIBLE}"
+
+    def missing_in(self, sentence: _Sentence) -> str:
+        found = ""
+        for i, word in enumerate(sentence.lower):
+            missing = self._pronoun(sentence, i) if word in lexicon.PRONOUNS else ""
+            if not missing and sentence.may_lack and word in lexicon.DETERMINERS:
+                missing = self._definite(sentence, i)
+            if missing and not missing.endswith(NOT_VISIBLE):
+                return missing
+            found = missing if not found or lexicon.OWN_PHRASE.match(missing) else found
+            self._has_text = self._has_text or sentence.words[i] == _QUOTE
+            is_verb = i == sentence.verb_at and sentence.is_order
+            if i >= sentence.verb_at and not is_verb and _is_content(word):
+                self._mentioned.update(terms_of(sentence.words[i]))
+        self._is_told = self._is_told or (not sentence.may_lack and len(self._mentioned) >= _TOLD_TERMS)
+        return found
+
+    def _pronoun(self, sentence: _Sentence, i: int) -> str:
+        word, before, after = sentence.at(i), sentence.at(i - 1), sentence.at(i + 1)
+        is_dummy = (word in ("it", "this", "that") and before in lexicon.BE) or (word == "it" and after in lexicon.BE)
+        is_determiner = word in lexicon.DEMONSTRATIVES and after and _is_content(after)
+        return "" if is_dummy or is_determiner or self._has_antecedent else f"{word!r} has no antecedent"
+
+    @property
+    def _has_antecedent(self) -> bool:
+        is_near = self._has_text or bool(self._asked.last_answer)
+        return is_near or bool(self._mentioned) or len(self._asked.references) == 1
+
+    def _definite(self, sentence: _Sentence, i: int) -> str:
+        determiner, words = sentence.at(i), sentence.noun_phrase(i)
+        if not words or self._is_told or sentence.is_general or not lexicon.GENERIC.isdisjoint(map(str.lower, words)):
+            return ""
+        if any(map(_is_name, words)) or (determiner in lexicon.DEMONSTRATIVES and self._has_antecedent):
+            return ""
+        is_own = determiner in lexicon.OWN
+        if not is_own and (self._has_complement(sentence, i + 1 + len(words)) or self._is_part(sentence)):
+            return ""
+        terms = {term for word in words for term in terms_of(word)}
+        is_asked = is_own and self._asked.last_answer.rstrip().endswith("?")  # a question answers nothing
+        if terms & self._mentioned or self._is_visible(terms, in_answer=not is_asked):
+            return ""
+        return f"{' '.join([determiner, *map(str.lower, words)])!r} {NOT_VISIBLE}"
+
+    def _has_complement(self, sentence: _Sentence, end: int) -> bool:
+        """Return whether the words after a phrase identify it: "of Norway", "that fail"."""
+        link, following = sentence.at(end), sentence.words[end : end + _COMPLEMENT_WORDS]
+        if link not in lexicon.PREPOSITIONS and link != _QUOTE:
+            return False
+        if link not in ("of", "in", "from", "for", "on", "at", "about", "by", "with"):
+            return True
+        is_indefinite = not lexicon.INDEFINITE.isdisjoint(word.lower() for word in following)
+        asks_about = sentence.is_question and link in ("of", "in", "about")
+        return asks_about or is_indefinite or any(map(_is_name, following))
+
+    def _is_part(self, sentence: _Sentence) -> bool:
+        """Return whether "the title" may be a part of the last answer or of quoted text."""
+        return self._has_text or bool(self._asked.last_answer and sentence.verb not in lexicon.ACTIONS)
 
     def _is_visible(self, terms: Iterable[str], *, in_answer: bool = True) -> bool:
         """Return True if a visible word shares a term's stem: "delivered" for "delivery", "database" for "db"."""
@@ -141,132 +205,15 @@ class _Reader:
         )
         return [folded(text) for text in (self._asked.last_answer, candidates, *self._asked.visible_texts())]
 
-    def bare_reply(self, prose: str) -> str:
-        words = [word.lower() for word in _WORD.findall(prose) if word[0].isalnum()]
-        is_reply = words and lexicon.REPLIES.issuperset(words) and not lexicon.COURTESIES.issuperset(words)
-        return f"{' '.join(words[:5])!r} replies to nothing" if is_reply and not self._asked.last_answer else ""
-
-    def foreign_order(self, prose: str) -> str:
-        """Find the definite object of a short foreign order."""
-        match = lexicon.FOREIGN_ORDER.match(prose) if len(prose) <= _FOREIGN_ORDER_CHARACTERS else None
-        is_own = match is not None and lexicon.OWN_PHRASE.match(f"'{match['determiner']}") is not None
-        if match is None or (self._asked.last_answer and not is_own):
-            return ""
-        if lexicon.ENGLISH.search(prose) or re.search(r"[\dʘ:?]", prose):
-            return ""
-        noun = folded(match["noun"])
-        meant = (term for one in meanings_of(noun, is_english=False) for term in english_terms(one.concept))
-        phrase = match["determiner"] + match["noun"]
-        return "" if self._is_visible([*terms_of(noun), *meant]) else f"{phrase!r} {NOT_VISIBLE}"
-
-    def missing_in(self, sentence: _Sentence) -> str:
-        found = ""
-        for i, word in enumerate(sentence.lower):
-            missing = self._pronoun(sentence, i) if word in lexicon.PRONOUNS else ""
-            if not missing and sentence.may_lack and (word in lexicon.DETERMINERS or word in lexicon.KIN):
-                missing = self._definite(sentence, i)
-            if missing and not missing.endswith(NOT_VISIBLE):
-                return missing
-            found = missing if not found or lexicon.OWN_PHRASE.match(missing) else found
-            self._mention(sentence, i)
-        if found:
-            return found
-        self._is_told = self._is_told or (not sentence.may_lack and len(self._mentioned) >= _TOLD_TERMS)
-        lacks_object = sentence.is_order and sentence.verb in lexicon.ACTIONS and not self._mentioned
-        if lacks_object and not self._has_text and not self._asked.last_answer:
-            return f"{sentence.verb!r} has no object"
-        return ""
-
-    def _mention(self, sentence: _Sentence, i: int) -> None:
-        word = sentence.words[i]
-        self._has_text = self._has_text or word == _QUOTE
-        if _is_content(sentence.lower[i]) and (
-            i > sentence.verb_at or (i == sentence.verb_at and not sentence.is_order)
-        ):
-            self._mentioned.update(terms_of(word))
-
-    def _pronoun(self, sentence: _Sentence, i: int) -> str:
-        word, before, after = sentence.at(i), sentence.at(i - 1), sentence.at(i + 1)
-        is_dummy = (word in lexicon.DUMMIES and before in lexicon.BE) or (word == "it" and after in lexicon.BE)
-        is_determiner = word in lexicon.DEMONSTRATIVES and after and _is_content(after)
-        has_antecedent = self._mentioned or self._is_near(sentence, i) or len(self._asked.references) == 1
-        return "" if has_antecedent or is_dummy or is_determiner else f"{word!r} has no antecedent"
-
-    def _is_near(self, sentence: _Sentence, i: int) -> bool:
-        return self._has_text or bool(self._asked.last_answer) or ":" in sentence.lower[i:]
-
-    def _definite(self, sentence: _Sentence, i: int) -> str:
-        determiner = sentence.at(i)
-        words = [determiner] if determiner in lexicon.KIN else sentence.noun_phrase(i)
-        lower = [word.lower() for word in words]
-        is_own = determiner in lexicon.OWN
-        terms = {term for word in words for term in terms_of(word)}
-        if words and not self._is_told and any(map(_is_name, words)):
-            return self._named(sentence, i, words)
-        if not words or self._is_told or self._is_general(sentence, i, lower):
-            return ""
-        if not is_own and (self._has_complement(sentence, i + 1 + len(words)) or self._is_part(sentence)):
-            return ""
-        if determiner in lexicon.DEMONSTRATIVES and self._is_deictic(sentence, i):
-            return ""
-        is_asked = is_own and self._asked.last_answer.rstrip().endswith("?")  # a question answers nothing
-        if terms & self._mentioned or self._is_visible(terms, in_answer=not is_asked):
-            return ""
-        phrase = lower if determiner in lexicon.KIN else [determiner, *lower]
-        return f"{' '.join(phrase)!r} {NOT_VISIBLE}"
-
-    def _named(self, sentence: _Sentence, i: int, words: Sequence[str]) -> str:
-        """Find a thing named in an order to use it, such as "the Orders database"; paths and quotations are exact."""
-        is_used = sentence.is_order and sentence.verb in lexicon.USES and not self._has_text
-        is_exact = _QUOTE in words or any(map(_is_exact, words))
-        if not is_used or is_exact or self._has_complement(sentence, i + 1 + len(words)):
-            return ""
-        names = {term for word in words if _is_name(word) for term in terms_of(word)}
-        is_seen = bool(names & self._mentioned) or self._is_visible(names)
-        return "" if is_seen else f"{' '.join([sentence.at(i), *words])!r} {NOT_VISIBLE}"
-
-    def _is_general(self, sentence: _Sentence, i: int, lower: Sequence[str]) -> bool:
-        """True for common knowledge ("the world") and idioms."""
-        if sentence.at(i) in lexicon.OWN:
-            return not lexicon.OWN_GENERIC.isdisjoint(lower) or sentence.is_general
-        is_term = len(lower) > 1 and not lexicon.KINDS.isdisjoint(lower)
-        return sentence.is_general or is_term or not lexicon.GENERIC.isdisjoint(lower)
-
-    def _has_complement(self, sentence: _Sentence, end: int) -> bool:
-        """True if the words after a phrase identify it."""
-        link, following = sentence.at(end), sentence.words[end : end + _COMPLEMENT_WORDS]
-        if link in (":", "(", _QUOTE) or link in lexicon.CLAUSES:
-            return True
-        if link not in lexicon.PREPOSITIONS:
-            return False
-        if sentence.is_question and link in ("of", "in", "about"):
-            return True
-        is_indefinite = not lexicon.INDEFINITE.isdisjoint(word.lower() for word in following)
-        return is_indefinite or any(map(_is_name, following))
-
-    def _is_part(self, sentence: _Sentence) -> bool:
-        """True for parts of a visible or requested text: "the title"."""
-        needs_it = sentence.verb in lexicon.ACTIONS or sentence.verb in lexicon.APPLIES
-        return self._has_text or bool(self._asked.last_answer and not needs_it)
-
-    def _is_deictic(self, sentence: _Sentence, i: int) -> bool:
-        """True if "this thing" points nearby, or "that" is a conjunction."""
-        is_conjunction = sentence.at(i) == "that" and i - 1 > sentence.verb_at
-        is_around_us = not lexicon.AROUND_US.isdisjoint(sentence.lower[i : i + 4])
-        return is_conjunction or is_around_us or bool(self._mentioned) or self._is_near(sentence, i)
-
 
 def _is_content(word: str) -> bool:
     return word[0].isalnum() and word not in lexicon.FUNCTION_WORDS
 
 
-def _is_exact(word: str) -> bool:
-    return any(char.isdigit() or char in "_/@#" for char in word) or "." in word[1:-1]
-
-
 def _is_name(word: str) -> bool:
-    """True for proper names; acronyms such as DB are none."""
-    return word == _QUOTE or _is_exact(word) or (word[0].isupper() and not word.isupper())
+    """Return True for quotations, paths, numbers and proper names; acronyms such as DB are none."""
+    is_exact = any(char.isdigit() or char in "_/@#" for char in word) or "." in word[1:-1]
+    return word == _QUOTE or is_exact or (word[0].isupper() and not word.isupper())
 
 
 def _has_prefix(prefix: str, text: str) -> bool:

@@ -24,7 +24,7 @@ from memory_context.foundation.light_model.model import LightModel
 from memory_context.foundation.messages import source_of
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.runtime.background import Background
-from memory_context.foundation.text.novelty import adds_nothing
+from memory_context.foundation.text.novelty import adds_nothing, is_courtesy
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.sessions.transcript.entries import Entry
@@ -318,7 +318,7 @@ class Expander:
         if not isinstance(entry.message, UserMessage) or entry.carries_result:
             return False
         if entry.message.source in self._policy.user_sources:
-            return True
+            return not is_courtesy(text_of(entry))  # which loads no rules and asks no light model
         return asks_something(head_and_tail(text_of(entry)), is_users=False)
 
     def _may_name(self, entry: Entry) -> bool:
