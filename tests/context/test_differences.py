@@ -85,7 +85,7 @@ async def test_views_count_their_tokens_and_keep_their_head(store: MemoryStore):
         await shown(context, page(number))
         view = await context.get_messages()
         assert view[: len(before) - 1] == before[:-1] or context.stats.compactions > planned
-        assert context.stats.view_tokens == sum(whole_tokens(message, context.policy) for message in view)
+        assert context.stats.view_tokens == sum(whole_tokens(message) for message in view)
 
 
 async def test_equal_result_is_a_line(store: MemoryStore):
@@ -199,7 +199,7 @@ async def test_budget_keeps_what_a_fresh_difference_is_compared_with(store: Memo
     for number in range(3, 40):
         (text,) = await shown(context, page(number))
         view = await context.get_messages()
-        assert sum(whole_tokens(message, context.policy) for message in view) <= 9_000
+        assert sum(whole_tokens(message) for message in view) <= 9_000
         if "Without the lines" in text:
             key = text.partition(" before (")[2].partition(")")[0]
             assert key in texts(view)

@@ -17,7 +17,9 @@ from tests.support.waiting import soon
 from ..agents.scripted import report, text_of
 from ..context.steps import add_step
 
-QUICK_STEPS = ContextPolicy(store_timeout_seconds=0.1, store_retry_seconds=0)
+QUICK_STEPS = ContextPolicy(store_timeout_seconds=0.1)
+
+pytestmark = pytest.mark.usefixtures("store_asked_again_at_once")
 
 
 async def test_content_is_stored_after_its_connection_fell_silent_for_ever(proxy: Proxy, proxy_url: str):
@@ -96,7 +98,7 @@ async def test_unexpected_failure_below_a_step_is_logged_once(
 
     monkeypatch.setattr(Database, "read", odd)
     monkeypatch.setattr(Database, "write", odd)
-    context = MemoryContext("alice", "coder", "known", store, policy=ContextPolicy(store_retry_seconds=0))
+    context = MemoryContext("alice", "coder", "known", store)
     for topic in ("owls", "bats", "eels"):
         await add_step(context, report(topic))
         await context.add_message(UserMessage(content="What was it last time?", source="user"))
