@@ -6,6 +6,7 @@ import pytest
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
 from memory_context import CachePolicy, ContextPolicy, MemoryContext, MemoryStore
+from memory_context.compaction import differences
 from memory_context.foundation.messages import texts_of
 from memory_context.foundation.tokens import default_token_counter
 
@@ -167,9 +168,8 @@ async def test_parallel_results_are_compared_with_each_other(store: MemoryStore)
     assert "before" not in second.partition("\n")[2].partition("\n")[0]
 
 
-@pytest.mark.parametrize("policy", [{"compaction": {"differences": False}}, {"compaction": {"enabled": False}}])
-async def test_differences_can_be_switched_off(store: MemoryStore, policy: dict[str, object]):
-    context = await begun(store, **policy)
+async def test_differences_are_off_without_compaction(store: MemoryStore):
+    context = await begun(store, compaction={"enabled": False})
     assert await shown(context, page(3)) == [page(3)]
     assert context.stats.differences == 0
 
@@ -235,12 +235,12 @@ async def test_credential_that_is_gone_is_not_named_again(store: MemoryStore):
     assert token[:40] not in text
 
 
-async def test_price_of_pages_that_repeat(store: MemoryStore):
+async def test_price_of_pages_that_repeat(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """Twenty steps on one page cost less than half of what they cost when each page is shown."""
     costs: list[float] = []
-    for user, differences in (("alice", True), ("bob", False)):
-        compaction = {"differences": differences}
-        context = context_of(store, user, cache=CachePolicy(expected_calls=20).model_dump(), compaction=compaction)
+    for user, least_share in (("alice", differences._LEAST_SHARE), ("bob", 2.0)):
+        monkeypatch.setattr(differences, "_LEAST_SHARE", least_share)
+        context = context_of(store, user, cache=CachePolicy(expected_calls=20).model_dump())
         await context.add_message(UserMessage(content="Fill the cart.", source="user"))
         for number in range(20):
             await shown(context, page(number))

@@ -38,6 +38,11 @@ def retained(context: MemoryContext) -> list[CompactedTextChosen]:
     return [decision for _, decision in context.transcript.log if isinstance(decision, CompactedTextChosen)]
 
 
+@pytest.fixture(autouse=True)
+def _no_line_names_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ContextPolicy, "names_first_view", lambda self, agent_has_tools: False)
+
+
 def context_of(store: MemoryStore, compactors: Compactors | None = None, **policy) -> MemoryContext:
     policy = {"cache": ALWAYS_PAYS} | policy
     return MemoryContext("alice", "coder", None, store, policy=ContextPolicy(**policy), compactors=compactors)
