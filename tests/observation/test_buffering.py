@@ -27,6 +27,7 @@ def test_interval_is_a_share_of_what_is_left_between_its_limits():
     assert buffer_interval(400_000, 500_000, 128_000) == 30_000  # the cap
     assert buffer_interval(400_000, 500_000, 32_000) == 0.6 * 32_000  # what the light model can read
     assert buffer_interval(8_000, 100_000, 128_000) == 5_000  # the minimum
+    assert buffer_interval(400, 16_000, 128_000) == 5_000
     assert buffer_interval(400, 4_000, 128_000) == 500  # an eighth of a small window
 
 

@@ -40,8 +40,9 @@ _BUFFER_CYCLES = 4
 """Observer calls that prepare one activation."""
 _BUFFER_MOST_TOKENS = 30_000
 """The most unobserved tokens before an observer call."""
-_BUFFER_LEAST_TOKENS, _BUFFER_LEAST_SHARE = 5_000, 0.125
-"""The least, in tokens or as a share of a smaller window."""
+_BUFFER_LEAST_TOKENS = 5_000
+"""The least, except in a small window, of which so much would be a third or more."""
+_SMALL_WINDOW_TOKENS, _SMALL_WINDOW_SHARE = 16_000, 0.125
 _RETENTION_SHARE = 0.2
 """Share of the window for the newest messages, which stay."""
 
@@ -72,7 +73,9 @@ def tokens_until_activation(view_tokens: int, window_tokens: int, activation_rat
 
 def least_buffered(window_tokens: int) -> float:
     """Return the unobserved tokens under which no observer runs."""
-    return min(_BUFFER_LEAST_TOKENS, _BUFFER_LEAST_SHARE * window_tokens)
+    if window_tokens < _SMALL_WINDOW_TOKENS:
+        return min(_SMALL_WINDOW_SHARE * window_tokens, _BUFFER_LEAST_TOKENS)
+    return _BUFFER_LEAST_TOKENS
 
 
 def buffer_interval(until_activation: float, window_tokens: int, light_window_tokens: int) -> float:
