@@ -21,6 +21,7 @@ from autogen_core import CancellationToken, FunctionCall
 from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
 
 from benchmarks.comparing import Measured, print_measured
+from benchmarks.constants import constants
 from benchmarks.peers import installed_peers
 from benchmarks.playing import Player, RunFigures
 from benchmarks.remembering import MemoryPlayer
@@ -41,7 +42,8 @@ _WORDS = """
 account orders returns shipping privacy careers press invest help contact store news events gallery support terms blog
 partners gifts offers brands guides sizes forum reviews status security cookies legal sitemap
 """
-_WITHOUT = ContextPolicy.model_validate({"compaction": {"differences": False}})
+_WITHOUT = {"memory_context.compaction.differences._LEAST_SHARE": 2.0}
+"""With it no result is like enough to an earlier one."""
 
 _Step = tuple[Act, dict[str, Any], str, str]
 """An action, its arguments, the line of its element before it, and the page after it."""
@@ -118,9 +120,11 @@ async def _priced(run: Run, needles: Sequence[Needle], store: MemoryStore, aroun
     policy = ContextPolicy()
     players: list[Player] = [
         Player(run, everything.start(count), count, policy.first_view_limit_tokens),
-        *(MemoryPlayer(run, store, one, count) for one in (policy, _WITHOUT)),
+        MemoryPlayer(run, store, policy, count),
     ]
-    whole, told, untold = [await player.play(needles) for player in players]
+    whole, told = [await player.play(needles) for player in players]
+    with constants(_WITHOUT):
+        untold = await MemoryPlayer(run, store, policy, count).play(needles)
     share, before = (one.charged_price / whole.charged_price for one in (told, untold))
     detail = f"without differences {before:.3f}; lines of the next action in view {_seen(told)}, {_seen(untold)}"
     return Measured(f"{run.id.partition('-')[0]}, {around} lines around: of keeping everything", share, detail=detail)

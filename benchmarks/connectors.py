@@ -29,9 +29,10 @@ from autogen_core.models import (
 )
 
 from benchmarks.comparing import Measured, print_measured
+from benchmarks.constants import constants
 from benchmarks.scratch import scratch_store
 from benchmarks.web_runs import RUNS, STEPS, Act, place_of
-from memory_context import ConnectorError, ConnectorsPolicy, ContextPolicy, MemoryContext, MemoryStore, WebConnector
+from memory_context import ConnectorError, MemoryContext, MemoryStore, WebConnector
 from memory_context.connectors.tree import INTERACTIVE, Node, RefTable, in_order
 from memory_context.connectors.web.browser import find_chromium
 from memory_context.connectors.web.report import tree_change
@@ -81,17 +82,17 @@ async def measure_connectors(steps: int = STEPS, pages: int = PAGES, rounds: int
         return measured
     async with served_sites() as sites, scratch_store() as (store, _):
         for name, (path, acts) in RUNS.items():
-            measured += _figures(name, await play(sites.url + path, acts[:steps], store))
+            with constants({"memory_context.connectors.host._ANSWER_SECONDS": PATIENCE_SECONDS}):
+                measured += _figures(name, await play(sites.url + path, acts[:steps], store))
         measured += await _times(sites, rounds)
     return measured
 
 
 async def play(url: str, acts: Sequence[Act], store: MemoryStore) -> Run:
     """Let an agent's context see a run of actions."""
-    run = Run()
     web = WebConnector(url, allow_private=True)
-    policy = ContextPolicy(connectors=ConnectorsPolicy(timeout_seconds=PATIENCE_SECONDS))
-    context = MemoryContext("benchmark", memory_store=store, policy=policy, connectors=[web])
+    context = MemoryContext("benchmark", memory_store=store, connectors=[web])
+    run = Run()
     try:
         await context.add_message(UserMessage(content="Work on this site.", source="user"))
         for number, act in enumerate(acts):

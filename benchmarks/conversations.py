@@ -24,18 +24,19 @@ from unittest.mock import patch
 
 from autogen_core.models import UserMessage
 
+from benchmarks.constants import constants
 from benchmarks.retrieval import DEPTH, Answer, Query, Scope, ndcg_at, read_scopes, recall_at, store_scope
 from benchmarks.scratch import scratch_store
 from benchmarks.tables import print_table
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryCriteria, MemoryStore
-from memory_context.foundation.policy import ExpansionPolicy, LearningPolicy, RecallPolicy
+from memory_context.foundation.policy import ExpansionPolicy, LearningPolicy
 from memory_context.recall.expansion.render import render_retrieved
 from memory_context.sessions.transcript import transcript as transcripts
 
 __all__ = ["Conversations", "main", "measure_conversations", "newest_first"]
 
 _LISTED = MemoryCriteria(conversation=True, limit=100_000, oldest_first=True)
-_RECALLS = {"2,000 tokens, ten passages": RecallPolicy(passages=10, limit_tokens=2000), "defaults": RecallPolicy()}
+_RECALLS = {"2,000 tokens, ten passages": (2000, 10), "1,200 tokens, ten passages": (1200, 10)}
 _DATES = "%I:%M %p on %d %B, %Y"
 _BEGIN = datetime(2024, 1, 1, tzinfo=timezone.utc)
 
@@ -99,7 +100,6 @@ def context_of(store: MemoryStore, user_id: str, session_id: str, sources: Seque
     policy = ContextPolicy(
         user_sources=tuple(sources),
         expansion=ExpansionPolicy(enabled=False),
-        recall=RecallPolicy(enabled=False),
         learning=LearningPolicy(enabled=False),
     )
     return MemoryContext(user_id, "agent", session_id, store, policy=policy)
@@ -132,13 +132,14 @@ async def archive_scope(
     }
 
 
-async def recalled_text(store: MemoryStore, user_id: str, query: str, recall: RecallPolicy) -> str:
-    """Return what a new session of the user recalls."""
-    context = MemoryContext(user_id, "agent", None, store, policy=ContextPolicy(recall=recall))
+async def recalled_text(store: MemoryStore, user_id: str, query: str, limit_tokens: int, passages: int) -> str:
+    """Return what a new session of the user recalls within so many tokens and passages."""
+    context = MemoryContext(user_id, "agent", None, store)
     fetcher = context._session.expander._fetcher
     fetcher.deadline = time.monotonic() + 60
-    found = await fetcher.recall(query, set(), [])
-    text, _ = render_retrieved([one.retrieved for one in found], query, recall.limit_tokens, context.token_counter)
+    with constants({"memory_context.recall.expansion.fetch._PASSAGES": passages}):
+        found = await fetcher.recall(query, set(), [])
+    text, _ = render_retrieved([one.retrieved for one in found], query, limit_tokens, context.token_counter)
     return text
 
 
@@ -192,7 +193,7 @@ async def measure_conversations(path: Path, limit: int | None = None) -> Convers
                 if found := set(ranked[:DEPTH]) & set(query.gains):
                     relevant += len(found)
                     for name, recall in _RECALLS.items():
-                        text = await recalled_text(store, f"archived {scope.name}", query.text, recall)
+                        text = await recalled_text(store, f"archived {scope.name}", query.text, *recall)
                         shown[name] += sum(texts[one].strip() in text for one in found)
             print(f"{scope.name}: done", flush=True)
         newest = await newest_first(store)

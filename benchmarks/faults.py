@@ -30,6 +30,7 @@ from benchmarks.proxy import Mode, Proxy, proxied
 from benchmarks.scratch import scratch_store
 from memory_context import ContextPolicy, MemoryStore
 from memory_context.foundation.errors import MemoryContextError
+from memory_context.sessions.archive import session_archive
 from memory_context.store.limits import StoreLimits
 
 __all__ = [
@@ -280,7 +281,7 @@ def _limit(stores: Sequence[MemoryStore], limits: StoreLimits) -> None:
 
 def _limit_of(name: str, limits: StoreLimits, policy: ContextPolicy, large_bytes: int) -> float:
     if name.startswith("step, known session"):  # the one wait for its history is beside the step's own
-        return policy.archive.resume_timeout_seconds + STEP_SECONDS
+        return session_archive.RESUME_SECONDS + STEP_SECONDS
     if name.startswith("step"):
         return STEP_SECONDS
     if name.startswith("batch"):

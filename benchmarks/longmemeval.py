@@ -28,7 +28,7 @@ from autogen_core.models import (
 )
 
 from benchmarks.scratch import scratch_store
-from memory_context import ContextPolicy, MemoryContext, MemoryStore, ObservationPolicy, create_recall_tool
+from memory_context import ContextPolicy, MemoryContext, MemoryStore, create_recall_tool
 from memory_context.foundation.text.tokenize import terms_of
 from memory_context.foundation.tokens import default_token_counter
 
@@ -314,10 +314,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 async def _run(given: argparse.Namespace) -> list[Outcome]:
     questions = read_questions(given.data, given.limit) if given.data else small_set(given.limit or 6)
     actor, light, judge = stand_ins()
-    policy = ContextPolicy(
-        token_budget=given.window,
-        observation=ObservationPolicy(buffer_min_tokens=min(5_000, given.window // 8)),
-    )
+    policy = ContextPolicy(token_budget=given.window)
     async with scratch_store() as (store, _):
         return await run(
             questions,

@@ -15,7 +15,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -30,6 +30,7 @@ from autogen_core.models import (
     UserMessage,
 )
 
+from benchmarks.constants import constants
 from memory_context import (
     ArchivePolicy,
     CachePolicy,
@@ -39,7 +40,6 @@ from memory_context import (
     MemoryContext,
     MemoryStore,
     ObservationPolicy,
-    RecallPolicy,
     UserMemoryPolicy,
 )
 from memory_context.compaction.observation.prompts import REFLECTOR_INSTRUCTIONS
@@ -51,7 +51,7 @@ from memory_context.sessions.transcript.transcript import Decision, Transcript
 from memory_context.sessions.transcript.view_decisions import ExpansionWithdrawn, HistoryFolded
 from memory_context.view.view import TAIL_PLACE
 
-__all__ = ["KINDS", "Life", "Script", "Watch", "live", "main", "policy_of"]
+__all__ = ["KINDS", "Life", "Script", "Watch", "live", "main", "policy_of", "varied_constants"]
 
 KINDS = ("lossless", "dropping", "degenerate", "hanging", "injecting", "raising")
 _HEADING = re.compile(r"^=== (\d+) \| ([^|]*) \| (\d\d:\d\d)\n(.*?)(?=^=== |\Z)", re.M | re.S)
@@ -120,26 +120,36 @@ class Script:
 def policy_of(rng: random.Random, kind: str, *, is_archived: bool = False) -> ContextPolicy:
     """Return a small window, so that a life of a hundred messages fills it several times."""
     return ContextPolicy(
-        token_budget=rng.choice([2500, 4000, 8000]),
-        context_window_tokens=rng.choice([None, None, 3000]),
+        token_budget=rng.choice([2500, 3000, 4000, 8000]),
         offload_threshold_tokens=100_000,
         store_timeout_seconds=20,
-        expansion=ExpansionPolicy(retry_seconds=0, enabled=False),
-        recall=RecallPolicy(enabled=False),
-        cache=CachePolicy(ttl_seconds=rng.choice([300, 300, 300, 1e-9]), least_prefix_tokens=0),
-        archive=ArchivePolicy(enabled=is_archived, batch_messages=1 if is_archived else 40),
+        expansion=ExpansionPolicy(enabled=False),
+        cache=CachePolicy(prices=(0.1, 1.25, rng.choice([300, 300, 300, 1e-9]))),
+        archive=ArchivePolicy(enabled=is_archived),
         learning=LearningPolicy(enabled=False),
         user_memory=UserMemoryPolicy(enabled=False),
-        observation=ObservationPolicy(
-            activation_ratio=rng.choice([0.9, 0.9, 0.6]),
-            buffer_target_cycles=rng.choice([4, 2]),
-            buffer_min_tokens=rng.choice([100, 300, 600]),
-            retention_tokens=rng.choice([None, None, 0, 300]),
-            reflection_ratio=rng.choice([0.2, 0.1]),
-            light_window_tokens=rng.choice([4000, 16_000]),
-            sync_timeout_seconds=0.03 if kind == "hanging" else 20,
-            timeout_seconds=0.05 if kind == "hanging" else 20,
-        ),
+        observation=ObservationPolicy(activation_ratio=rng.choice([0.9, 0.9, 0.6])),
+    )
+
+
+def varied_constants(rng: random.Random, kind: str) -> AbstractContextManager[None]:
+    """Let constants of observation have other values for one life, and nothing wait for long."""
+    is_hanging = kind == "hanging"
+    package = "memory_context"
+    observation = f"{package}.compaction.observation"
+    return constants(
+        {
+            f"{observation}.activation._BUFFER_CYCLES": rng.choice([4, 2]),
+            f"{observation}.activation._BUFFER_LEAST_TOKENS": rng.choice([100, 300, 600]),
+            f"{observation}.activation._RETENTION_SHARE": rng.choice([0.2, 0.2, 0.0, 0.1]),
+            f"{observation}.reflector._REFLECTION_SHARE": rng.choice([0.2, 0.1]),
+            f"{package}.foundation.light_model.guards.DEFAULT_WINDOW_TOKENS": rng.choice([4000, 16_000]),
+            f"{package}.foundation.light_model.guards.OBSERVING_NOW_SECONDS": 0.03 if is_hanging else 20,
+            f"{package}.foundation.light_model.guards.OBSERVING_SECONDS": 0.05 if is_hanging else 20,
+            f"{package}.foundation.light_model.guards.RETRY_SECONDS": 0,
+            f"{package}.sessions.archive.archiver._BATCH_MESSAGES": 1,
+            f"{package}.view.economics.LEAST_PREFIX_TOKENS": 0,
+        }
     )
 
 
@@ -464,12 +474,13 @@ async def live(store: MemoryStore, seed: int, events: int = 60) -> Watch:
     """Live one life; raises AssertionError for a violation."""
     rng = random.Random(seed)
     kind = KINDS[seed % len(KINDS)]
-    context = MemoryContext("alice", "coder", None, store, policy=policy_of(rng, kind))
-    watch = Watch(is_lossless=kind == "lossless")
-    life = Life(context, Script(kind, rng), rng, watch)
-    life.take(context)
-    await life.live(events)
-    life.context.observation.abort()
+    with varied_constants(rng, kind):
+        context = MemoryContext("alice", "coder", None, store, policy=policy_of(rng, kind))
+        watch = Watch(is_lossless=kind == "lossless")
+        life = Life(context, Script(kind, rng), rng, watch)
+        life.take(context)
+        await life.live(events)
+        life.context.observation.abort()
     return watch
 
 

@@ -155,7 +155,7 @@ async def _observed(chunk: Sequence[ObservedMessage], previous: str, script: Scr
         first=chunk[0].position,
         last=chunk[-1].position + 1,
         previous=previous,
-        policy=POLICY.observation,
+        instructions="",
         counter=COUNTER,
         light_window_tokens=128_000,
         now=START,

@@ -21,15 +21,14 @@ from benchmarks.scratch import scratch_store
 from benchmarks.tables import print_table
 from benchmarks.traces import set_names
 from memory_context import AgentMemory, MemoryContext, MemoryStore
-from memory_context.foundation.policy import RecallPolicy
 from memory_context.store.search.hits import SearchHit
 
 __all__ = ["Shown", "main", "measure_shown"]
 
 _RECALLS = {
-    "recall": RecallPolicy(),
-    "recall, five in 800": RecallPolicy(passages=5, limit_tokens=800),
-    "recall, ten in 1,200": RecallPolicy(passages=10, limit_tokens=1200),
+    "recall": (2000, 10),
+    "recall, five in 800": (800, 5),
+    "recall, ten in 1,200": (1200, 10),
 }
 _ANSWERS = {"search_memory": None, "search_memory, ten": DEPTH}
 
@@ -55,7 +54,7 @@ class Shown:
 async def _texts(store: MemoryStore, user_id: str, query: str) -> dict[str, str]:
     context = MemoryContext(user_id, "agent", None, store)
     (tool,) = [one for one in context.tools() if one.name == "search_memory"]
-    texts = {way: await recalled_text(store, user_id, query, recall) for way, recall in _RECALLS.items()}
+    texts = {way: await recalled_text(store, user_id, query, *recall) for way, recall in _RECALLS.items()}
     for way, limit in _ANSWERS.items():
         arguments = {"query": query} if limit is None else {"query": query, "limit": limit}
         texts[way] = tool.return_value_as_string(await tool.run_json(arguments, None))

@@ -2,8 +2,8 @@
 
 Learn: what happens inside an agent's `model_context`, here done by hand.
 
-Try: `policy=ContextPolicy(first_view="placeholder")`, and the model never sees the log in full; and a shorter `LOG`,
-under 500 tokens, of which nothing is stored at all.
+Try: `policy=ContextPolicy(first_view_by_tool={"*": "placeholder"})`, and the model never sees the log in full; and a
+shorter `LOG`, under 500 tokens, of which nothing is stored at all.
 """
 
 from autogen_core import FunctionCall

@@ -7,7 +7,7 @@ its window, they take the place of the oldest messages, and nobody waits. Each o
 Without a key a script observes, in place of a light model: its observations are the first words of each message. With
 OPENAI_API_KEY the live model observes, or the one that MEMORY_CONTEXT_LIGHT_MODEL names.
 
-Try: `ObservationPolicy(mode="off")`, and the oldest steps fold, as they do without a light model.
+Try: `observation=ObservationPolicy(mode="off")` in `POLICY`, and the oldest steps fold, as without a light model.
 """
 
 import random
@@ -24,7 +24,6 @@ from memory_context import (
     Decision,
     MemoryContext,
     ObservationEvent,
-    ObservationPolicy,
     choose_light_model,
 )
 from memory_context.foundation.light_model.answers import Completion
@@ -34,7 +33,7 @@ with needs():
     from code_agent import model_client_from_env
 
 HARBOURS = 60
-POLICY = ContextPolicy(token_budget=6000, observation=ObservationPolicy(buffer_min_tokens=800))
+POLICY = ContextPolicy(token_budget=6000)
 TASK = f"Inspect the harbours 1 to {HARBOURS}, one after another. Which berths are closed?"
 QUESTION = "Since when was the berth of harbour 7 closed, and who had reported it?"
 NOTES = ("chain", "quay", "crane", "ladder", "fender", "pump", "light", "cable", "paint", "anchor")

@@ -3,8 +3,8 @@
 Learn: a connector is a class with six members, here in 40 lines. A tool acts; `get_observations` tells what changed
 since it was last asked, also what nobody did on purpose; `render_current_state` is what the agent sees of the present.
 
-Try: `memory_context.testing.CONNECTOR_CHECKS` on it, as the tests of this project do with their own; and
-`ConnectorsPolicy(timeout_seconds=1)` with an oven that never answers: the agent goes on without it.
+Try: `memory_context.testing.CONNECTOR_CHECKS` on it, as the tests of this project do with their own; and an oven that
+never answers: after ten seconds the agent goes on without it.
 """
 
 import re

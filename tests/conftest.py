@@ -307,6 +307,12 @@ async def store(databases: Databases, database_url: str, embedder: Embedder | No
 
 
 @pytest.fixture
+def store_asked_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that failed is not left alone."""
+    monkeypatch.setattr("memory_context.foundation.outages.STORE_RETRY_SECONDS", 0)
+
+
+@pytest.fixture
 def caplog(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     """The log of this test alone: contexts that tests before it dropped complain of what they lost when collected."""
     gc.collect()

@@ -9,10 +9,10 @@ import pytest
 from autogen_core.models import ChatCompletionClient, FunctionExecutionResultMessage, LLMMessage
 
 from benchmarks.longmemeval import Question, Turn, ask, main, read_questions, run, small_set, stand_ins
-from memory_context import ContextPolicy, MemoryStore, ObservationPolicy
+from memory_context import ContextPolicy, MemoryStore
 from memory_context.testing import Decision, ScriptedModel, call
 
-SMALL = ContextPolicy(token_budget=4000, store_timeout_seconds=30, observation=ObservationPolicy(buffer_min_tokens=500))
+SMALL = ContextPolicy(token_budget=4000, store_timeout_seconds=30)
 
 
 def test_questions_are_read_from_the_format_of_longmemeval(tmp_path: Path) -> None:

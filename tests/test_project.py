@@ -13,12 +13,18 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel
 
+import memory_context
 from memory_context import ContextPolicy
 from tests.support.waiting import PATIENT_SECONDS
 
 from .conftest import REPOSITORY, STORIES, THOROUGH
 from .snippets import snippets
 from .support.openai_stub import ANSWER, ChatStub, running
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # pytest brings it
 
 PACKAGE = REPOSITORY / "memory_context"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -43,7 +49,7 @@ BEGUN_BY_HAND = (
     "asyncio.shield(task)",
     "self._closed_until = 0.0",
     "retry_at = 5.0",
-    "due = time.monotonic() + policy.store_retry_seconds",
+    "due = time.monotonic() + STORE_RETRY_SECONDS",
 )
 """What the guard has to find."""
 
@@ -151,6 +157,13 @@ def _in_words(default: object) -> str:
     if isinstance(default, tuple):
         return ", ".join(f"`{value}`" for value in cast("tuple[object, ...]", default))
     return f"{default:,}" if isinstance(default, int) else f"{default:g}"
+
+
+def test_settings_and_public_names_stay_within_the_budget():
+    """`budget.toml` has the numbers; what is added there names what leaves."""
+    budget = tomllib.loads((REPOSITORY / "budget.toml").read_text(encoding="utf-8"))
+    assert len([*_settings(ContextPolicy)]) <= budget["settings"]["most"]
+    assert len(memory_context.__all__) <= budget["public_names"]["most"]
 
 
 def test_the_readmes_commands_are_targets_of_the_makefile():

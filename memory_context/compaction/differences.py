@@ -103,7 +103,7 @@ class DifferenceFinder:
 
     def __init__(self, transcript: Transcript, policy: ContextPolicy) -> None:
         self._transcript = transcript
-        self._is_on = policy.compaction.enabled and policy.compaction.differences
+        self._is_on = policy.compaction.enabled
         self._recent: deque[_Result] = deque(maxlen=_RECENT)
         self._repeated: deque[bool] = deque(maxlen=_RECENT)
         self._differing: set[PartId] = set()

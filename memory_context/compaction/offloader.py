@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from autogen_core import Image
 
+from memory_context.foundation import outages
+from memory_context.foundation import tokens as token_counts
 from memory_context.foundation.compactors.compactor import Hint, Result
 from memory_context.foundation.compactors.registry import Compactors
 from memory_context.foundation.errors import MemoryContextError, StoreError, StoreUnavailableError
@@ -85,7 +87,7 @@ class Offloader:
         self._unmeasured: list[Entry] = []
         self._waiting: dict[int, Entry] = {}
         self._storing = Background[bool]("memory_context offload")
-        self._breaker = Breaker(policy.store_retry_seconds)
+        self._breaker = Breaker(outages.STORE_RETRY_SECONDS)
         self._outages = outages_of(memory.memory_store)
         self.transactions = 0
         self._buffers = memory.memory_store.unwritten
@@ -182,7 +184,7 @@ class Offloader:
             beside = sum(self._counter.count(name) for name in overhead.get(address, ()))
             is_result = address.kind == "result" or (entry.carries_result and address.kind == "text")
             parts.append(Part(address, tokens, beside, is_result))
-        images = [Part(address, self._policy.image_tokens) for address in images_of(message)]
+        images = [Part(address, token_counts.IMAGE_TOKENS) for address in images_of(message)]
         for part in images:  # before the wait for the store, and outside of the event loop
             if (image := image_at(message, part.address)) is not None:
                 await in_thread_if_large(pixels_of(image), png_bytes, image)

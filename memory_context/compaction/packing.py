@@ -149,7 +149,7 @@ class Packer:
 
     def _beginning(self, text: str) -> str:
         beginning = text[:_BEGINNING_CHARACTERS]
-        return masked(beginning) if self._policy.mask_credentials else beginning
+        return masked(beginning)
 
     def _origin(self, entry: Entry) -> Origin:
         """Return the origin; a system message may hold text from an AutoGen memory."""

@@ -30,6 +30,7 @@ from memory_context.foundation.compactors.summary_prompt import (
 )
 from memory_context.foundation.credentials.masks import masked, masked_in_place, without_padding
 from memory_context.foundation.errors import LightModelError, StoreError
+from memory_context.foundation.light_model import guards
 from memory_context.foundation.light_model.model import LightModel
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.references import one_line
@@ -49,6 +50,8 @@ MOST_CHARACTERS = 16_000_000
 """Bound of all waiting contents together; further ones are not summarised."""
 REFUSALS_ALLOWED = 3
 """Unusable answers in a row that end the asking."""
+_SUMMARISE_OVER_TOKENS = 2_000
+"""Larger results get a summary: facts of 280 tokens say most of a smaller one."""
 _CLOSE_SECONDS = 1.0
 _STORE_SECONDS = 5.0
 
@@ -121,7 +124,7 @@ class Summariser:
             and policy.enabled
             and policy.mode != "plugin"
             and part.is_result
-            and part.tokens > policy.summarise_over_tokens
+            and part.tokens > _SUMMARISE_OVER_TOKENS
         )
 
     def consider(self, entry: Entry, part: Part, result: Result, hint: Hint, memory_key: str) -> None:
@@ -140,7 +143,7 @@ class Summariser:
             job = _Job(memory_key, result, replace(hint, known=""), [])
             self._waiting.append(job)
         job.places.append(place)
-        self._deadlines[place] = time.monotonic() + self._policy.summary_timeout_seconds
+        self._deadlines[place] = time.monotonic() + guards.SUMMARY_SECONDS
         self._start_next()
 
     def is_held(self, part: PartId) -> bool:
@@ -298,7 +301,7 @@ class Summariser:
                 arguments=masked(job.result.arguments),  # before their middle is elided
             )
             job.hint = replace(job.hint, task=masked(job.hint.task), said=masked(job.hint.said))
-        limit_tokens = int(self._policy.summary_limit_tokens * SUMMARY_SHARE)
+        limit_tokens = int(guards.SUMMARY_TOKENS * SUMMARY_SHARE)
         asked = summary_prompt(job.result, job.hint, limit_tokens, self._policy.summary_prompt)
         return [SystemMessage(content=INSTRUCTIONS), UserMessage(content=asked, source="memory")]
 
@@ -306,7 +309,7 @@ class Summariser:
         hint, counter = job.hint, job.hint.counter
         spoken_of = f"{hint.task}\n{hint.said}\n{hint.answer}"
         summary = masked(summary) if hint.masks_credentials else summary
-        text = mended(summary, job.result.content, self._policy.summary_limit_tokens, counter, spoken_of=spoken_of)
+        text = mended(summary, job.result.content, guards.SUMMARY_TOKENS, counter, spoken_of=spoken_of)
         text = None if text is None else without_padding(text)
         if text is None:
             return None

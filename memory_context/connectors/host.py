@@ -24,6 +24,8 @@ __all__ = ["ActionTool", "ConnectorHost", "Look", "direct_observations"]
 
 _logger = logging.getLogger("memory_context")
 
+_ANSWER_SECONDS = 10.0
+"""The longest wait for all connectors after an action: a page that loads takes seconds."""
 _STOP_SECONDS = 5.0
 _REASON_CHARACTERS = 200
 
@@ -217,7 +219,7 @@ class ConnectorHost:
         hanging = self._hanging.get(connector_id)
         if hanging is not None and not hanging.done() and seconds is None:
             return
-        seconds = self._policy.timeout_seconds if seconds is None else seconds
+        seconds = _ANSWER_SECONDS if seconds is None else seconds
         work = begin(ask())
         task = await attempt(work, seconds)
         if task is None:

@@ -148,7 +148,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         self.light_model_client = model_client
         self.resumes, self._is_used, self._is_strict_model = resume, False, False
         self._compactors = compactors or Compactors()
-        self._light_models = LightModelGuards(model_client, self.policy)
+        self._light_models = LightModelGuards(model_client)
         self._guard = StepGuard()
         self._prompt_head = PromptHead(self.policy, self.token_counter)
         self._observers = ObservationModels(self.policy, self._light_models)
@@ -660,8 +660,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
                 self._attach(redacted, self.agent_memory)
 
     def _memory_of(self, key: SessionKey) -> AgentMemory:
-        counter, masks = self.token_counter, self.policy.mask_credentials
-        return AgentMemory(self.memory_store, *key, sharing=self.sharing, token_counter=counter, mask_credentials=masks)
+        return AgentMemory(self.memory_store, *key, sharing=self.sharing, token_counter=self.token_counter)
 
     def _attach(self, resumed: ResumedSession, agent_memory: AgentMemory) -> None:
         """Switch to this session."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["ImageView"]
 
 
+_OBSERVED_IMAGES = 2  # of observations: the present screen and the one before
 _KEPT_RATIO = 0.5
 """Share of the limit that stays when images leave: the next ones leave after as many new ones."""
 
@@ -59,8 +60,7 @@ class ImageView:
     @property
     def are_shown(self) -> bool:
         """True also for an unknown model: agents of AutoGen leave images out for those without vision."""
-        setting = self._policy.connectors.shows_images
-        return self.has_vision is not False if setting == "auto" else setting
+        return self.has_vision is not False
 
     def shown(self, elements: Sequence[Element]) -> list[Element]:
         """Return the elements of a state, which is not stored, as the model takes them."""
@@ -93,7 +93,7 @@ class ImageView:
     def _older_observations(self, visible: Sequence[_Shown]) -> list[_Shown]:
         """Return images of observations beyond their own limit; all if the model is shown none."""
         observed = [one for one in visible if one[0].carries_result]
-        most = self._policy.connectors.images_in_view if self.are_shown else 0
+        most = _OBSERVED_IMAGES if self.are_shown else 0
         return observed[: max(len(observed) - most, 0)]
 
     def _over_limit(self, transcript: Transcript, visible: Sequence[_Shown]) -> list[_Shown]:

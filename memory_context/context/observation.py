@@ -126,7 +126,7 @@ class ContextObservation:
 
     @property
     def light_window_tokens(self) -> int | None:
-        """The context window of the light model; None for the policy's, else what its client tells."""
+        """The context window of the light model; None for what its client tells."""
         return self._models.own_light_window_tokens
 
     @light_window_tokens.setter

@@ -72,4 +72,4 @@ class OrderKeeper:
         return StandingOrder(position, text, self._counter.count(f"- {text}\n"))
 
     def _masked(self, text: str) -> str:
-        return masked(text) if self._policy.mask_credentials else text
+        return masked(text)

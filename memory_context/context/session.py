@@ -25,6 +25,7 @@ from memory_context.memory.learning.learner import Learning
 from memory_context.memory.vault.entry import EntryFilter
 from memory_context.recall.expansion.expander import Expander
 from memory_context.recall.tools.prompt_head import PromptHead
+from memory_context.sessions.archive import session_archive
 from memory_context.sessions.archive.resume import ResumedSession
 from memory_context.sessions.transcript.entries import Entry
 from memory_context.sessions.transcript.redelivery import deliver
@@ -116,7 +117,7 @@ class Session:
 
     async def hide_secrets(self) -> bool:
         """Hide values in new messages; return False while they cannot be read, then nothing may be stored."""
-        is_done, changed = await self._entry_filter.settle(self._policy.archive.resume_timeout_seconds)
+        is_done, changed = await self._entry_filter.settle(session_archive.RESUME_SECONDS)
         for entry in changed:
             entry.parts = None
             self.offloader.add(entry)

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from autogen_core.models import UserMessage
 
+from memory_context.foundation import outages
 from memory_context.foundation.errors import MemoryContextError
 from memory_context.foundation.outages import outages_of
 from memory_context.foundation.policy import ContextPolicy
@@ -57,10 +58,10 @@ class UserMemoryLoader:
     ) -> None:
         self._transcript = transcript
         self._memory = memory
-        self._text = UserMemoryText(policy.user_memory_limit_tokens, counter, masks_credentials=policy.mask_credentials)
+        self._text = UserMemoryText(policy.user_memory_limit_tokens, counter)
         self._is_enabled = policy.user_memory.enabled
         self._wait_seconds = policy.store_timeout_seconds
-        self._breaker = Breaker(policy.store_retry_seconds)
+        self._breaker = Breaker(outages.STORE_RETRY_SECONDS)
         self._work = Background[UserMemory]("memory_context user memory")
         self._task: asyncio.Task[UserMemory] | None = None
         self._changes_read: int | None = None

@@ -6,7 +6,10 @@ import threading
 import time
 from weakref import WeakKeyDictionary
 
-__all__ = ["OutageLog", "outages_of"]
+__all__ = ["STORE_RETRY_SECONDS", "OutageLog", "outages_of"]
+
+STORE_RETRY_SECONDS = 30.0
+"""A store that failed is left alone so long; each step would wait for it otherwise."""
 
 _logger = logging.getLogger("memory_context")
 

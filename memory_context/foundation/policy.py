@@ -4,7 +4,7 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import Self
@@ -21,23 +21,19 @@ __all__ = [
     "ImagesPolicy",
     "LearningPolicy",
     "MaskInView",
-    "NamedFirstViews",
     "ObservationMode",
     "ObservationPolicy",
-    "ObservationScope",
     "PriceList",
-    "RecallConfig",
     "RecallPolicy",
     "SecretsPolicy",
     "UserMemoryPolicy",
+    "without_withdrawn",
 ]
 
 FirstView = Literal["full", "excerpt", "placeholder"]
-NamedFirstViews = Literal["auto", "always", "never"]
 CompactionMode = Literal["plugin", "model", "auto"]
 MaskInView = Literal["after_use", "always", "never"]
 ObservationMode = Literal["auto", "off"]
-ObservationScope = Literal["session", "user"]
 
 PriceList = Literal[
     "anthropic",
@@ -58,13 +54,76 @@ _PRICE_LISTS: dict[PriceList, tuple[float, float, float]] = {  # read, write, se
     "uncached": (1.0, 1.0, 300),
 }
 
-_LEAST_VIEW_TOKENS = 1000
+_NotNegative = Annotated[float, Field(ge=0)]
+_Positive = Annotated[float, Field(gt=0)]
 
-_WITHDRAWN_SETTINGS: dict[str, object] = {"compaction.call_arguments": None}
+_LEAST_VIEW_TOKENS = 1000
+_DOCUMENT_LIMIT_TOKENS = 12_000
+"""The most for the first view of prose, a page or a mail, which is meant to be read; at most half of the budget."""
+_EXCERPT_LIMIT_TOKENS = 1500
+"""The most for the first view of a result too long to be whole.
+
+1,200 were cheaper by .013 on code and dearer by .009 on MCP tools, and lost 3 of 71 strings that the next call needed.
+"""
+
+_WITHDRAWN_SETTINGS: dict[str, object] = {
+    "document_first_view_limit_tokens": 12_000,
+    "name_first_views": "auto",
+    "fold_to_ratio": 0.6,
+    "image_tokens": 1100,
+    "mask_credentials": True,
+    "store_retry_seconds": 30.0,
+    "expansion.timeout_seconds": 5.0,
+    "expansion.retry_seconds": 30.0,
+    "expansion.prompt_limit_tokens": 2000,
+    "expansion.answer_limit_tokens": 300,
+    "expansion.prompt": None,
+    "recall.enabled": True,
+    "recall.limit_tokens": 2000,
+    "recall.passages": 10,
+    "compaction.call_arguments": None,
+    "compaction.facts_limit_tokens": 280,
+    "compaction.facts_in_view_tokens": 4000,
+    "compaction.excerpt_limit_tokens": 1500,
+    "compaction.differences": True,
+    "compaction.summarise_over_tokens": 2000,
+    "compaction.summary_limit_tokens": 200,
+    "compaction.summary_timeout_seconds": 30.0,
+    "cache.least_prefix_tokens": 1024,
+    "archive.batch_messages": 1000,
+    "archive.resume_timeout_seconds": 5.0,
+    "archive.titles": True,
+    "learning.idle_seconds": 300.0,
+    "learning.prompt_limit_tokens": 2000,
+    "learning.answer_limit_tokens": 600,
+    "connectors.timeout_seconds": 10.0,
+    "connectors.shows_images": "auto",
+    "connectors.images_in_view": 2,
+    "observation.buffer_target_cycles": 4,
+    "observation.buffer_token_cap": 30_000,
+    "observation.buffer_min_tokens": 5_000,
+    "observation.previous_observer_tokens": 2_000,
+    "observation.reflection_ratio": 0.2,
+    "observation.reflection_buffer_activation": 0.5,
+    "observation.retention_tokens": None,
+    "observation.light_window_tokens": None,
+    "observation.sync_timeout_seconds": 10.0,
+    "observation.timeout_seconds": 60.0,
+    "observation.observer_instruction": "",
+    "observation.reflector_instruction": "",
+    "observation.recall": {"scope": "session", "limit_tokens": 2000},
+}
 """Settings of earlier versions, each with its default then, as JSON has it.
 
 Component data holds every setting, so only another value than the default was somebody's choice, and is told of.
 """
+_INSTEAD = {
+    "recall.enabled": "use expansion.enabled",
+    "observation.observer_instruction": "use observation.instructions",
+    "observation.reflector_instruction": "use observation.instructions",
+    "observation.light_window_tokens": "set context.observation.light_window_tokens",
+}
+"""Advice of the warnings, where a setting that stays does the same."""
 _WITHDRAWN_VALUES: dict[str, dict[str, object]] = {"observation.mode": {"digest": "off"}}
 """Values of earlier versions, each with the value that takes its place."""
 
@@ -91,20 +150,40 @@ class _Settings(BaseModel):
     def _without_withdrawn(cls, data: object) -> object:
         if not isinstance(data, Mapping):
             return data
-        kept: dict[str, object] = {}
-        for name, value in cast(Mapping[str, object], data).items():
-            setting = f"{cls._group}{name}"
-            if setting in _WITHDRAWN_SETTINGS:
-                if value != _WITHDRAWN_SETTINGS[setting]:
-                    _tell_once(setting, f"the setting {setting} was withdrawn: {value!r} is ignored; remove it")
-                continue
-            replacements = _WITHDRAWN_VALUES.get(setting, {})
-            if isinstance(value, str) and value in replacements:
-                new = replacements[value]
-                _tell_once(setting, f"{setting}={value!r} was withdrawn: {new!r} is used; choose another value")
-                value = new
-            kept[name] = value
-        return kept
+        return without_withdrawn(cls._group, cls._translated(dict(cast(Mapping[str, object], data))))
+
+    @classmethod
+    def _translated(cls, given: dict[str, object]) -> dict[str, object]:
+        """Return settings of earlier versions under their present names; others as they are."""
+        return given
+
+
+def without_withdrawn(group: str, given: Mapping[str, object]) -> dict[str, object]:
+    """Return settings without those that were withdrawn; log each once that had another value than its default.
+
+    Args:
+        group: The beginning of the full names of these settings, such as `observation.`.
+    """
+    kept: dict[str, object] = {}
+    for name, value in given.items():
+        setting = f"{group}{name}"
+        if setting in _WITHDRAWN_SETTINGS:
+            default = _WITHDRAWN_SETTINGS[setting]
+            if value != default:
+                advice = _INSTEAD.get(setting, "remove it")
+                _tell_once(setting, f"the setting {setting} was withdrawn: {value!r} is ignored; {advice}")
+            continue
+        replacements = _WITHDRAWN_VALUES.get(setting, {})
+        if isinstance(value, str) and value in replacements:
+            new = replacements[value]
+            _tell_once(setting, f"{setting}={value!r} was withdrawn: {new!r} is used; choose another value")
+            value = new
+        kept[name] = value
+    return kept
+
+
+def _tell_translated(setting: str, instead: str) -> None:
+    _tell_once(setting, f"the setting {setting} was withdrawn: {instead} is used; set that")
 
 
 def _tell_once(setting: str, text: str) -> None:
@@ -114,20 +193,15 @@ def _tell_once(setting: str, text: str) -> None:
 
 
 class ExpansionPolicy(_Settings, group="expansion."):
-    """Expansions, and the light model's decisions about them.
+    """Expansions: references that open, and memory that is searched, by themselves.
 
     Attributes:
+        enabled: Else neither happens; the agent's tools still read everything.
         limit_tokens: The most tokens opened for one message.
-        timeout_seconds: The longest wait for the light model; then the rules decide.
     """
 
     enabled: bool = True
     limit_tokens: int = Field(default=2000, ge=100)
-    timeout_seconds: float = Field(default=5.0, gt=0)
-    retry_seconds: float = Field(default=30.0, ge=0)
-    prompt_limit_tokens: int = Field(default=2000, ge=500)
-    answer_limit_tokens: int = Field(default=300, ge=50)
-    prompt: str | None = None
 
 
 class RecallPolicy(_Settings, group="recall."):
@@ -138,9 +212,6 @@ class RecallPolicy(_Settings, group="recall."):
             beside the search's own judgement, which asks for about a quarter.
     """
 
-    enabled: bool = True
-    limit_tokens: int = Field(default=2000, ge=100)
-    passages: int = Field(default=10, ge=1, le=20)
     least_relevance: float = Field(default=0.0, ge=0, le=1)
 
 
@@ -162,98 +233,82 @@ class CompactionPolicy(_Settings, group="compaction."):
     Attributes:
         enabled: Else results stay whole while the budget allows.
         mode: `plugin`: rules; `auto`: also a light model's summary, in the background; `model`: large results wait.
-        facts_in_view_tokens: The most for all facts; then the oldest go, down to a share of 0.4.
-        excerpt_limit_tokens: The first view of a result too long to be whole.
-        differences: A result that repeats one in the view first shows how it differs from it.
+        summary_prompt: The question for a summary; None for the built-in one.
     """
 
     enabled: bool = True
     mode: CompactionMode = "auto"
-    facts_limit_tokens: int = Field(default=280, ge=0)
-    facts_in_view_tokens: int = Field(default=4000, ge=0)
-    excerpt_limit_tokens: int = Field(default=1500, ge=200)
-    differences: bool = True
-    summarise_over_tokens: int = Field(default=2000, ge=500)
-    summary_limit_tokens: int = Field(default=200, ge=50)
-    summary_timeout_seconds: float = Field(default=30.0, gt=0)
     summary_prompt: str | None = None
 
 
 class CachePolicy(_Settings, group="cache."):
-    """Token prices with a prompt cache, relative to an ordinary input token.
-
-    The defaults are Anthropic's; `CachePolicy.of` has others by name.
+    """Token prices with a prompt cache.
 
     Attributes:
-        least_prefix_tokens: A shorter common prefix, `reserved_tokens` included, is not cached.
+        prices: A provider's list prices of 2025 by name (`uncached`: a model without a cache), or three numbers: price
+            of a token read from the cache, price of a token written to it, both relative to an ordinary input token,
+            and the seconds after which an entry that no call has read is gone.
         expected_calls: Model calls still to come; None estimates as many as so far, at least six.
-        ttl_seconds: An entry that no call has read for so long is gone.
     """
 
-    cached_price_ratio: float = Field(default=0.1, ge=0)
-    write_price_ratio: float = Field(default=1.25, gt=0)
-    least_prefix_tokens: int = Field(default=1024, ge=0)
+    prices: PriceList | tuple[_NotNegative, _Positive, _Positive] = "anthropic"
     expected_calls: int | None = Field(default=None, ge=1)
-    ttl_seconds: float = Field(default=300.0, gt=0)
 
     @classmethod
-    def of(cls, prices: PriceList) -> Self:
-        """Return the prices of a provider, from its list prices of 2025; `uncached` is for a model without a cache.
+    def _translated(cls, given: dict[str, object]) -> dict[str, object]:
+        """Let the three numbers of earlier versions be `prices`, by name if they are those of a list."""
+        names, default = ("cached_price_ratio", "write_price_ratio", "ttl_seconds"), _PRICE_LISTS["anthropic"]
+        if any(name in given for name in names):
+            numbers = tuple(given.pop(name, number) for name, number in zip(names, default, strict=True))
+            prices = next((name for name, row in _PRICE_LISTS.items() if row == numbers), numbers)
+            if numbers != default:
+                _tell_translated("cache.cached_price_ratio", f"cache.prices={prices!r}")
+            given.setdefault("prices", prices)
+        return given
 
-        Raises:
-            ValueError: There is no such list.
-        """
-        if prices not in _PRICE_LISTS:
-            raise ValueError(f"prices={prices!r}: use one of {', '.join(map(repr, _PRICE_LISTS))}")
-        read, write, ttl_seconds = _PRICE_LISTS[prices]
-        return cls(cached_price_ratio=read, write_price_ratio=write, ttl_seconds=ttl_seconds)
+    @property
+    def cached_price_ratio(self) -> float:
+        return self._numbers[0]
+
+    @property
+    def write_price_ratio(self) -> float:
+        return self._numbers[1]
+
+    @property
+    def ttl_seconds(self) -> float:
+        return self._numbers[2]
+
+    @property
+    def _numbers(self) -> tuple[float, float, float]:
+        return _PRICE_LISTS[self.prices] if isinstance(self.prices, str) else self.prices
 
 
 class ArchivePolicy(_Settings, group="archive."):
     """Archiving of a session, so that it can be resumed.
 
     Attributes:
-        batch_messages: The most that wait within a turn.
         batch_seconds: The longest that messages of a turn wait to be written; they are when it ends.
-        resume_timeout_seconds: The longest wait for a known session's history; the view then notes its absence.
         require_history: Then `add_message` raises `StoreUnavailableError`.
     """
 
     enabled: bool = True
-    batch_messages: int = Field(default=1000, ge=1)
     batch_seconds: float = Field(default=60.0, gt=0)
-    resume_timeout_seconds: float = Field(default=5.0, gt=0)
     require_history: bool = False
-    titles: bool = True
 
 
 class LearningPolicy(_Settings, group="learning."):
-    """Learning preferences and facts from the user's own words, in the background. It needs the archive.
-
-    Attributes:
-        idle_seconds: The longest that messages wait to be archived, and then learned from, if nothing follows.
-        prompt_limit_tokens: The most that a light model reads of a batch and of what is known.
-    """
+    """Learning preferences and facts from the user's own words, in the background. It needs the archive."""
 
     enabled: bool = True
-    idle_seconds: float = Field(default=300.0, gt=0)
-    prompt_limit_tokens: int = Field(default=2000, ge=500)
-    answer_limit_tokens: int = Field(default=600, ge=100)
 
 
 class ConnectorsPolicy(_Settings, group="connectors."):
-    """What connectors observe, and show of the present.
+    """The present as connectors show it.
 
     Attributes:
-        timeout_seconds: The longest wait for all of them after an action.
-        images_in_view: The newest images of observations in the view, at most `images`; others are references.
-        shows_images: Show images of observations; `auto` does unless the agent's model is known to have no vision.
         state_limit_tokens: The most for the texts of the present states of all together.
     """
 
-    timeout_seconds: float = Field(default=10.0, gt=0)
-    shows_images: bool | Literal["auto"] = "auto"
-    images_in_view: int = Field(default=2, ge=0)
     state_limit_tokens: int = Field(default=2000, ge=100)
 
 
@@ -282,55 +337,18 @@ class SecretsPolicy(_Settings, group="secrets."):
     mask_in_view: MaskInView = "after_use"
 
 
-class RecallConfig(_Settings, group="observation.recall."):
-    """How an agent reads the messages behind an observation.
-
-    Attributes:
-        scope: `session`: this session's messages; `user`: also messages and logs of the user's other sessions.
-        limit_tokens: The most that one answer takes.
-    """
-
-    scope: ObservationScope = "session"
-    limit_tokens: int = Field(default=2000, ge=200)
-
-
 class ObservationPolicy(_Settings, group="observation."):
     """Observations: dated lines that replace old messages, prepared in the background.
 
     Attributes:
         mode: `auto`: on with a light model; `off`: only folds.
         activation_ratio: Share of the window at which finished observations replace messages.
-        buffer_target_cycles: Observer calls between two activations.
-        buffer_token_cap: The most unobserved tokens before a call; at most 0.6 of the light model's window.
-        buffer_min_tokens: The least.
-        previous_observer_tokens: The most of the log that an observer reads.
-        reflection_ratio: Share of the window at which the log is condensed; at most half of the light model's window.
-        reflection_buffer_activation: Share of that size from which this is prepared in the background.
-        retention_tokens: Newest messages that stay; None: one fifth of the window. The newest step and the task always
-            stay.
-        light_window_tokens: Context window of the light model; None asks its client, else 32,000.
-        sync_timeout_seconds: The longest that a step waits for observations; then the oldest steps fold.
-        timeout_seconds: The longest of one call in the background.
-        observer_instruction: Added to the observer's prompt.
-        reflector_instruction: Added to the reflector's prompt.
-        recall: Reading the messages behind observations; None: the view does not offer it.
+        instructions: Added to the prompts of observer and reflector.
     """
 
     mode: ObservationMode = "auto"
     activation_ratio: float = Field(default=0.9, gt=0.3, le=1)
-    buffer_target_cycles: int = Field(default=4, ge=1)
-    buffer_token_cap: int = Field(default=30_000, ge=1)
-    buffer_min_tokens: int = Field(default=5_000, ge=1)
-    previous_observer_tokens: int = Field(default=2_000, ge=0)
-    reflection_ratio: float = Field(default=0.2, gt=0, le=0.5)
-    reflection_buffer_activation: float = Field(default=0.5, gt=0, le=1)
-    retention_tokens: int | None = Field(default=None, ge=0)
-    light_window_tokens: int | None = Field(default=None, ge=1000)
-    sync_timeout_seconds: float = Field(default=10.0, gt=0)
-    timeout_seconds: float = Field(default=60.0, gt=0)
-    observer_instruction: str = ""
-    reflector_instruction: str = ""
-    recall: RecallConfig | None = RecallConfig()
+    instructions: str = ""
 
 
 class ContextPolicy(_Settings):
@@ -338,43 +356,30 @@ class ContextPolicy(_Settings):
 
     Attributes:
         offload_threshold_tokens: Larger parts are stored as items.
-        first_view: Form of a stored tool result until answered; `placeholder` compacts at once.
-        first_view_by_tool: The same by tool name or pattern (`fetch_*`), first match; here `full` shows results up to
-            half of the budget.
+        first_view_by_tool: Form of a stored tool result until answered, by tool name or pattern (`fetch_*`), first
+            match: `full`, up to half of the budget, `excerpt`, or `placeholder`, which compacts at once. Results of
+            other tools are whole up to `first_view_limit_tokens`.
         first_view_limit_tokens: The most for a whole result, at most a quarter of the budget, and for a whole task.
-        document_first_view_limit_tokens: The same for documents, at most half of the budget.
-        name_first_views: A line above whole results names their key; `auto`: if results are compacted and the
-            agent has no memory tools.
-        token_budget: The most tokens of `get_messages`; None is unlimited.
+        token_budget: The most tokens of `get_messages`, at most the context window of the agent's model; None is
+            unlimited.
         view_target_tokens: A larger view folds its oldest steps as soon as that pays by prompt-cache prices; None: only
             for the budget; `auto`: 16,000 for an agent with memory tools and without observations.
-        context_window_tokens: Context window of the agent's model; a smaller one limits the view as a budget does.
         reserved_tokens: Part of the budget for system prompt and tool schemas.
-        fold_to_ratio: View after a fold; low, so that folds rarely break the cached prefix.
         user_sources: Sources whose `UserMessage` is the current task.
         joins_user_messages: User messages in a row, such as a memory text beside the user's words, become one, for
             strict chat templates (Mistral, Gemma, Llama 2, DeepSeek R1); None: if `note_agent` told of such a model.
-        mask_credentials: Masks derived texts, never content and first view.
         store_timeout_seconds: The longest a step waits for the store; content stays inline meanwhile.
     """
 
     offload_threshold_tokens: int = Field(default=500, ge=50)
-    first_view: FirstView = "full"
     first_view_by_tool: dict[str, FirstView] = {}
     first_view_limit_tokens: int = Field(default=3200, ge=200)
-    document_first_view_limit_tokens: int = Field(default=12_000, ge=200)
-    name_first_views: NamedFirstViews = "auto"
     token_budget: int | None = 100_000
     view_target_tokens: int | Literal["auto"] | None = "auto"
-    context_window_tokens: int | None = None
     reserved_tokens: int = Field(default=0, ge=0)
-    fold_to_ratio: float = Field(default=0.6, gt=0, lt=1)
     user_sources: tuple[str, ...] = ("user", "user_proxy")
     joins_user_messages: bool | None = None
-    image_tokens: int = Field(default=1100, ge=0)
-    mask_credentials: bool = True
     store_timeout_seconds: float = Field(default=1.0, gt=0)
-    store_retry_seconds: float = Field(default=30.0, ge=0)
     expansion: ExpansionPolicy = ExpansionPolicy()
     recall: RecallPolicy = RecallPolicy()
     user_memory: UserMemoryPolicy = UserMemoryPolicy()
@@ -387,17 +392,29 @@ class ContextPolicy(_Settings):
     connectors: ConnectorsPolicy = ConnectorsPolicy()
     images: ImagesPolicy = ImagesPolicy()
 
+    @classmethod
+    def _translated(cls, given: dict[str, object]) -> dict[str, object]:
+        """Let a smaller context window be the budget, and a first view of all tools that of the pattern `*`."""
+        window, budget = given.pop("context_window_tokens", None), given.get("token_budget", 100_000)
+        if isinstance(window, int) and (budget is None or (isinstance(budget, int) and window < budget)):
+            given["token_budget"] = window
+            _tell_translated("context_window_tokens", f"token_budget={window!r}")
+        view, by_tool = given.pop("first_view", "full"), given.get("first_view_by_tool", {})
+        if view != "full" and isinstance(by_tool, Mapping):
+            given["first_view_by_tool"] = dict(cast(Mapping[str, object], by_tool)) | {"*": view}
+            _tell_translated("first_view", f"first_view_by_tool={{'*': {view!r}}}")
+        return given
+
     @model_validator(mode="after")
     def _leaves_room_for_a_view(self) -> Self:
-        for name in ("token_budget", "context_window_tokens"):
-            limit: int | None = getattr(self, name)
-            if limit is not None and limit < _LEAST_VIEW_TOKENS:
-                raise ValueError(f"{name}={limit!r} is too small: use at least {_LEAST_VIEW_TOKENS}, or None")
-            if limit is not None and limit - self.reserved_tokens < _LEAST_VIEW_TOKENS:
-                raise ValueError(
-                    f"reserved_tokens={self.reserved_tokens!r} leaves less than {_LEAST_VIEW_TOKENS} of "
-                    f"{name}={limit!r}: raise it or reserve less"
-                )
+        limit = self.token_budget
+        if limit is not None and limit < _LEAST_VIEW_TOKENS:
+            raise ValueError(f"token_budget={limit!r} is too small: use at least {_LEAST_VIEW_TOKENS}, or None")
+        if limit is not None and limit - self.reserved_tokens < _LEAST_VIEW_TOKENS:
+            raise ValueError(
+                f"reserved_tokens={self.reserved_tokens!r} leaves less than {_LEAST_VIEW_TOKENS} of "
+                f"token_budget={limit!r}: raise it or reserve less"
+            )
         return self
 
     def __hash__(self) -> int:  # the generated one refuses dicts
@@ -406,11 +423,11 @@ class ContextPolicy(_Settings):
     def first_view_of(self, tool: str) -> FirstView:
         if not self.compaction.enabled:
             return "full"
-        return self._named_for(tool) or self.first_view
+        return self._named_for(tool) or "full"
 
     def names_first_view(self, agent_has_tools: bool) -> bool:
-        is_needed = self.compaction.enabled and not agent_has_tools
-        return self.name_first_views == "always" or (self.name_first_views == "auto" and is_needed)
+        """Return whether a line above a whole result names its key, for an agent that cannot look it up."""
+        return self.compaction.enabled and not agent_has_tools
 
     def shows_whole(self, tool: str, tokens: int, is_document: Callable[[], bool]) -> bool:
         """Return whether a result is whole in its first view; `is_document` is asked only if its answer counts."""
@@ -421,16 +438,15 @@ class ContextPolicy(_Settings):
             return tokens <= half
         if tokens <= self.result_limit_tokens:
             return True
-        return tokens <= min(self.document_first_view_limit_tokens, half) and is_document()
+        return tokens <= min(_DOCUMENT_LIMIT_TOKENS, half) and is_document()
 
     def _named_for(self, tool: str) -> FirstView | None:
         return next((view for name, view in self.first_view_by_tool.items() if fnmatchcase(tool, name)), None)
 
     @property
     def view_limit_tokens(self) -> int | None:
-        """The window for the view: the smaller of budget and context window, without what is reserved."""
-        limits = [limit for limit in (self.token_budget, self.context_window_tokens) if limit is not None]
-        return min(limits) - self.reserved_tokens if limits else None
+        """The window for the view: the budget without what is reserved."""
+        return None if self.token_budget is None else self.token_budget - self.reserved_tokens
 
     @property
     def result_limit_tokens(self) -> int:
@@ -447,4 +463,4 @@ class ContextPolicy(_Settings):
 
     @property
     def excerpt_limit_tokens(self) -> int:
-        return min(self.result_limit_tokens, self.compaction.excerpt_limit_tokens)
+        return min(self.result_limit_tokens, _EXCERPT_LIMIT_TOKENS)

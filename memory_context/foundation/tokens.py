@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EXACT_LIMIT_BYTES",
+    "IMAGE_TOKENS",
     "O200kTokenCounter",
     "TokenCounter",
     "count_off_loop",
@@ -33,6 +34,9 @@ __all__ = [
 
 EXACT_LIMIT_BYTES = 2 * 1024 * 1024
 """Counts of more UTF-8 bytes are estimated."""
+
+IMAGE_TOKENS = 1100
+"""Tokens that one image counts: those of a megapixel, nearly, at OpenAI and Anthropic."""
 
 _MOST_GROWTH = 4
 _CLOSE_ENOUGH = 100  # 1% short saves counting

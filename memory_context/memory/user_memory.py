@@ -4,7 +4,7 @@ A stored text cannot forge a heading, fence or placeholder: it is one line, note
 of everything inside.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import timezone
 from itertools import chain, zip_longest
@@ -47,10 +47,9 @@ class _Group(NamedTuple):
 class UserMemoryText:
     """Renders user memory; equal memories give equal bytes."""
 
-    def __init__(self, limit_tokens: int, counter: TokenCounter, *, masks_credentials: bool = True) -> None:
+    def __init__(self, limit_tokens: int, counter: TokenCounter) -> None:
         self._limit_tokens = limit_tokens
         self._counter = counter
-        self._masked: Callable[[str], str] = masked if masks_credentials else str
 
     def head(self, memory: UserMemory, session_id: str) -> UserMemoryLoaded:
         """Return everything known beside the session's own history, as far as it has room."""
@@ -115,7 +114,7 @@ class UserMemoryText:
         return [_Line(_SECRETS, f"- {self._line(one.name, _TITLE_CHARACTERS)}") for one in new]
 
     def _line(self, text: str, limit: int) -> str:
-        return defused(shorten(self._masked(text), limit))
+        return defused(shorten(masked(text), limit))
 
     def _rendered(self, lead: str, groups: Sequence[_Group]) -> tuple[str, int, tuple[str, ...]]:
         """Return text, tokens and keys of the lines that have room."""

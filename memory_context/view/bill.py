@@ -11,6 +11,7 @@ from memory_context.foundation.policy import ContextPolicy
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.view_decisions import Offered, PricesSet, ViewCleared, ViewShown
 
+from . import economics
 from .economics import is_cache_cold
 from .explain import stable_tokens
 from .view import View
@@ -199,7 +200,10 @@ class UsageMeter:
     def _set_prices(self, transcript: Transcript) -> None:
         cache = self._policy.cache
         prices = PricesSet(
-            cache.cached_price_ratio, cache.write_price_ratio, cache.least_prefix_tokens, self._policy.reserved_tokens
+            cache.cached_price_ratio,
+            cache.write_price_ratio,
+            economics.LEAST_PREFIX_TOKENS,
+            self._policy.reserved_tokens,
         )
         if transcript.state.newest(PricesSet) != prices:
             transcript.decide(prices)

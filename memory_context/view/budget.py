@@ -28,6 +28,11 @@ __all__ = ["Budget", "session_tag"]
 
 FOLD_TEXT_LIMIT_TOKENS = 500
 AUTO_TARGET_TOKENS = 16_000
+_FOLD_TO_RATIO = 0.6
+"""View after a fold for the budget, as a share; low, so that folds rarely break the cached prefix.
+
+At 16,000 tokens 0.4 would save .021 of the cost of code runs, and take more from the agent; 0.8 costs .028.
+"""
 TARGET_SHARE = 0.4
 """Share of the target that a view takes after a fold that pays; low, so that such folds are rare."""
 _FIT_ATTEMPTS = 20  # one excerpt each; the last attempt makes the rest
@@ -359,7 +364,7 @@ class Budget:
     def _fold_target(self, view: View) -> int:
         """Return the size of a view after a fold."""
         beside = view.tokens_beside
-        return beside + int((self._limit - beside) * self._policy.fold_to_ratio)
+        return beside + int((self._limit - beside) * _FOLD_TO_RATIO)
 
     @property
     def _limit(self) -> int:

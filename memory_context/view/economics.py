@@ -9,6 +9,7 @@ Nothing is cached behind a result answered just now, so it is compacted at once 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from memory_context.compaction import compactor_input
 from memory_context.foundation.policy import CachePolicy, ContextPolicy
 from memory_context.foundation.text.documents import is_document
 from memory_context.foundation.tokens import TokenCounter
@@ -24,6 +25,7 @@ from .render import View, ViewMessage
 from .view import Segment
 
 __all__ = [
+    "LEAST_PREFIX_TOKENS",
     "aged_results",
     "ageing_of",
     "arithmetic_of",
@@ -33,8 +35,14 @@ __all__ = [
     "saving_changes",
 ]
 
+LEAST_PREFIX_TOKENS = 1024
+"""A shorter common prefix, `reserved_tokens` included, is not cached: the rule of Anthropic and OpenAI."""
+
+_FACTS_IN_VIEW_TOKENS = 4000
+"""The most that the facts of all results take together; without a limit they were 64 to 74 kB after 22 rounds."""
+
 FACTS_SHARE_KEPT = 0.4
-"""Share of `facts_in_view_tokens` left after dropping the oldest facts; low, so that drops are rare."""
+"""Share of that left after dropping the oldest facts; low, so that drops are rare."""
 
 LEAST_EXPECTED_CALLS = 6
 """Estimate for a session that has just begun."""
@@ -106,7 +114,7 @@ def _reduced_tokens(transcript: Transcript, policy: ContextPolicy, part_id: Part
     whole = part.tokens + part.overhead_tokens
     if part.stored is None or not part.is_result:
         return whole, whole
-    facts = 0 if part_id in transcript.state.retained else min(policy.compaction.facts_limit_tokens, part.tokens // 5)
+    facts = 0 if part_id in transcript.state.retained else min(compactor_input.FACTS_LIMIT_TOKENS, part.tokens // 5)
     compacted = min(part.stored.compacted_tokens + facts + part.overhead_tokens, whole)
     text = entry.text(part_id[1]) or ""
     is_whole = policy.shows_whole(entry.tool_of(part_id[1]), part.tokens, lambda: is_document(text))
@@ -132,7 +140,7 @@ def saving_changes(
     calls = expected_calls(transcript, policy.cache)
     seen = _SeenTokens(transcript, view)
     cached = seen.before(len(view.messages))
-    least = max(policy.cache.least_prefix_tokens - policy.reserved_tokens, 0)
+    least = max(LEAST_PREFIX_TOKENS - policy.reserved_tokens, 0)
     removed = 0
     best: tuple[Arithmetic, int] | None = None
     for number in range(len(changes) - 1, -1, -1):
@@ -146,9 +154,9 @@ def saving_changes(
     return [] if best is None else _decisions(changes[best[1] :], best[0], transcript.state)
 
 
-def aged_results(transcript: Transcript, policy: ContextPolicy, counter: TokenCounter) -> list[CompactedTextChosen]:
+def aged_results(transcript: Transcript, counter: TokenCounter) -> list[CompactedTextChosen]:
     """Return the oldest results without facts, once all facts exceed their limit."""
-    facts, limit = transcript.state.facts, policy.compaction.facts_in_view_tokens
+    facts, limit = transcript.state.facts, _FACTS_IN_VIEW_TOKENS
     total = sum(facts.values())
     aged: list[CompactedTextChosen] = []
     if total > limit:

@@ -65,7 +65,7 @@ class FoldedLines:
         self.transcript = transcript
         self._policy = policy
         self._counts = RunningSums()
-        self._trail = ArtifactTrail(policy.mask_credentials)
+        self._trail = ArtifactTrail()
         self._read = 0
 
     def text(self, ref: MemoryRef, upto: int, kept: Collection[int], limit_tokens: int, counter: TokenCounter) -> str:
@@ -118,7 +118,7 @@ def _gist(entry: Entry, policy: ContextPolicy) -> list[str]:
     source = source_of(entry.message)
     if source in policy.user_sources and all(address.kind == "image" for address in entry.dropped):
         said = " ".join(text for _, text in entry.texts)[:_READ_CHARACTERS]
-        said = masked(said) if policy.mask_credentials else said  # before the cut, which could split a credential
+        said = masked(said)  # before the cut, which could split a credential
         lines.append(f"- {source} said: {one_line(said, _WORDS_LIMIT)}")
     stored = [part.stored for part in entry.measured if part.stored]
     return lines + [f"- {ref.key}: {_failure(one)}{ref.description}" for one in stored for ref in one.refs]

@@ -57,7 +57,7 @@ class Savings:
             is_held = lambda part: part[0] >= begin or is_waiting(part)  # noqa: E731
         view = self._renderer.render(transcript)
         record(transcript, saving_changes(transcript, view, policy, is_held, self._counter, is_cold))
-        if aged := aged_results(transcript, policy, self._counter):
+        if aged := aged_results(transcript, self._counter):
             ageing = ageing_of(aged, transcript, self._renderer.render(transcript), policy)
             record(transcript, [*aged, ageing])
 

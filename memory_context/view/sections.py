@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 from autogen_core import Image
 from autogen_core.models import UserMessage
 
+from memory_context.foundation import tokens as token_counts
 from memory_context.foundation.messages import MEMORY_SOURCE
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.references import defused, fenced
@@ -232,7 +233,7 @@ class _ConnectorStates:
             Slot(
                 one.connector_id,
                 (one.text, *one.images) if one.images else one.text,
-                one.tokens + len(one.images) * policy.image_tokens,
+                one.tokens + len(one.images) * token_counts.IMAGE_TOKENS,
             )
             for one in transcript.state.newest_of(ConnectorStateShown)
             if one.text

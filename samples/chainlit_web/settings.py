@@ -27,12 +27,12 @@ NUMBERS = {
 }
 """What people can set, in tokens; the server holds to it too, since every token is paid for."""
 
-_SWITCHES = ("expansion", "recall", "compaction")
+_SWITCHES = ("expansion", "compaction")
 
 
 def values_of(policy: ContextPolicy) -> dict[str, Any]:
     """Return what the settings show for a policy, by the names of its fields."""
-    shown: dict[str, Any] = {"first_view": policy.first_view}
+    shown: dict[str, Any] = {"first_view": policy.first_view_by_tool.get("*", "full")}
     shown |= {name: getattr(policy, name) for name in NUMBERS}
     return shown | {name: getattr(policy, name).enabled for name in _SWITCHES}
 
@@ -44,7 +44,8 @@ def policy_of(settings: Mapping[str, Any], base: ContextPolicy = DEFAULTS) -> Co
     """
     changed = base.model_dump()
     if settings.get("first_view") in get_args(FirstView):
-        changed["first_view"] = settings["first_view"]
+        view = settings["first_view"]
+        changed["first_view_by_tool"] = {} if view == "full" else {"*": view}
     for name, bounds in NUMBERS.items():
         value = settings.get(name)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and bounds.least <= value <= bounds.most:

@@ -45,14 +45,8 @@ async def send_settings(policy: ContextPolicy) -> None:
             ),
             _switch(
                 "expansion",
-                "Open references by itself",
-                "What a message needs again is brought back for its turn.",
-                values,
-            ),
-            _switch(
-                "recall",
-                "Search the memory when a message leans on it",
-                "“Like last time” brings passages of earlier chats.",
+                "Open references and search the memory by itself",
+                "What a message needs again is brought back for its turn; “like last time” brings earlier chats.",
                 values,
             ),
             _switch(

@@ -33,9 +33,7 @@ async def show_long_session(display: Display, steps: Sequence[tuple[FunctionCall
     )
     contexts: dict[ObservationMode, MemoryContext] = {}
     for mode in ("off", "auto"):
-        policy = ContextPolicy(
-            token_budget=WINDOW_TOKENS, observation=ObservationPolicy(mode=mode, buffer_min_tokens=1000)
-        )
+        policy = ContextPolicy(token_budget=WINDOW_TOKENS, observation=ObservationPolicy(mode=mode))
         async with MemoryContext(_USER_ID, _AGENT, policy=policy) as contexts[mode]:
             contexts[mode].observation.completion_function = _observe
             await _play(contexts[mode], steps, task)

@@ -4,13 +4,13 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import pytest
 from autogen_agentchat.messages import TextMessage, ToolCallExecutionEvent
 from autogen_core.models import FunctionExecutionResult
 from psycopg.conninfo import make_conninfo
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.foundation.messages import results_of
-from memory_context.foundation.policy import ExpansionPolicy
 from memory_context.foundation.tokens import default_token_counter
 from memory_context.store import embedded
 from samples.code_agent import CodeAgent
@@ -78,7 +78,7 @@ class Run:
     def view_tokens(self) -> list[int]:
         """Return the tokens of each view, counted here."""
         for view in self.actor.views[len(self._view_tokens) :]:
-            self._view_tokens.append(sum(tokens_of(message, self.context.policy) for message in view))
+            self._view_tokens.append(sum(tokens_of(message) for message in view))
         return self._view_tokens
 
     def look_ups(self) -> list[str]:
@@ -131,6 +131,7 @@ async def test_three_hundred_steps_stay_in_a_small_budget(store: MemoryStore, tm
             assert same(await later.get_messages(), await context.get_messages())
 
 
+@pytest.mark.usefixtures("store_asked_again_at_once")
 async def test_work_goes_on_while_the_store_is_down(home: Path, tmp_path: Path) -> None:
     """The server is away for 45 of 120 steps; what was returned meanwhile is stored when it is back."""
     url = make_conninfo(**embedded.start(home))
@@ -144,28 +145,31 @@ async def test_work_goes_on_while_the_store_is_down(home: Path, tmp_path: Path) 
                 embedded.start(home)
             yield step
 
-    async with MemoryStore(url) as store:
-        policy = POLICY.model_copy(update={"store_retry_seconds": 0.0})
-        async with MemoryContext("alice", "coder", memory_store=store, policy=policy) as context:
-            run = Run(context, tmp_path / "code", 2, with_an_outage)
-            await run.to_the_end()
-            assert len(run.actor.views) == 120
-            refused = [text for text in run.look_ups() if any(words in text for words in UNREACHABLE)]
-            assert refused, "there was an outage"
-            assert not [result for result in run.results if result.is_error and "_old.py" not in result.content]
-            assert not await run.missing()
-            state = json.loads(json.dumps(await context.save_state()))
-            async with MemoryContext("alice", "coder", memory_store=store, policy=policy) as later:
-                await later.load_state(state)
-                assert same(await later.get_messages(), await context.get_messages())
+    async with (
+        MemoryStore(url) as store,
+        MemoryContext("alice", "coder", memory_store=store, policy=POLICY) as context,
+    ):
+        run = Run(context, tmp_path / "code", 2, with_an_outage)
+        await run.to_the_end()
+        assert len(run.actor.views) == 120
+        refused = [text for text in run.look_ups() if any(words in text for words in UNREACHABLE)]
+        assert refused, "there was an outage"
+        assert not [result for result in run.results if result.is_error and "_old.py" not in result.content]
+        assert not await run.missing()
+        state = json.loads(json.dumps(await context.save_state()))
+        async with MemoryContext("alice", "coder", memory_store=store, policy=POLICY) as later:
+            await later.load_state(state)
+            assert same(await later.get_messages(), await context.get_messages())
 
 
-async def test_work_goes_on_while_the_light_model_fails(store: MemoryStore, tmp_path: Path) -> None:
+async def test_work_goes_on_while_the_light_model_fails(
+    store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It raises, or answers nonsense, whatever it is asked; rules and compactors take its place."""
+    monkeypatch.setattr("memory_context.foundation.light_model.guards.RETRY_SECONDS", 0)
     light = Light(RuntimeError("no credit"))
     light.summary = lambda prompt: "" if len(light.summary_prompts) % 2 else "\ud800" * 5000
-    policy = POLICY.model_copy(update={"expansion": ExpansionPolicy(retry_seconds=0)})
-    async with MemoryContext("alice", "coder", memory_store=store, model_client=light, policy=policy) as context:
+    async with MemoryContext("alice", "coder", memory_store=store, model_client=light, policy=POLICY) as context:
         run = Run(context, tmp_path / "code", 2)
         await run.to_the_end()
         stats = context.stats

@@ -17,7 +17,7 @@ from autogen_core.model_context import (
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 from PIL import Image as PILImage
 
-from memory_context import ContextPolicy, MemoryContext, MemoryCriteria, MemoryStore, PostgresMemory, RecallPolicy
+from memory_context import ContextPolicy, ExpansionPolicy, MemoryContext, MemoryCriteria, MemoryStore, PostgresMemory
 from memory_context.foundation.errors import StoreUnavailableError
 
 from ..context.lights import Light, Reads, choose
@@ -49,7 +49,7 @@ async def memory_of(store: MemoryStore, **arguments) -> PostgresMemory:
 
 
 def contexts(store: MemoryStore) -> list[ChatCompletionContext]:
-    policy = ContextPolicy(recall=RecallPolicy(enabled=False))
+    policy = ContextPolicy(expansion=ExpansionPolicy(enabled=False))
     return [
         MemoryContext("alice", "coder", None, store, policy=policy),
         UnboundedChatCompletionContext(),

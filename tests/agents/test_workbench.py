@@ -14,7 +14,6 @@ from autogen_core.tools import FunctionTool
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.foundation.policy import ArchivePolicy
 from memory_context.recall.tools.base import MemoryTool
 from memory_context.recall.tools.prompt_head import MemoryWorkbench, tool_tokens
 from memory_context.sessions.transcript.view_decisions import Offered
@@ -286,14 +285,14 @@ async def test_offered_tools_stay_callable_when_a_late_history_joins(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ):
     """The transcript that they were offered in is replaced between the model's call and the tool's."""
+    monkeypatch.setattr("memory_context.sessions.archive.session_archive.RESUME_SECONDS", 0.05)
     for session, keeps in (("s", False), ("other", True)):
         earlier = MemoryContext("alice", "coder", session, store)
         await earlier.add_message(UserMessage(content="One.", source="user"))
         if keeps:
             await earlier.store("The boat is called Wanderer.", "name of the boat")
         await earlier.close()
-    policy = ContextPolicy(archive=ArchivePolicy(resume_timeout_seconds=0.05))
-    context = MemoryContext("alice", "coder", "s", store, policy=policy)
+    context = MemoryContext("alice", "coder", "s", store)
     read, come = store.conversations.read, asyncio.Event()
 
     async def late(*args: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from autogen_core.models import AssistantMessage, UserMessage
 
-from memory_context import MemoryContext, MemoryStore
+from memory_context import ExpansionPolicy, MemoryContext, MemoryStore
 from memory_context.foundation.errors import SessionGoneError, StoreUnavailableError
 from memory_context.foundation.policy import ArchivePolicy, ContextPolicy
 from memory_context.foundation.runtime.background import Timer
@@ -83,8 +83,11 @@ async def test_message_is_archived_without_waiting_for_a_light_model(store: Memo
     await context.close()
 
 
-async def test_every_so_many_messages_a_batch(store: MemoryStore, server: Server, database_url: str):
-    context = context_of(store, None, batch_messages=6)
+async def test_every_so_many_messages_a_batch(
+    store: MemoryStore, server: Server, database_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(archiver, "_BATCH_MESSAGES", 6)
+    context = context_of(store, None)
     for number in range(1, 4):
         await say(context, "One.", "Two.", "Three.")
         await archived(store, context.session_id, 6 * number)
@@ -190,6 +193,7 @@ async def test_unwritten_batches_wait_for_the_store(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     """The agent goes on; the next try has everything."""
+    monkeypatch.setattr(archiver, "_BATCH_MESSAGES", 2)
     monkeypatch.setattr(archiver, "_RETRY_SECONDS", 0.01)
     append = store.conversations.append
 
@@ -197,7 +201,7 @@ async def test_unwritten_batches_wait_for_the_store(
         raise StoreUnavailableError("away")
 
     monkeypatch.setattr(store.conversations, "append", away)
-    context = context_of(store, None, batch_messages=2)
+    context = context_of(store, None)
     await say(context, "One.", "Two.", "Three.")
     with pytest.raises(StoreUnavailableError):
         await context.archive()
@@ -366,7 +370,7 @@ async def test_a_session_that_has_a_title_keeps_it(store: MemoryStore):
 
 
 def test_settings_are_checked():
-    for wrong in ({"batch_messages": 0}, {"batch_seconds": 0}, {"unknown": 1}):
+    for wrong in ({"batch_seconds": 0}, {"unknown": 1}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             ContextPolicy(archive=ArchivePolicy(**wrong))
 
@@ -377,11 +381,11 @@ async def test_a_batch_takes_as_many_instructions_at_1500_messages_as_at_100(
     store: MemoryStore, is_alone: bool, monkeypatch: pytest.MonkeyPatch
 ):
     """In a chat, and when an agent works on after its one request."""
+    monkeypatch.setattr(archiver, "_BATCH_MESSAGES", 100_000)
     monkeypatch.setattr(store.jobs, "wake", lambda user_id: None)
     took: list[int] = []
     for count in (100, 1500):
-        off = {"enabled": False}  # nothing runs beside the batch
-        policy = ContextPolicy.model_validate({"archive": {"batch_messages": 100_000}, "expansion": off, "recall": off})
+        policy = ContextPolicy(expansion=ExpansionPolicy(enabled=False))  # nothing runs beside the batch
         context = MemoryContext("alice", "coder", f"s{count}", store, policy=policy)
 
         async def go_on(to: int, context: MemoryContext = context) -> None:

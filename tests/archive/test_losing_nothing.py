@@ -14,7 +14,6 @@ from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.compaction import offloader
 from memory_context.foundation.errors import StoreUnavailableError
 from memory_context.foundation.identifiers import SessionKey
-from memory_context.foundation.policy import ArchivePolicy
 from memory_context.store.conversation_rows import ChatMessage
 from memory_context.store.limits import StoreLimits
 from tests.support.contexts import archived
@@ -180,12 +179,13 @@ async def test_a_view_that_is_being_made_when_the_history_comes_has_it(store: Me
     assert tokens == (await context.explain()).tokens, "what was not measured counted nothing"
 
 
+@pytest.mark.usefixtures("store_asked_again_at_once")
 async def test_a_state_that_is_being_saved_when_the_history_comes_is_whole(
-    store: MemoryStore, patch: pytest.MonkeyPatch
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, patch: pytest.MonkeyPatch
 ):
     await known(store)
-    policy = ContextPolicy(store_retry_seconds=0, archive=ArchivePolicy(resume_timeout_seconds=0.05))
-    context = MemoryContext("alice", "coder", SESSION, store, policy=policy)
+    monkeypatch.setattr("memory_context.sessions.archive.session_archive.RESUME_SECONDS", 0.05)
+    context = MemoryContext("alice", "coder", SESSION, store)
     patch.setattr(store.conversations, "read", away)
     await say(context, "Two.")
     patch.undo()
@@ -428,11 +428,14 @@ async def test_without_an_archive_a_load_reads_none(store: MemoryStore, patch: p
 # --- a store that hangs, and the end
 
 
-async def test_a_store_that_hangs_is_asked_again(store: MemoryStore, patch: pytest.MonkeyPatch):
+@pytest.mark.usefixtures("store_asked_again_at_once")
+async def test_a_store_that_hangs_is_asked_again(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, patch: pytest.MonkeyPatch
+):
     """On a connection that answers no more nobody waits for ever."""
     await known(store)
-    policy = ContextPolicy(store_retry_seconds=0, archive=ArchivePolicy(resume_timeout_seconds=0.05))
-    context = MemoryContext("alice", "coder", SESSION, store, policy=policy)
+    monkeypatch.setattr("memory_context.sessions.archive.session_archive.RESUME_SECONDS", 0.05)
+    context = MemoryContext("alice", "coder", SESSION, store)
     patch.setattr(store._database, "limits", StoreLimits(call_seconds=0.1))
     for name in ("read", "append"):
         patch.setattr(store.conversations, name, hang)

@@ -24,8 +24,11 @@ async def known(store: MemoryStore) -> MemoryStore:
     return store
 
 
+pytestmark = pytest.mark.usefixtures("store_asked_again_at_once")
+
+
 def waiting_for(store: MemoryStore, **archive: Any) -> MemoryContext:
-    policy = ContextPolicy(store_retry_seconds=0, archive=ArchivePolicy(**archive))
+    policy = ContextPolicy(archive=ArchivePolicy(**archive))
     return MemoryContext("alice", "coder", SESSION, store, policy=policy)
 
 
@@ -91,7 +94,8 @@ async def test_history_that_is_late_joins_without_being_asked_for_again(
     known: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ):
     """A use of the context stops waiting; the reading goes on."""
-    context = waiting_for(known, resume_timeout_seconds=0.05)
+    monkeypatch.setattr("memory_context.sessions.archive.session_archive.RESUME_SECONDS", 0.05)
+    context = waiting_for(known)
     read, come = known.conversations.read, asyncio.Event()
     reads = 0
 

@@ -132,11 +132,14 @@ async def test_sigterm_does_what_the_program_expects(start_python: StartPython, 
 ENDS = """
 import asyncio, os, sys
 from memory_context import MemoryContext, MemoryStore
+from memory_context.sessions.archive import archiver
 from tests.archive.talking import context_of, say
+
+archiver._BATCH_MESSAGES = 2
 
 async def main():
     async with MemoryStore(os.environ["TEST_URL"]) as store:
-        context = context_of(store, None, batch_messages=2)
+        context = context_of(store, None)
         for number in range(int(os.environ["TURNS"])):
             await say(context, f"Message {number}")
 

@@ -30,7 +30,7 @@ from .talking import SESSION, context_of, said_in, say, turns
 PROGRAMS = """
 import asyncio, json, os, sys, threading
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.foundation.policy import ArchivePolicy
+from memory_context.sessions.archive import archiver
 from tests.agents.scripted import calls, model, report
 from tests.archive.talking import say
 
@@ -94,7 +94,8 @@ said.wait()
 """,
     "a batch that is on its way": """
 async def full():
-    context = MemoryContext("alice", "coder", session, policy=ContextPolicy(archive=ArchivePolicy(batch_messages=3)))
+    archiver._BATCH_MESSAGES = 3
+    context = MemoryContext("alice", "coder", session)
     await say(context, "One.", "Two.")
 asyncio.run(full())
 """,

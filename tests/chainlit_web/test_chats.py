@@ -167,13 +167,13 @@ async def test_meter_names_the_light_models_calls_after_a_restart_and_with_anoth
 async def test_settings_change_at_once_and_nothing_is_lost(chats: Chats) -> None:
     await turn(chats, "read context.py")
     async with chats.hold("ada", THREAD, Plan()) as chat:
-        await chat.become(Plan(policy=ContextPolicy(first_view="placeholder")))
+        await chat.become(Plan(policy=ContextPolicy(first_view_by_tool={"*": "placeholder"})))
     await turn(chats, "read policy.py")
     said = await texts(chats, "reader")
     assert "read context.py" in said
     chat = chats.peek("ada", THREAD)
     assert chat is not None
-    assert chat.contexts["reader"].policy.first_view == "placeholder"
+    assert chat.contexts["reader"].policy.first_view_by_tool == {"*": "placeholder"}
 
 
 async def test_another_agent_has_heard_what_was_said(chats: Chats) -> None:

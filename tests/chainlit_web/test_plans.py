@@ -14,8 +14,9 @@ COMPONENT = {"provider": "autogen_agentchat.agents.AssistantAgent", "config": {"
 
 def test_settings_become_a_policy() -> None:
     policy = policy_of({"first_view": "placeholder", "token_budget": 8000.0, "expansion": False})
-    assert (policy.first_view, policy.token_budget, policy.expansion.enabled) == ("placeholder", 8000, False)
-    assert policy.recall == DEFAULTS.recall  # what is left out stays
+    assert (policy.first_view_by_tool, policy.token_budget) == ({"*": "placeholder"}, 8000)
+    assert not policy.expansion.enabled
+    assert policy.compaction == DEFAULTS.compaction  # what is left out stays
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_the_examples_that_are_offered_can_be_used_and_run_nothing(name: str) ->
     [
         Plan(),
         Plan("coder", policy=ContextPolicy(token_budget=9000)),
-        Plan("pasted", COMPONENT, True, ContextPolicy(first_view="excerpt")),
+        Plan("pasted", COMPONENT, True, ContextPolicy(first_view_by_tool={"*": "excerpt"})),
     ],
 )
 def test_a_plan_comes_back_from_its_thread(plan: Plan) -> None:

@@ -37,11 +37,14 @@ RECORDED = (
 # --- the bill
 
 
-def test_a_bill_from_the_archive_is_the_one_the_context_kept(database_url: str, capsys: pytest.CaptureFixture[str]):
+def test_a_bill_from_the_archive_is_the_one_the_context_kept(
+    database_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
     """To the token and the hundredth of a price, over excerpts, an opened item, folds, by the prices of the session."""
+    monkeypatch.setattr("memory_context.compaction.observation.activation.least_buffered", lambda window_tokens: 5_000)
     policy = ContextPolicy(
         token_budget=2_000,
-        cache=CachePolicy.of("openai-gpt-5"),
+        cache=CachePolicy(prices="openai-gpt-5"),
         learning=LearningPolicy(enabled=False),  # it asks when its job runs
     )
 

@@ -110,7 +110,7 @@ async def test_turn_without_observations_reports_none(store: MemoryStore) -> Non
 
 
 async def test_images_of_observations_are_elements(store: MemoryStore) -> None:
-    async with context_of(store, shows_images=True) as context:
+    async with context_of(store) as context:
         await context.record_turn({"name": "look", "arguments": {}}, [picture(1)])
         (turn,) = (await context.build_context()).history
     assert isinstance(turn, HistoryTurn)

@@ -15,7 +15,6 @@ from autogen_core.tools import FunctionTool
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.connectors.editor import EditorConnector
 from memory_context.connectors.filesystem import FileSystemConnector
-from memory_context.foundation.policy import ConnectorsPolicy
 from memory_context.testing import Call, Decision, ScriptedModel, call
 
 pytestmark = pytest.mark.thorough
@@ -154,9 +153,10 @@ RULES = {
 
 
 async def test_agent_repairs_a_project_and_reports_from_a_file_in_views_under_8000_tokens(
-    store: MemoryStore, tmp_path: Path
+    store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """40 steps; each decision needs what the view shows: output, diff, listing, lines around the cursor, page."""
+    monkeypatch.setattr("memory_context.connectors.host._ANSWER_SECONDS", 300)
     make_shop(tmp_path)
     root = str(tmp_path)
 
@@ -165,7 +165,7 @@ async def test_agent_repairs_a_project_and_reports_from_a_file_in_views_under_80
         return f"exit code {run.returncode}\n{run.stdout}"
 
     connectors = [FileSystemConnector(root), EditorConnector(root)]
-    policy = ContextPolicy(token_budget=7000, connectors=ConnectorsPolicy(timeout_seconds=300))
+    policy = ContextPolicy(token_budget=7000)
     async with MemoryContext("alice", "coder", memory_store=store, policy=policy, connectors=connectors) as context:
         model = ScriptedModel(decide)
         agent = AssistantAgent(

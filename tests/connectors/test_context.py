@@ -147,13 +147,17 @@ async def test_subagent_shares_a_connector_that_it_is_given_and_leaves_it_open(s
     assert not counter.is_open
 
 
-async def test_connector_that_hangs_delays_no_other_and_not_for_long(store: MemoryStore) -> None:
+async def test_connector_that_hangs_delays_no_other_and_not_for_long(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory_context.connectors.host._ANSWER_SECONDS", 0.5)
+
     class Stuck(Counter):
         async def get_observations(self) -> list[TextObservation]:
             await asyncio.Event().wait()
             return []
 
-    async with context_of(store, Stuck("stuck"), Counter(), timeout_seconds=0.5) as context:
+    async with context_of(store, Stuck("stuck"), Counter()) as context:
         await context.add_message(UserMessage(content="Go.", source="user"))
         assert "count is 1" in texts(await context.get_messages())
 

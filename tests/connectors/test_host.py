@@ -71,8 +71,8 @@ class Rendered:
         self.render = render
 
 
-def host_of(*connectors: Scripted, seconds: float = 10.0, **others: Any) -> ConnectorHost:
-    policy = ConnectorsPolicy(timeout_seconds=seconds, state_limit_tokens=100)
+def host_of(*connectors: Scripted, **others: Any) -> ConnectorHost:
+    policy = ConnectorsPolicy(state_limit_tokens=100)
     return ConnectorHost(connectors, policy, default_token_counter(), **others)
 
 
@@ -165,10 +165,11 @@ async def test_connector_in_trouble_hides_no_other(trouble: Callable[[], Awaitab
     assert [one.connector_id for one in await noticed_by(host)] == ["a", "c"]
 
 
-async def test_one_limit_covers_start_observations_and_state() -> None:
+async def test_one_limit_covers_start_observations_and_state(monkeypatch: pytest.MonkeyPatch) -> None:
     """Connectors that hang anywhere keep what they told before; the others are shown whole."""
+    monkeypatch.setattr("memory_context.connectors.host._ANSWER_SECONDS", 1.0)
     hanging = Scripted("b", start=forever), Scripted("c", forever), Scripted("d", show=forever)
-    look = await soon(host_of(Scripted("a"), *hanging, seconds=1.0).look(), seconds=1.5)
+    look = await soon(host_of(Scripted("a"), *hanging).look(), seconds=1.5)
     assert [one.connector_id for one in look.noticed] == ["a", "d"]
     assert [(one.connector_id, one.elements) for one in look.states] == [
         ("a", ("a is well",)),
@@ -193,10 +194,11 @@ async def test_connector_that_cannot_start_shows_the_reason_until_it_can() -> No
     assert [one.elements[0] for one in second.states] == ["a is well", "web is well"]
 
 
-async def test_connector_that_still_hangs_is_not_asked_again() -> None:
+async def test_connector_that_still_hangs_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory_context.connectors.host._ANSWER_SECONDS", 1.0)
     hang = Stuck()
     stuck = Scripted("b", hang)
-    host = host_of(stuck, Scripted("c"), seconds=1.0)
+    host = host_of(stuck, Scripted("c"))
     await host.look()
     states = await states_of(host)
     hang.released.set()
@@ -204,8 +206,9 @@ async def test_connector_that_still_hangs_is_not_asked_again() -> None:
     assert [one.elements[0] for one in states] == ["[Error: Could not render state for b]", "c is well"]
 
 
-async def test_rendering_that_never_returns_costs_one_thread() -> None:
+async def test_rendering_that_never_returns_costs_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not asked for more while its thread goes on; the others and the event loop do not wait for it."""
+    monkeypatch.setattr("memory_context.connectors.host._ANSWER_SECONDS", 1.0)
     begun, released = threading.Event(), threading.Event()
     renderings: list[int] = []
 
@@ -216,7 +219,7 @@ async def test_rendering_that_never_returns_costs_one_thread() -> None:
         return ["late"]
 
     stuck = Scripted("b", giving([Rendered(render)]))
-    host = host_of(stuck, Scripted("c"), seconds=1.0)
+    host = host_of(stuck, Scripted("c"))
     for _ in range(3):
         look = await soon(host.look())
         assert [one.connector_id for one in look.noticed] == ["c"]

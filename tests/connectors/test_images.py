@@ -5,6 +5,7 @@ import itertools
 import json
 from typing import Any
 
+import pytest
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core import CancellationToken, Image
 from autogen_core.models import AssistantMessage, LLMMessage, ModelInfo, UserMessage
@@ -15,7 +16,7 @@ from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryCrit
 from memory_context.connectors.protocols import TextObservation
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.foundation.messages import calls_of, image_from_bytes, message_to_json, png_bytes
-from memory_context.foundation.policy import ConnectorsPolicy, ImagesPolicy
+from memory_context.foundation.policy import ImagesPolicy
 from memory_context.testing import call, tool_calls
 
 from ..conftest import Server, database_of
@@ -41,7 +42,7 @@ async def step_through(context: MemoryContext, steps: int) -> list[LLMMessage]:
 
 
 async def test_newest_images_are_shown_and_older_ones_are_references(store: MemoryStore) -> None:
-    async with context_of(store, Counter(has_pictures=True), images_in_view=2) as context:
+    async with context_of(store, Counter(has_pictures=True)) as context:
         view = await step_through(context, 4)
         said = [one for one in texts(view) if one.startswith("[MemoryRef: counter_")]
     assert len(images_in(view)) == 2
@@ -90,14 +91,11 @@ async def test_model_without_vision_is_given_references(store: MemoryStore) -> N
         assert len(images_in(await context.get_messages())) == 1
 
 
-async def test_setting_overrides_what_the_client_says(store: MemoryStore) -> None:
-    async with context_of(store, Counter(has_pictures=True), shows_images=True) as context:
-        context.note_agent(model_client=ReplayChatCompletionClient(["x"], model_info=BLIND))
-        assert len(images_in(await step_through(context, 1))) == 2
-
-
-async def test_agent_opens_a_stored_image_after_the_results(store: MemoryStore) -> None:
-    async with context_of(store, Counter(has_pictures=True), images_in_view=1) as context:
+async def test_agent_opens_a_stored_image_after_the_results(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory_context.context.images._OBSERVED_IMAGES", 1)
+    async with context_of(store, Counter(has_pictures=True)) as context:
         view = await step_through(context, 3)
         key = next(one for one in texts(view) if one.startswith("[MemoryRef: counter_")).split()[1]
         model = ReplayChatCompletionClient(
@@ -195,11 +193,6 @@ async def test_other_users_do_not_see_an_image(store: MemoryStore) -> None:
         other = AgentMemory(store, "bob")
         assert await other.retrieve_images([newest.key]) == {}
         assert await other.retrieve(newest.key) is None
-
-
-def test_policy_takes_auto_and_booleans() -> None:
-    assert ContextPolicy().connectors.shows_images == "auto"
-    assert ConnectorsPolicy(shows_images=False).shows_images is False
 
 
 class Camera(Counter):

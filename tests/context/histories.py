@@ -5,7 +5,7 @@ import json
 import random
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import takewhile
@@ -24,6 +24,7 @@ from autogen_ext.models.openai._openai_client import to_oai_type
 from hypothesis import strategies as st
 from PIL import Image as PILImage
 
+from benchmarks.constants import constants
 from memory_context import (
     AgentMemory,
     CachePolicy,
@@ -33,9 +34,9 @@ from memory_context import (
     ExpansionPolicy,
     MemoryContext,
     ObservationPolicy,
-    RecallPolicy,
 )
 from memory_context.connectors.protocols import TextObservation
+from memory_context.foundation import tokens as token_counts
 from memory_context.foundation.compactors.compactor import Compacted, Hint, Result
 from memory_context.foundation.compactors.excerpt import Passage
 from memory_context.foundation.compactors.registry import Compactors
@@ -56,6 +57,7 @@ from memory_context.foundation.messages import (
 from memory_context.foundation.policy import FirstView
 from memory_context.foundation.references import defused
 from memory_context.foundation.tokens import default_token_counter
+from memory_context.recall.expansion import expander
 from memory_context.sessions.transcript.entries import Entry
 from memory_context.sessions.transcript.part_decisions import PartsCompacted, PartShortened
 from memory_context.sessions.transcript.transcript import Decision
@@ -67,6 +69,7 @@ from memory_context.sessions.transcript.view_decisions import (
     MessageRedelivered,
     ViewCleared,
 )
+from memory_context.view import economics
 from memory_context.view.economics import saving_changes
 from memory_context.view.render import ViewMessage, current_task, render
 from memory_context.view.sections import PLACES
@@ -191,29 +194,20 @@ def any_policy(seed: int) -> ContextPolicy:
     rng = random.Random(seed)
     return ContextPolicy(
         offload_threshold_tokens=rng.choice([50, 200, 500]),
-        first_view=rng.choice(["full", "full", "excerpt", "placeholder"]),
-        first_view_by_tool=rng.choice([{}, {}, FIRST_VIEWS]),
+        first_view_by_tool=rng.choice([{}, {}, {}, FIRST_VIEWS, {"*": "excerpt"}, {"*": "placeholder"}]),
         first_view_limit_tokens=rng.choice([200, 1000, 4000]),
         token_budget=rng.choice([None, 2000, 3000, 4000, 8000, 16_000, 100_000]),
         reserved_tokens=rng.choice([0, 0, 700]),
-        fold_to_ratio=rng.choice([0.6, 0.3, 0.9]),
-        image_tokens=rng.choice([1100, 85, 0]),
         store_timeout_seconds=20,  # on a busy machine too, what is stored is stored before the next event
-        expansion=ExpansionPolicy(limit_tokens=rng.choice([200, 2000, 2000]), retry_seconds=0),
-        recall=RecallPolicy(limit_tokens=rng.choice([200, 800])),
+        expansion=ExpansionPolicy(limit_tokens=rng.choice([200, 2000, 2000])),
         compaction=CompactionPolicy(
             enabled=rng.random() < 0.85,
             mode="plugin",  # what a model makes of results has tests of its own
-            facts_limit_tokens=rng.choice([240, 60, 0]),
-            excerpt_limit_tokens=rng.choice([2000, 600, 200]),
         ),
         cache=CachePolicy(
+            prices=(rng.choice([0.1, 0.5, 1.0]), rng.choice([1.0, 1.25]), 300),
             expected_calls=rng.choice([None, None, 1, 1000]),
-            cached_price_ratio=rng.choice([0.1, 0.5, 1.0]),
-            write_price_ratio=rng.choice([1.0, 1.25]),
-            least_prefix_tokens=rng.choice([0, 1024]),
         ),
-        name_first_views=rng.choice(["auto", "always", "never"]),
         observation=ObservationPolicy(mode="off"),  # it has lives of its own
     )
 
@@ -251,29 +245,40 @@ def any_compactors(seed: int) -> Compactors | None:
 policies = st.builds(
     ContextPolicy,
     offload_threshold_tokens=st.sampled_from([50, 200, 500]),
-    first_view=st.sampled_from(["full", "excerpt", "placeholder"]),
-    first_view_by_tool=st.sampled_from([{}, FIRST_VIEWS]),
+    first_view_by_tool=st.sampled_from([{}, FIRST_VIEWS, {"*": "excerpt"}, {"*": "placeholder"}]),
     first_view_limit_tokens=st.sampled_from([200, 1000, 4000]),
     token_budget=st.sampled_from([None, 1000, 2000, 8000, 100_000]),
     store_timeout_seconds=st.just(20),
-    expansion=st.builds(ExpansionPolicy, limit_tokens=st.sampled_from([200, 2000]), retry_seconds=st.just(0)),
+    expansion=st.builds(ExpansionPolicy, limit_tokens=st.sampled_from([200, 2000])),
     compaction=st.builds(
         CompactionPolicy,
         mode=st.just("plugin"),
         enabled=st.sampled_from([True, True, True, False]),
-        facts_limit_tokens=st.sampled_from([240, 0]),
-        excerpt_limit_tokens=st.sampled_from([2000, 200]),
     ),
     cache=st.builds(
         CachePolicy,
+        prices=st.tuples(st.sampled_from([0.1, 0.5, 1.0]), st.sampled_from([1.0, 1.25]), st.just(300)),
         expected_calls=st.sampled_from([None, 1, 1000]),
-        cached_price_ratio=st.sampled_from([0.1, 0.5, 1.0]),
-        write_price_ratio=st.sampled_from([1.0, 1.25]),
-        least_prefix_tokens=st.sampled_from([0, 1024]),
     ),
-    name_first_views=st.sampled_from(["auto", "auto", "always", "never"]),
     observation=st.just(ObservationPolicy(mode="off")),
 )
+
+CONSTANTS: dict[str, Sequence[object]] = {
+    "memory_context.foundation.policy._EXCERPT_LIMIT_TOKENS": [2000, 600, 200],
+    "memory_context.foundation.tokens.IMAGE_TOKENS": [1100, 85, 0],
+    "memory_context.foundation.light_model.guards.RETRY_SECONDS": [0],
+    "memory_context.compaction.compactor_input.FACTS_LIMIT_TOKENS": [240, 60, 0],
+    "memory_context.recall.expansion.expander._RECALL_TOKENS": [200, 800],
+    "memory_context.view.budget._FOLD_TO_RATIO": [0.6, 0.3, 0.9],
+    "memory_context.view.economics.LEAST_PREFIX_TOKENS": [0, 1024],
+}
+"""Constants whose other values find faults, too."""
+
+
+def varied_constants(seed: int) -> AbstractContextManager[None]:
+    """Let these have any of their values for one life."""
+    rng = random.Random(seed)
+    return constants({name: rng.choice(values) for name, values in CONSTANTS.items()})
 
 
 def moody(seed: int) -> Light:
@@ -584,7 +589,7 @@ class Life:
 
     async def check_budget(self, view: list[LLMMessage]) -> None:
         limit = self.context.policy.view_limit_tokens
-        tokens = sum(tokens_of(message, self.context.policy) for message in view)
+        tokens = sum(tokens_of(message) for message in view)
         report = await self.context.explain()
         assert report.tokens >= tokens, "the context counts less than there is"
         if limit is not None:
@@ -667,17 +672,16 @@ class Life:
 
     def recount(self) -> tuple[int, int, int]:
         """Count what is gone from the last view and what of it is read anew, from the texts of both views."""
-        policy = self.context.policy
         now = {place_of(message): message.message for message in self.rendered.messages}
         sizes: list[tuple[int, int]] = []
         orphans = 0
         for message in self.last_view.messages:
             left = now.get(place_of(message))
             orphans += " returned:\n" in str(message.message.content)[:80]
-            sizes.append((whole_tokens(message.message, policy), whole_tokens(left, policy) if left else 0))
+            sizes.append((whole_tokens(message.message), whole_tokens(left) if left else 0))
         changed = next((i for i, (before, after) in enumerate(sizes) if before != after), len(sizes))
         before = sum(size for size, _ in sizes[:changed])
-        least = max(policy.cache.least_prefix_tokens - policy.reserved_tokens, 0)
+        least = max(economics.LEAST_PREFIX_TOKENS - self.context.policy.reserved_tokens, 0)
         uncached = before if before < least <= sum(size for size, _ in sizes) else 0
         removed = sum(before - after for before, after in sizes)
         return removed, uncached + sum(after for _, after in sizes[changed:]), orphans
@@ -723,7 +727,7 @@ class Life:
         policy = self.context.policy
         for expanded in self.context.transcript.state.expanded.values():
             if expanded.origin == "turn":
-                assert expanded.tokens <= policy.expansion.limit_tokens + policy.recall.limit_tokens
+                assert expanded.tokens <= policy.expansion.limit_tokens + expander._RECALL_TOKENS  # pyright: ignore[reportPrivateUsage]
                 assert counter.count(expanded.text) == expanded.tokens
                 assert "stolen_k3f7x2" not in {opened.key for opened in expanded.opened}
         if self.light:
@@ -817,7 +821,7 @@ def place_of(message: ViewMessage) -> tuple[int, str, str]:
     return message.position, first.kind if first else "", first.owner if first else ""
 
 
-def whole_tokens(message: LLMMessage, policy: ContextPolicy) -> int:
+def whole_tokens(message: LLMMessage) -> int:
     """Count all of a message: texts, names, ids, images, 4 for itself."""
     beside = [text for texts in overhead_texts(message).values() for text in texts]
     images = message.content if isinstance(message, UserMessage) and not isinstance(message.content, str) else []
@@ -825,16 +829,16 @@ def whole_tokens(message: LLMMessage, policy: ContextPolicy) -> int:
         4
         + sum(count(text) for _, text in texts_of(message))
         + sum(count(text) for text in beside)
-        + policy.image_tokens * sum(isinstance(block, Image) for block in images)
+        + token_counts.IMAGE_TOKENS * sum(isinstance(block, Image) for block in images)
     )
 
 
-def tokens_of(message: LLMMessage, policy: ContextPolicy) -> int:
-    """Count a message as the invariant says: every rendered text, 4 a message, the policy's tokens an image."""
+def tokens_of(message: LLMMessage) -> int:
+    """Count a message as the invariant says: every rendered text, 4 a message, and each image."""
     tokens = 4 + sum(count(text) for _, text in texts_of(message))
     tokens += sum(count(call.name) for call in calls_of(message))
     if isinstance(message, UserMessage) and not isinstance(message.content, str):
-        tokens += policy.image_tokens * sum(isinstance(block, Image) for block in message.content)
+        tokens += token_counts.IMAGE_TOKENS * sum(isinstance(block, Image) for block in message.content)
     return tokens
 
 

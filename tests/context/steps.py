@@ -7,9 +7,9 @@ from autogen_core.models import AssistantMessage, FunctionExecutionResult, Funct
 
 from memory_context import CachePolicy, MemoryContext
 
-ALWAYS_PAYS = CachePolicy(expected_calls=1_000_000, least_prefix_tokens=0)
+ALWAYS_PAYS = CachePolicy(expected_calls=1_000_000)
 """So many calls are still to come that every change that removes something pays at once."""
-NEVER_PAYS = CachePolicy(cached_price_ratio=0)
+NEVER_PAYS = CachePolicy(prices=(0, 1.25, 300))
 """What stands in the view costs nothing, so only the budget removes anything."""
 
 

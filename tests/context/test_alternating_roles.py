@@ -10,7 +10,7 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore, PostgresMemory
 from memory_context.foundation.messages import message_to_json
-from memory_context.foundation.policy import RecallPolicy
+from memory_context.foundation.policy import ExpansionPolicy
 from memory_context.foundation.tokens import default_token_counter
 from tests.support.images import picture_of
 
@@ -87,7 +87,7 @@ async def test_model_family_decides_unless_the_setting_does(store: MemoryStore, 
 async def test_joined_memory_texts_are_no_words_of_the_user(store: MemoryStore) -> None:
     """AutoGen's memory protocol asks with the user's words alone, also when they are joined."""
     memory = PostgresMemory("alice", agent_id="coder", memory_store=store)
-    policy = ContextPolicy(joins_user_messages=True, recall=RecallPolicy(enabled=False))
+    policy = ContextPolicy(joins_user_messages=True, expansion=ExpansionPolicy(enabled=False))
     context = MemoryContext("alice", "coder", "tuesday", store, policy=policy)
     await memory.add(MemoryContent(content="The lantern hangs in the harbour.", mime_type=MemoryMimeType.TEXT))
     await context.add_message(UserMessage(content="Where is the lantern?", source="user"))

@@ -22,7 +22,7 @@ from memory_context.foundation.compactors.compactor import Compacted, Hint, Resu
 from memory_context.foundation.compactors.registry import Compactors
 from memory_context.foundation.errors import StoreUnavailableError
 from memory_context.foundation.messages import Address
-from memory_context.foundation.policy import ExpansionPolicy, FirstView, RecallPolicy
+from memory_context.foundation.policy import ExpansionPolicy, FirstView
 from memory_context.foundation.tokens import O200kTokenCounter, default_token_counter
 from memory_context.sessions.transcript.entries import Part
 from memory_context.sessions.transcript.part_decisions import CompactedTextChosen, PartsCompacted
@@ -39,7 +39,7 @@ from .steps import ALWAYS_PAYS, NEVER_PAYS, add_step
 LONG = "\n".join(f"owl_finding_{number} = measure_owl_{number}()" for number in range(900))
 """So long that it is read in a thread, and shown first as an excerpt."""
 counter = default_token_counter()
-ALONE = {"expansion": ExpansionPolicy(enabled=False), "recall": RecallPolicy(enabled=False)}
+ALONE = {"expansion": ExpansionPolicy(enabled=False)}
 
 
 class Gated(Compactors):
@@ -234,9 +234,12 @@ def test_an_interruption_in_a_compactor_goes_through(database_url: str, content:
 # --- age
 
 
-async def test_facts_of_one_message_age_in_the_order_of_its_results(store: MemoryStore):
+async def test_facts_of_one_message_age_in_the_order_of_its_results(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+):
     """And not in that of a set, which differs from process to process."""
-    context = context_of(store, compaction=CompactionPolicy(facts_in_view_tokens=250))
+    monkeypatch.setattr("memory_context.view.economics._FACTS_IN_VIEW_TOKENS", 250)
+    context = context_of(store)
     await context.add_message(user("Survey."))
     await add_step(context, *(survey(topic, 60) for topic in ("owls", "bats", "eels", "newts", "frogs", "toads")))
     await context.get_messages()
@@ -247,14 +250,15 @@ async def test_facts_of_one_message_age_in_the_order_of_its_results(store: Memor
     assert aged == list(range(len(aged)))
 
 
-async def test_a_summary_that_comes_after_its_result_has_aged_stays_away(store: MemoryStore):
+async def test_a_summary_that_comes_after_its_result_has_aged_stays_away(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+):
     """Its room was given to newer ones; the item has it."""
+    monkeypatch.setattr("memory_context.view.economics._FACTS_IN_VIEW_TOKENS", 60)
     light = Light()
     light.summary = json.dumps({"summary": "The survey of owls lists their findings, each with a value."})
     light.summary_release.clear()
-    policy = ContextPolicy(
-        token_budget=None, cache=ALWAYS_PAYS, compaction=CompactionPolicy(facts_in_view_tokens=60), **ALONE
-    )
+    policy = ContextPolicy(token_budget=None, cache=ALWAYS_PAYS, **ALONE)
     context = MemoryContext("alice", "coder", "s", store, policy=policy, model_client=light)
     await context.add_message(user("Survey."))
     await add_step(context, survey("owls", 350))
@@ -273,14 +277,16 @@ async def test_a_summary_that_comes_after_its_result_has_aged_stays_away(store: 
     assert results(await context.get_messages())[0] == bare
 
 
-async def test_ageing_goes_on_the_same_after_a_load_and_starts_anew_after_a_clear(store: MemoryStore):
+async def test_ageing_goes_on_the_same_after_a_load_and_starts_anew_after_a_clear(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+):
     """Nothing of what decides it is lost with the process."""
-    policy = {"compaction": CompactionPolicy(facts_in_view_tokens=500)}
-    context = context_of(store, **policy)
+    monkeypatch.setattr("memory_context.view.economics._FACTS_IN_VIEW_TOKENS", 500)
+    context = context_of(store)
     await context.add_message(user("Survey."))
     for number in range(6):
         await add_step(context, survey(f"owls_{number}", 80))
-        later = await loaded(store, context, **policy)
+        later = await loaded(store, context)
         assert await later.get_messages() == await context.get_messages()
         for one in (context, later):
             await one.add_message(assistant(f"Surveyed {number}."))
@@ -289,7 +295,7 @@ async def test_ageing_goes_on_the_same_after_a_load_and_starts_anew_after_a_clea
     assert any(decision.by == "age" for decision in retained(context))
     await context.clear()
     await context.add_message(user("Again."))
-    later = await loaded(store, context, **policy)
+    later = await loaded(store, context)
     assert await later.get_messages() == await context.get_messages()
 
 
@@ -299,7 +305,7 @@ async def test_ageing_goes_on_the_same_after_a_load_and_starts_anew_after_a_clea
 @pytest.mark.parametrize("first_view", ["full", "excerpt", "placeholder"])
 async def test_without_compaction_a_first_view_cuts_nothing(store: MemoryStore, first_view: FirstView):
     """Results stay whole, as AutoGen's own context keeps them."""
-    context = context_of(store, first_view=first_view, compaction=CompactionPolicy(enabled=False))
+    context = context_of(store, first_view_by_tool={"*": first_view}, compaction=CompactionPolicy(enabled=False))
     real = UnboundedChatCompletionContext()
     await context.add_message(user("Survey."))
     await add_step(context, report("owls", 100), report("bats", 900))
@@ -312,7 +318,7 @@ async def test_without_compaction_a_first_view_cuts_nothing(store: MemoryStore, 
 
 async def test_what_the_agent_looks_up_is_shown_to_it_even_if_results_are_placeholders_at_once(store: MemoryStore):
     """Else it could never read what it asks for."""
-    context = context_of(store, first_view="placeholder")
+    context = context_of(store, first_view_by_tool={"*": "placeholder"})
     (retrieve,) = [tool for tool in context.tools() if tool.name == "retrieve_memory"]
     await context.add_message(user("Survey."))
     await add_step(context, report("owls", 80))
@@ -329,11 +335,12 @@ async def test_what_the_agent_looks_up_is_shown_to_it_even_if_results_are_placeh
 # --- results stored late
 
 
+@pytest.mark.usefixtures("store_asked_again_at_once")
 async def test_what_is_stored_after_it_was_answered_does_not_change_by_itself(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ):
     """It was shown whole; it becomes shorter when that pays, or the budget asks for it, and that is recorded."""
-    context = context_of(store, cache=NEVER_PAYS, store_retry_seconds=0)
+    context = context_of(store, cache=NEVER_PAYS)
     memory = context.agent_memory
 
     async def down(*_: object) -> list[object]:
@@ -356,10 +363,10 @@ async def test_what_is_stored_after_it_was_answered_does_not_change_by_itself(
 # --- saved states
 
 
-async def test_a_saved_state_has_what_stays_of_a_result_once(store: MemoryStore):
+async def test_a_saved_state_has_what_stays_of_a_result_once(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """Not what it was compacted to before; and the state loads to the same."""
-    policy = {"compaction": CompactionPolicy(facts_in_view_tokens=250)}
-    context = context_of(store, **policy)
+    monkeypatch.setattr("memory_context.view.economics._FACTS_IN_VIEW_TOKENS", 250)
+    context = context_of(store)
     await context.add_message(user("Survey."))
     for topic in ("owls", "bats", "eels", "newts"):
         await add_step(context, survey(topic, 80))
@@ -373,7 +380,7 @@ async def test_a_saved_state_has_what_stays_of_a_result_once(store: MemoryStore)
             if part.stored:
                 assert saved.count(json.dumps(part.stored.compacted)) == 1
                 assert saved.count(part.stored.refs[0].render()) == 1
-    later = context_of(store, **policy)
+    later = context_of(store)
     await later.load_state(state)
     assert await later.get_messages() == await context.get_messages()
     assert (await later.save_state())["transcript"] == state["transcript"]

@@ -10,7 +10,7 @@ from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, UserMessage
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore
-from memory_context.foundation.policy import ArchivePolicy, ExpansionPolicy, RecallPolicy
+from memory_context.foundation.policy import ExpansionPolicy
 from tests.conftest import Server, database_of
 from tests.credentials.made import URL_SAFE, Chance
 from tests.embeddings.fakes import FakeEmbedder
@@ -126,11 +126,10 @@ async def test_credentials_are_no_search_terms(store: MemoryStore, server: Serve
     assert hit.item.key
 
 
-async def test_policy_and_store_turn_masks_off(database_url: str):
+async def test_store_turns_masks_of_its_index_off(database_url: str):
     async with MemoryStore(database_url, mask_credentials=False) as store:
-        context = context_of(store, mask_credentials=False)
-        _, later = await seen_and_answered(context)
-        assert KEY in later
+        context = context_of(store)
+        await seen_and_answered(context)
         await store.flush_index()
         assert [hit for hit in await context.search(KEY) if hit.score.lexical]
 
@@ -175,12 +174,10 @@ async def test_no_part_of_a_credential_is_embedded(database_url: str):
     assert not [line for line in key.split("\n")[1:-1] for text in embedded if line in text or line[:20] in text]
 
 
-@pytest.mark.parametrize("masks", [True, False])
-async def test_decision_prompt_has_no_credential(store: MemoryStore, masks: bool):
-    """Neither of the request, also where it is cut, nor of the last answer or a description; unless masks are off."""
+async def test_decision_prompt_has_no_credential(store: MemoryStore):
+    """Neither of the request, also where it is cut, nor of the last answer or a description."""
     light, key = Light(), private_key(90)
-    policy = ContextPolicy(recall=RecallPolicy(enabled=False), mask_credentials=masks)
-    context = MemoryContext("alice", "coder", "s1", store, model_client=light, policy=policy)
+    context = MemoryContext("alice", "coder", "s1", store, model_client=light)
     await context.store("a note", f"a note with OPENAI_API_KEY={KEY}")
     await add_step(context, ENVIRONMENT, name="run_shell")
     await context.get_messages()
@@ -191,8 +188,8 @@ async def test_decision_prompt_has_no_credential(store: MemoryStore, masks: bool
     await context.get_messages()
     (prompt,) = light.prompts
     assert "What is SETTING_7?" in prompt
-    assert bool(leaks(prompt)) is not masks
-    assert any(line[:20] in prompt for line in key.split("\n")[1:-1]) is not masks
+    assert not leaks(prompt)
+    assert not any(line[:20] in prompt for line in key.split("\n")[1:-1])
 
 
 async def test_light_model_reads_and_writes_no_credential(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
@@ -212,9 +209,7 @@ async def test_light_model_reads_and_writes_no_credential(store: MemoryStore, mo
             written.set()
 
     monkeypatch.setattr(store.items, "update_model_summary", noted)
-    policy = ContextPolicy(
-        expansion=ExpansionPolicy(enabled=False), recall=RecallPolicy(enabled=False), archive=ArchivePolicy(titles=True)
-    )
+    policy = ContextPolicy(expansion=ExpansionPolicy(enabled=False))
     context = MemoryContext("alice", "coder", "s1", store, model_client=light, policy=policy)
     await context.add_message(UserMessage(content=f"Set OPENAI_API_KEY={KEY} for the survey.", source="user"))
     await add_step(context, f"{ENVIRONMENT}\n{report('owls', 350)}", name="run_shell")

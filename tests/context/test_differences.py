@@ -6,6 +6,7 @@ import pytest
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
 from memory_context import CachePolicy, ContextPolicy, MemoryContext, MemoryStore
+from memory_context.compaction import differences
 from memory_context.foundation.messages import texts_of
 from memory_context.foundation.tokens import default_token_counter
 
@@ -85,7 +86,7 @@ async def test_views_count_their_tokens_and_keep_their_head(store: MemoryStore):
         await shown(context, page(number))
         view = await context.get_messages()
         assert view[: len(before) - 1] == before[:-1] or context.stats.compactions > planned
-        assert context.stats.view_tokens == sum(whole_tokens(message, context.policy) for message in view)
+        assert context.stats.view_tokens == sum(whole_tokens(message) for message in view)
 
 
 async def test_equal_result_is_a_line(store: MemoryStore):
@@ -167,9 +168,8 @@ async def test_parallel_results_are_compared_with_each_other(store: MemoryStore)
     assert "before" not in second.partition("\n")[2].partition("\n")[0]
 
 
-@pytest.mark.parametrize("policy", [{"compaction": {"differences": False}}, {"compaction": {"enabled": False}}])
-async def test_differences_can_be_switched_off(store: MemoryStore, policy: dict[str, object]):
-    context = await begun(store, **policy)
+async def test_differences_are_off_without_compaction(store: MemoryStore):
+    context = await begun(store, compaction={"enabled": False})
     assert await shown(context, page(3)) == [page(3)]
     assert context.stats.differences == 0
 
@@ -199,7 +199,7 @@ async def test_budget_keeps_what_a_fresh_difference_is_compared_with(store: Memo
     for number in range(3, 40):
         (text,) = await shown(context, page(number))
         view = await context.get_messages()
-        assert sum(whole_tokens(message, context.policy) for message in view) <= 9_000
+        assert sum(whole_tokens(message) for message in view) <= 9_000
         if "Without the lines" in text:
             key = text.partition(" before (")[2].partition(")")[0]
             assert key in texts(view)
@@ -235,12 +235,12 @@ async def test_credential_that_is_gone_is_not_named_again(store: MemoryStore):
     assert token[:40] not in text
 
 
-async def test_price_of_pages_that_repeat(store: MemoryStore):
+async def test_price_of_pages_that_repeat(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """Twenty steps on one page cost less than half of what they cost when each page is shown."""
     costs: list[float] = []
-    for user, differences in (("alice", True), ("bob", False)):
-        compaction = {"differences": differences}
-        context = context_of(store, user, cache=CachePolicy(expected_calls=20).model_dump(), compaction=compaction)
+    for user, least_share in (("alice", differences._LEAST_SHARE), ("bob", 2.0)):
+        monkeypatch.setattr(differences, "_LEAST_SHARE", least_share)
+        context = context_of(store, user, cache=CachePolicy(expected_calls=20).model_dump())
         await context.add_message(UserMessage(content="Fill the cart.", source="user"))
         for number in range(20):
             await shown(context, page(number))

@@ -7,7 +7,8 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from memory_context import CachePolicy, CompactionPolicy, ContextPolicy, MemoryContext, MemoryStore
+from benchmarks.constants import constants
+from memory_context import CachePolicy, ContextPolicy, MemoryContext, MemoryStore
 from memory_context.foundation.references import MemoryRef
 from memory_context.sessions.transcript.entries import PartId, StoredPart
 from memory_context.sessions.transcript.part_decisions import CompactedTextChosen, PartOffloaded, PartsCompacted
@@ -18,6 +19,7 @@ from memory_context.sessions.transcript.view_decisions import (
     HistoryFolded,
     ViewCleared,
 )
+from memory_context.view import economics
 from memory_context.view.budget import Budget
 from memory_context.view.economics import aged_results, ageing_of, arithmetic_of, expected_calls
 from memory_context.view.render import Renderer, render
@@ -59,6 +61,11 @@ def test_compacting_an_earlier_result_rewrites_all_that_follows():
     assert late not in history.changes(dear)[0].parts
 
 
+@pytest.fixture(autouse=True)
+def _every_prefix_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(economics, "LEAST_PREFIX_TOKENS", 0)
+
+
 def replace_calls(prices: CachePolicy, calls: int | None) -> CachePolicy:
     return prices.model_copy(update={"expected_calls": calls})
 
@@ -86,14 +93,17 @@ def test_small_early_result_waits_while_a_new_one_is_compacted():
     assert history.transcript.state.answered_whole == {first}
 
 
-def test_prefix_too_short_to_be_cached_counts_as_rewritten():
+def test_prefix_too_short_to_be_cached_counts_as_rewritten(monkeypatch: pytest.MonkeyPatch):
     """Before the result stand 110 tokens, less than 500: 20 + 110 = 130, x 1.15 = 149.5. If nothing is cached: 20."""
     history, _ = answered(500)
-    (change,) = history.changes(PRICES.model_copy(update={"least_prefix_tokens": 500}))
+    monkeypatch.setattr(economics, "LEAST_PREFIX_TOKENS", 500)
+    (change,) = history.changes()
     assert change.arithmetic == Arithmetic(480, 130, 6, 138.5)
-    (change,) = history.changes(PRICES.model_copy(update={"least_prefix_tokens": 611}))
+    monkeypatch.setattr(economics, "LEAST_PREFIX_TOKENS", 611)
+    (change,) = history.changes()
     assert change.arithmetic == Arithmetic(480, 20, 6, 265.0), "110 + 500 tokens are no cached prefix: nothing is lost"
-    (change,) = history.changes(PRICES.model_copy(update={"least_prefix_tokens": 500}), reserved_tokens=390)
+    monkeypatch.setattr(economics, "LEAST_PREFIX_TOKENS", 500)
+    (change,) = history.changes(reserved_tokens=390)
     assert change.arithmetic == Arithmetic(480, 20, 6, 265.0), "the system prompt stands before it"
 
 
@@ -184,8 +194,8 @@ def with_facts(*facts_tokens: int) -> tuple[History, list[PartId]]:
 
 def aged(history: History, facts_in_view_tokens: int) -> list[CompactedTextChosen]:
     """Return what stays of results whose facts go."""
-    policy = ContextPolicy(compaction=CompactionPolicy(facts_in_view_tokens=facts_in_view_tokens))
-    return aged_results(history.transcript, policy, counter)
+    with constants({"memory_context.view.economics._FACTS_IN_VIEW_TOKENS": facts_in_view_tokens}):
+        return aged_results(history.transcript, counter)
 
 
 def test_facts_stay_until_all_together_exceed_their_limit():
@@ -252,8 +262,8 @@ def test_as_many_calls_are_expected_as_there_have_been(answers: int, calls: int)
 
 def test_arithmetic_follows_the_formula():
     """1,000 x 10 x 0.5 - 2,000 x (1.0 - 0.5) = 4,000; writing cheaper than reading costs nothing."""
-    assert arithmetic_of(1000, 2000, 10, CachePolicy(cached_price_ratio=0.5, write_price_ratio=1.0)).net == 4000
-    assert arithmetic_of(1000, 2000, 10, CachePolicy(cached_price_ratio=1.0, write_price_ratio=0.5)).net == 10_000
+    assert arithmetic_of(1000, 2000, 10, CachePolicy(prices=(0.5, 1.0, 300))).net == 4000
+    assert arithmetic_of(1000, 2000, 10, CachePolicy(prices=(1.0, 0.5, 300))).net == 10_000
 
 
 @pytest.mark.parametrize(("calls", "waits"), [(1000, False), (1, True)])
@@ -314,7 +324,9 @@ def test_view_over_its_target_folds_once_that_pays_and_the_agent_can_read_it(cal
 
 
 def test_prices_of_a_provider_are_chosen_by_name():
-    assert CachePolicy.of("anthropic") == CachePolicy()
-    assert CachePolicy.of("openai-gpt-4o").cached_price_ratio == 0.5
+    assert CachePolicy(prices="anthropic") == CachePolicy()
+    assert CachePolicy(prices="openai-gpt-4o").cached_price_ratio == 0.5
     with pytest.raises(ValueError, match="'openai-gpt-5'"):
-        CachePolicy.of("free")  # type: ignore[arg-type]
+        CachePolicy(prices="free")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="greater than 0"):
+        CachePolicy(prices=(0.1, 0, 300))

@@ -16,7 +16,7 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from memory_context import ExpansionPolicy, MemoryContext, MemoryStore, RecallPolicy
+from memory_context import ExpansionPolicy, MemoryContext, MemoryStore
 from memory_context.foundation.errors import StoreUnavailableError
 from memory_context.recall.expansion.decide import decide_by_rules
 from memory_context.sessions.transcript.transcript import Transcript
@@ -229,9 +229,8 @@ async def test_expansion_reads_each_of_many_large_items_once(store: MemoryStore,
 
 async def test_expansion_shows_finished_items_when_others_are_late(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """The named item was read; the search for more hangs. Then the store is not asked for a while."""
-    context = context_of(
-        store, store_timeout_seconds=5, store_retry_seconds=1000, expansion=ExpansionPolicy(timeout_seconds=3)
-    )
+    monkeypatch.setattr("memory_context.foundation.light_model.guards.DECISION_SECONDS", 3)
+    context = context_of(store, store_timeout_seconds=5)
     note = await context.store("The team lunch is at Luigi's.", "where the team lunch is")
     other = await context.store("another note", "another note", source="other")
 
@@ -249,7 +248,8 @@ async def test_slow_choice_of_passages_does_not_open_the_store_breaker(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     """The view comes without; the next message is read for."""
-    context = context_of(store, store_timeout_seconds=0.5, expansion=ExpansionPolicy(timeout_seconds=0.5))
+    monkeypatch.setattr("memory_context.foundation.light_model.guards.DECISION_SECONDS", 0.5)
+    context = context_of(store, store_timeout_seconds=0.5)
     note = await context.store("a note to read", "a note", source="note")
     release = threading.Event()
     with monkeypatch.context() as patch:
@@ -330,8 +330,8 @@ async def test_visible_item_is_not_expanded(store: MemoryStore):
 
 
 async def test_first_view_as_placeholder_is_expanded(store: MemoryStore):
-    """With first_view="placeholder" a fresh result is not read yet, so naming it opens it."""
-    context = context_of(store, first_view="placeholder")
+    """Such a fresh result is not read yet, so naming it opens it."""
+    context = context_of(store, first_view_by_tool={"*": "placeholder"})
     await add_step(context, report("owls", 60))
     (part,) = context.transcript[1].measured
     assert part.stored is not None
@@ -519,19 +519,16 @@ async def test_words_of_a_hand_off_name_keys(store: MemoryStore):
     assert report("owls", 60) in opened(view)[0]
 
 
-async def test_expansion_and_recall_can_be_switched_off_apart(store: MemoryStore):
-    """Each by its policy."""
+async def test_expansion_and_recall_are_switched_off_together(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+    """Then nothing is read, and a light model is not asked."""
     note = await context_of(store).store("The team lunch is at Luigi's.", "where the team lunch is")
     await store.flush_index()
-    words = f"Where did we say the team lunch is? [MemoryRef: {note} - x - 1 tokens]"
-    for expands in (False, True):
-        for recalls in (False, True):
-            context = context_of(
-                store, expansion=ExpansionPolicy(enabled=expands), recall=RecallPolicy(enabled=recalls)
-            )
-            view = await ask(context, words)
-            assert len(opened(view)) == (expands or recalls)
-            assert (context.stats.expansions, context.stats.recalls) == (int(expands), int(recalls and not expands))
+    light = Light(choose(note, ambiguous=True))
+    context = context_of(store, light, expansion=ExpansionPolicy(enabled=False))
+    reads = Reads(store, monkeypatch)
+    for words in ("Where did we say the team lunch is?", f"What is in [MemoryRef: {note} - x - 1 tokens]?"):
+        assert len(await ask(context, words)) == context.transcript.end
+    assert (context.stats.expansions, context.stats.recalls, reads.count, light.prompts) == (0, 0, 0, [])
 
 
 # --- the light model
@@ -592,18 +589,6 @@ async def test_the_prompt_stays_small_with_a_thousand_references(store: MemorySt
     (prompt,) = light.prompts
     assert context.token_counter.count(prompt) < 2000
     assert prompt.count("\nsurvey_") > 10
-
-
-async def test_policy_takes_a_custom_prompt(store: MemoryStore):
-    """A template with the three fields; a bad one is told when the context is made."""
-    light = Light()
-    policy = ExpansionPolicy(prompt="JSON, please. R={request} A={last_answer} L={references}")
-    context = context_of(store, light, expansion=policy)
-    (key,) = await surveyed(context, "owls", lines=60)
-    await ask(context, "What of it?")
-    assert re.search(rf"R=What of it\? A=Surveyed\. L={key} - ", light.prompts[-1])
-    with pytest.raises(ValueError, match="nonsense"):
-        context_of(store, light, expansion=ExpansionPolicy(prompt="{nonsense}"))
 
 
 @pytest.mark.parametrize("words", ["thanks", "Great, thank you very much!", "Danke, guten Morgen"])
@@ -719,11 +704,12 @@ async def test_rules_decide_when_the_light_model_fails(store: MemoryStore, bad):
     assert "bats finding" not in text
 
 
-async def test_breaker_stops_waits_for_a_failing_light_model(store: MemoryStore):
+async def test_breaker_stops_waits_for_a_failing_light_model(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """A timeout opens the breaker at once; after a while it is tried again."""
+    monkeypatch.setattr("memory_context.foundation.light_model.guards.DECISION_SECONDS", 1)
+    monkeypatch.setattr("memory_context.foundation.light_model.guards.RETRY_SECONDS", 1000)
     light = Light()
-    fast = ExpansionPolicy(timeout_seconds=1, retry_seconds=1000)
-    context = context_of(store, light, expansion=fast)
+    context = context_of(store, light)
     (key,) = await surveyed(context, "owls", lines=60)
     light.prompts.clear()
     light.release.clear()
@@ -737,10 +723,13 @@ async def test_breaker_stops_waits_for_a_failing_light_model(store: MemoryStore)
     assert context.stats.light_model_calls == calls + 1
 
 
-async def test_a_light_model_that_swallows_its_cancellation_holds_nobody_up(store: MemoryStore):
+async def test_a_light_model_that_swallows_its_cancellation_holds_nobody_up(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+):
     """It is left to itself."""
+    monkeypatch.setattr("memory_context.foundation.light_model.guards.DECISION_SECONDS", 0.1)
     light = Light()
-    context = context_of(store, light, expansion=ExpansionPolicy(timeout_seconds=0.1))
+    context = context_of(store, light)
     await surveyed(context, "owls", lines=60)
     light.is_deaf = True
     light.release.clear()
@@ -755,8 +744,9 @@ async def test_a_store_that_fails_is_not_asked_again_at_once(
     store: MemoryStore, monkeypatch, caplog: pytest.LogCaptureFixture
 ):
     """The view comes without; said once; folds open without the store; what was read before the failure is shown."""
+    monkeypatch.setattr("memory_context.foundation.outages.STORE_RETRY_SECONDS", 1000)
     light = Light()
-    context = context_of(store, light, store_retry_seconds=1000)
+    context = context_of(store, light)
     (key,) = await surveyed(context, "owls", lines=60)
     light.prompts.clear()
     await store.flush_index()
@@ -786,12 +776,15 @@ async def test_failed_search_keeps_the_items_already_read(store: MemoryStore, mo
     assert "Luigi's" in text_of(view)
 
 
-async def test_a_view_does_not_wait_long_for_a_store_that_hangs(server: Server, database_url: str):
+async def test_a_view_does_not_wait_long_for_a_store_that_hangs(
+    server: Server, database_url: str, monkeypatch: pytest.MonkeyPatch
+):
     """No longer than the two timeouts, once; then not at all for a while."""
+    monkeypatch.setattr("memory_context.foundation.light_model.guards.DECISION_SECONDS", 0.3)
     async with MemoryStore(database_url) as store:
         earlier = context_of(store)
         (key,) = await surveyed(earlier, "owls", lines=60)
-        context = context_of(store, expansion=ExpansionPolicy(timeout_seconds=0.3), store_timeout_seconds=0.3)
+        context = context_of(store, store_timeout_seconds=0.3)
         await context.load_state(await earlier.save_state())
         with hanging(server):
             assert opened(await soon(ask(context, f"{key}?"), 1.2)) == []

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from autogen_core.models import AssistantMessage
 
-from memory_context import CompactionPolicy, ContextPolicy, MemoryContext, MemoryStore
+from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.foundation.compactors import compose
 from memory_context.foundation.compactors.compactor import Analysis, Result
 from memory_context.foundation.compactors.registry import Compactors
-from memory_context.foundation.policy import NamedFirstViews
 from memory_context.foundation.tokens import default_token_counter
 
 from ..conftest import Server, database_of
@@ -67,12 +66,10 @@ async def test_document_in_an_mcp_result_is_whole_and_an_image_beside_a_text_is_
     ("tokens", "is_whole", "policy"),
     [
         (12_500, False, {}),
-        (11_500, False, {"document_first_view_limit_tokens": 11_000}),
         (7_800, True, {"token_budget": 16_000}),
         (8_200, False, {"token_budget": 16_000}),
         (8_200, True, {"token_budget": 16_000, "compaction": {"enabled": False}}),
-        (3_100, True, {"document_first_view_limit_tokens": 200}),
-        (11_500, False, {"first_view": "excerpt"}),
+        (11_500, False, {"first_view_by_tool": {"*": "excerpt"}}),
         (20_000, True, {"first_view_by_tool": {"fetch_*": "full"}}),
         (20_000, False, {"first_view_by_tool": {"fetch_*": "full"}, "token_budget": 30_000}),
         (1_000, False, {"first_view_by_tool": {"fetch_page": "placeholder"}}),
@@ -129,22 +126,13 @@ async def named_in(context: MemoryContext, content: str) -> str:
     return f"[MemoryRef: {key} - shown whole below - {counter.count(content)} tokens]\n{content}"
 
 
-@pytest.mark.parametrize(
-    ("setting", "tools", "is_named"),
-    [
-        ("auto", "", True),
-        ("auto", "tools", False),
-        ("auto", "workbench", False),
-        ("always", "tools", True),
-        ("never", "", False),
-    ],
-)
+@pytest.mark.parametrize(("tools", "is_named"), [("", True), ("tools", False), ("workbench", False)])
 async def test_whole_first_view_names_its_key_where_the_agent_has_no_tools(
-    store: MemoryStore, setting: NamedFirstViews, tools: str, is_named: bool
+    store: MemoryStore, tools: str, is_named: bool, monkeypatch: pytest.MonkeyPatch
 ):
     """Whatever the content begins with, its tokens are counted with the line."""
-    alone = CompactionPolicy(differences=False)
-    policy = ContextPolicy(store_timeout_seconds=30, name_first_views=setting, compaction=alone)
+    monkeypatch.setattr("memory_context.compaction.differences._LEAST_SHARE", 2.0)
+    policy = ContextPolicy(store_timeout_seconds=30)
     context = MemoryContext("alice", "coder", None, store, policy=policy)
     if tools:
         getattr(context, tools)()
@@ -153,7 +141,7 @@ async def test_whole_first_view_names_its_key_where_the_agent_has_no_tools(
     view = await context.get_messages()
     expected = [await named_in(context, content) if is_named else content for content in contents]
     assert [result.content for result in view[-1].content] == expected
-    assert context.stats.view_tokens == sum(whole_tokens(message, policy) for message in view)
+    assert context.stats.view_tokens == sum(whole_tokens(message) for message in view)
 
 
 async def test_line_that_names_a_key_counts_towards_the_limit(store: MemoryStore):
@@ -188,11 +176,12 @@ async def test_results_that_were_shown_keep_their_bytes_when_tools_are_handed_ou
         assert await again.get_messages() == view
 
 
+@pytest.mark.usefixtures("store_asked_again_at_once")
 async def test_result_that_was_shown_before_it_could_be_stored_gets_no_line(server: Server, database_url: str):
     """The prompt cache has it without one."""
     name = database_of(database_url)
     async with MemoryStore(database_url) as store:
-        context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(store_retry_seconds=0))
+        context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy())
         server.execute("ALTER DATABASE {name} ALLOW_CONNECTIONS false", name=name)
         server.execute(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'")
         await add_step(context, prose(1_000), name="fetch_page")
@@ -205,12 +194,9 @@ async def test_result_that_was_shown_before_it_could_be_stored_gets_no_line(serv
 
 
 def test_policy_with_views_by_tool_can_be_hashed_and_dumped():
-    named = ContextPolicy(name_first_views="always")
-    context = MemoryContext("alice", memory_store=MemoryStore("postgresql://nowhere"), policy=named)
-    assert MemoryContext.load_component(context.dump_component()).policy == named
-    with pytest.raises(ValueError, match="'auto', 'always' or 'never'"):
-        ContextPolicy.model_validate({"name_first_views": True})
     policy = ContextPolicy(first_view_by_tool={"fetch_page": "full"})
+    context = MemoryContext("alice", memory_store=MemoryStore("postgresql://nowhere"), policy=policy)
+    assert MemoryContext.load_component(context.dump_component()).policy == policy
     assert ContextPolicy.model_validate_json(policy.model_dump_json()) == policy
     assert hash(policy) == hash(ContextPolicy(first_view_by_tool={"fetch_page": "full"})) != hash(ContextPolicy())
 

@@ -215,11 +215,13 @@ async def test_explain_lists_all_decisions_of_the_last_view_only(store: MemorySt
 
 
 async def test_first_view_placeholder_compacts_results_at_once(store: MemoryStore):
-    """first_view="placeholder" never shows a large result; "excerpt" shows its passages within the threshold."""
-    at_once = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(first_view="placeholder"))
+    """A large result is never shown; with "excerpt" its passages are shown within the threshold."""
+    at_once = MemoryContext(
+        "alice", "coder", None, store, policy=ContextPolicy(first_view_by_tool={"*": "placeholder"})
+    )
     await add_step(at_once, report("owls"))
     assert (await at_once.get_messages())[1].content[0].content.startswith("survey succeeded. [MemoryRef: survey_")
-    excerpted = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(first_view="excerpt"))
+    excerpted = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(first_view_by_tool={"*": "excerpt"}))
     await add_step(excerpted, report("owls"))
     content = (await excerpted.get_messages())[1].content[0].content
     assert "owls finding 0: value 0" in content

@@ -68,7 +68,7 @@ async def test_fifty_parallel_results_of_4k_tokens_fit_the_default_budget(store:
     await add_step(context, *contents)
     view = await context.get_messages()
     check_pairing(view)
-    assert sum(tokens_of(message, context.policy) for message in view) <= 100_000
+    assert sum(tokens_of(message) for message in view) <= 100_000
     assert view[0].content == "Read all of it."
     assert context.stats.write_transactions == 1
     assert {s.state for s in (await context.explain()).segments if s.kind == "result"} == {"shortened"}
@@ -81,7 +81,7 @@ async def test_one_huge_user_message_fits_and_stays_retrievable(context: MemoryC
     pasted = "\n".join(f"row {i} of the pasted log" for i in range(50_000))
     await context.add_message(UserMessage(content=pasted, source="user"))
     view = await context.get_messages()
-    assert sum(tokens_of(message, context.policy) for message in view) <= 100_000
+    assert sum(tokens_of(message) for message in view) <= 100_000
     (segment,) = (await context.explain()).segments
     assert segment.state == "shortened"
     assert await context.retrieve(segment.keys[0]) == pasted
@@ -150,5 +150,5 @@ async def test_more_than_256_mb_stays_inline_with_a_warning(store: MemoryStore, 
     await add_step(context, content)
     assert any("too large to be stored" in record.getMessage() for record in caplog.records)
     view = await context.get_messages()
-    assert sum(tokens_of(message, context.policy) for message in view) <= 100_000
+    assert sum(tokens_of(message) for message in view) <= 100_000
     assert context.transcript[1].text(context.transcript[1].measured[0].address) == content

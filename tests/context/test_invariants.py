@@ -4,21 +4,35 @@ from itertools import chain
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore
 
-from .histories import Life, any_compactors, any_policy, histories, long_history, moody, policies, sized
+from .histories import (
+    Life,
+    any_compactors,
+    any_policy,
+    histories,
+    long_history,
+    moody,
+    policies,
+    sized,
+    varied_constants,
+)
 
 
-@given(history=histories, policy=policies)
-async def test_every_view_of_every_history_keeps_the_rules(store: MemoryStore, history, policy: ContextPolicy):
+@given(history=histories, policy=policies, seed=st.integers(0, 999))
+async def test_every_view_of_every_history_keeps_the_rules(
+    store: MemoryStore, history, policy: ContextPolicy, seed: int
+):
     """Pairing, budget, stable head, whole task, committed references, purity, saved and loaded at any point."""
     light = moody(len(history)) if len(history) % 2 else None
     compactors = any_compactors(len(history))
-    context = MemoryContext("alice", "coder", None, store, model_client=light, policy=policy, compactors=compactors)
-    life = Life(context, light=light, compactors=compactors)
-    await life.live(history)
-    await life.check_nothing_is_lost()
+    with varied_constants(seed):
+        context = MemoryContext("alice", "coder", None, store, model_client=light, policy=policy, compactors=compactors)
+        life = Life(context, light=light, compactors=compactors)
+        await life.live(history)
+        await life.check_nothing_is_lost()
 
 
 async def test_fold_leaves_the_known_user_in_the_head(store: MemoryStore):
@@ -39,7 +53,8 @@ async def test_every_view_of_a_long_life_keeps_the_rules(store: MemoryStore, see
     light = moody(seed) if seed % 2 else None
     compactors = any_compactors(seed)
     policy = any_policy(seed)
-    context = MemoryContext("alice", "coder", None, store, model_client=light, policy=policy, compactors=compactors)
-    life = Life(context, light=light, compactors=compactors)
-    await life.live(long_history(seed))
-    await life.check_nothing_is_lost()
+    with varied_constants(seed):
+        context = MemoryContext("alice", "coder", None, store, model_client=light, policy=policy, compactors=compactors)
+        life = Life(context, light=light, compactors=compactors)
+        await life.live(long_history(seed))
+        await life.check_nothing_is_lost()

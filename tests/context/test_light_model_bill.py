@@ -92,6 +92,7 @@ async def test_light_model_calls_after_the_last_batch_are_archived_by_close(stor
         assert str(bill).endswith("0 tokens read and 0 written; tokens of 1 call unknown; 1 without a usable answer")
 
 
+@pytest.mark.usefixtures("store_asked_again_at_once")
 async def test_light_model_calls_made_before_the_history_came_are_added_to_it(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ):
@@ -99,8 +100,7 @@ async def test_light_model_calls_made_before_the_history_came_are_added_to_it(
     light = Light(choose())
     before = await asked_for_each_kind(store, light)
     await before.close()
-    policy = ContextPolicy(store_retry_seconds=0)
-    context = MemoryContext("alice", "coder", SESSION, store, model_client=light, policy=policy)
+    context = MemoryContext("alice", "coder", SESSION, store, model_client=light)
     with monkeypatch.context() as patch:
         patch.setattr(store.conversations, "read", away)
         await say(context, "Do it like last time.")

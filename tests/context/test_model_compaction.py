@@ -16,7 +16,6 @@ from memory_context.foundation.policy import (
     CompactionPolicy,
     ExpansionPolicy,
     ObservationPolicy,
-    RecallPolicy,
     UserMemoryPolicy,
 )
 from memory_context.sessions.transcript.part_decisions import PartsCompacted
@@ -36,7 +35,6 @@ ALONE: dict[str, Any] = {
     "first_view_limit_tokens": 4000,
     "user_memory": UserMemoryPolicy(enabled=False),
     "expansion": ExpansionPolicy(enabled=False),
-    "recall": RecallPolicy(enabled=False),
     "observation": ObservationPolicy(mode="off"),
 }
 """Nothing is decided or opened beside the summaries."""
@@ -240,9 +238,10 @@ async def test_a_result_that_waits_for_its_summary_stands_whole_until_then(store
     assert SUMMARY in view
 
 
-async def test_a_result_waits_no_longer_than_the_model_may_take(store: MemoryStore):
+async def test_a_result_waits_no_longer_than_the_model_may_take(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """Mode model, and a model that never answers: the compactor's choice."""
-    context = context_of(store, Light(), mode="model", summary_timeout_seconds=0.05)
+    monkeypatch.setattr("memory_context.foundation.light_model.guards.SUMMARY_SECONDS", 0.05)
+    context = context_of(store, Light(), mode="model")
     await begin(context, OWLS)
     (task,) = tasks()
     await asyncio.wait([task])
@@ -252,11 +251,12 @@ async def test_a_result_waits_no_longer_than_the_model_may_take(store: MemorySto
     assert context.stats.summary_failures == 1
 
 
-async def test_the_same_content_is_summarised_once(store: MemoryStore, saved: Saved):
+async def test_the_same_content_is_summarised_once(store: MemoryStore, saved: Saved, monkeypatch: pytest.MonkeyPatch):
     """All places show it."""
+    monkeypatch.setattr("memory_context.compaction.differences._LEAST_SHARE", 2.0)
     light = Light()
     light.summary = said(SUMMARY)
-    context = context_of(store, light, differences=False)
+    context = context_of(store, light)
     await begin(context, OWLS, OWLS)
     await soon(saved.done.wait())
     await answered(context)
@@ -447,9 +447,9 @@ async def test_only_one_is_asked_for_at_once(store: MemoryStore):
     assert len(light.summary_prompts) == 1 + summaries.MOST_WAITING == 17
 
 
-@pytest.mark.parametrize("settings", [{"mode": "plugin"}, {"enabled": False}, {"summarise_over_tokens": 50_000}])
+@pytest.mark.parametrize("settings", [{"mode": "plugin"}, {"enabled": False}])
 async def test_nothing_is_asked_unless_the_policy_says_so(store: MemoryStore, settings: dict[str, Any]):
-    """Not for the compactor's mode, not without compaction, not for what is small enough."""
+    """Not for the compactor's mode, not without compaction."""
     light = Light()
     light.summary = said(SUMMARY)
     context = context_of(store, light, **settings)

@@ -45,8 +45,8 @@ async def states(context: MemoryContext, kind: str = "result") -> list[str]:
 @pytest.mark.parametrize(
     "policy",
     [
-        ContextPolicy(first_view="excerpt", offload_threshold_tokens=200),
-        ContextPolicy(first_view="excerpt", offload_threshold_tokens=50),
+        ContextPolicy(first_view_by_tool={"*": "excerpt"}, offload_threshold_tokens=200),
+        ContextPolicy(first_view_by_tool={"*": "excerpt"}, offload_threshold_tokens=50),
         ContextPolicy(first_view_limit_tokens=200),
         ContextPolicy(token_budget=1000),
     ],
@@ -115,9 +115,10 @@ async def test_one_odd_part_does_not_keep_others_from_being_stored(
     ]
 
 
+@pytest.mark.usefixtures("store_asked_again_at_once")
 async def test_a_store_that_takes_nothing_is_tried_again_later(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """An old schema, a read-only replica: not the content's fault, so it is not given up."""
-    context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(store_retry_seconds=0))
+    context = MemoryContext("alice", "coder", None, store)
 
     async def refuse(user_id, memories):
         raise SchemaError("the schema is too old")

@@ -52,7 +52,7 @@ async def test_rules_of_the_first_message_stay_after_folds(store: MemoryStore):
 
 async def test_rules_stay_when_observations_replace_their_messages(store: MemoryStore):
     """Whatever the observer made of them."""
-    policy = SMALL.model_copy(update={"observation": ObservationPolicy(buffer_min_tokens=500)})
+    policy = SMALL.model_copy(update={"observation": ObservationPolicy()})
     context, view = await worked(store, RULES, model_client=ScriptedModel(observe_by_script), policy=policy)
     assert context.stats.activations > 0
     assert f"- {RULES} (1)\n" in text_of(view)

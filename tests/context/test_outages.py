@@ -46,6 +46,7 @@ async def test_an_agent_finishes_its_run_while_the_store_is_down(caplog: pytest.
     await context.close()
 
 
+@pytest.mark.usefixtures("store_asked_again_at_once")
 async def test_outage_is_logged_once_however_often_it_is_met(
     database_url: str, server: Server, caplog: pytest.LogCaptureFixture
 ):
@@ -58,7 +59,7 @@ async def test_outage_is_logged_once_however_often_it_is_met(
         return Counter(str(one.msg) for one in said if "stays inline" in one.msg or "brought back" in one.msg)
 
     async with MemoryStore(database_url) as store:
-        policy = ContextPolicy(store_retry_seconds=0, archive={"enabled": False})
+        policy = ContextPolicy(archive={"enabled": False})
         contexts = [MemoryContext("alice", f"agent{n}", memory_store=store, policy=policy) for n in range(2)]
 
         async def go_on(topic: str) -> None:
@@ -88,11 +89,12 @@ async def test_outage_is_logged_once_however_often_it_is_met(
             await context.close()
 
 
+@pytest.mark.usefixtures("store_asked_again_at_once")
 async def test_content_from_an_outage_is_stored_and_compacted_after_it(home: Path):
     """The server stops in mid-run and comes back: the next message stores what waited; one compaction follows."""
     url = make_conninfo(**embedded.start(home))
     async with MemoryStore(url) as store:
-        policy = ContextPolicy(store_retry_seconds=0, cache=ALWAYS_PAYS)
+        policy = ContextPolicy(cache=ALWAYS_PAYS)
         context = MemoryContext("alice", "coder", memory_store=store, policy=policy)
         await context.add_message(UserMessage(content="Survey.", source="user"))
         await add_step(context, report("owls"))

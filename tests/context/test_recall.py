@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, RecallPolicy, UserMemoryPolicy
@@ -72,7 +73,7 @@ async def test_question_after_what_was_found_out_recalls_the_answer_given_then(s
     assert text.count("Where is a cancelled run handled?") == 1
 
 
-async def test_recall_respects_its_own_limits(store: MemoryStore):
+async def test_recall_respects_its_own_limits(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """So many tokens, so many passages."""
     earlier = context_of(store)
     for i in range(12):
@@ -81,7 +82,9 @@ async def test_recall_respects_its_own_limits(store: MemoryStore):
         await earlier.store(report(f"animal{i}", 40), f"a survey of animal {i}", source="survey")
     await store.flush_index()
     for limit, passages in ((800, 5), (300, 5), (800, 1)):
-        context = context_of(store, recall=RecallPolicy(limit_tokens=limit, passages=passages))
+        monkeypatch.setattr("memory_context.recall.expansion.expander._RECALL_TOKENS", limit)
+        monkeypatch.setattr("memory_context.recall.expansion.fetch._PASSAGES", passages)
+        context = context_of(store)
         (text,) = brought(await ask(context, "What did we agree on project Zephyr in our meetings last time?"))
         assert context.token_counter.count(text) <= limit
         assert 1 <= text.count("(recalled; ") <= passages
@@ -137,17 +140,6 @@ async def test_a_light_model_that_finds_a_request_concrete_prevents_the_recall(s
     await remember(store)
     context = context_of(store, Light(choose(ambiguous=False)))
     assert brought(await ask(context, "Where did we say the team lunch is?")) == []
-
-
-async def test_recall_can_be_switched_off(store: MemoryStore, monkeypatch):
-    """Then nothing is read, and a light model is not asked for nothing."""
-    await remember(store)
-    reads = Reads(store, monkeypatch)
-    light = Light(choose(ambiguous=True))
-    context = context_of(store, light, recall=RecallPolicy(enabled=False))
-    assert len(await ask(context, "Where did we say the team lunch is?")) == 1
-    assert reads.count == 0
-    assert light.prompts == []
 
 
 async def test_visible_passage_is_not_recalled(store: MemoryStore):

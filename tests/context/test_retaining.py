@@ -38,8 +38,13 @@ def retained(context: MemoryContext) -> list[CompactedTextChosen]:
     return [decision for _, decision in context.transcript.log if isinstance(decision, CompactedTextChosen)]
 
 
+@pytest.fixture(autouse=True)
+def _no_line_names_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ContextPolicy, "names_first_view", lambda self, agent_has_tools: False)
+
+
 def context_of(store: MemoryStore, compactors: Compactors | None = None, **policy) -> MemoryContext:
-    policy = {"cache": ALWAYS_PAYS, "name_first_views": "never"} | policy
+    policy = {"cache": ALWAYS_PAYS} | policy
     return MemoryContext("alice", "coder", None, store, policy=ContextPolicy(**policy), compactors=compactors)
 
 
@@ -78,15 +83,16 @@ async def test_the_answer_decides_what_is_kept(store: MemoryStore):
     assert await read_and_answered(context_of(store), "The file is write_coupon_journal's.") != kept
 
 
-async def test_what_stays_is_chosen_once_and_the_same_after_a_load(store: MemoryStore):
+async def test_what_stays_is_chosen_once_and_the_same_after_a_load(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """Recorded when answered, shown with the compaction, whenever that comes and whatever was said in between."""
-    context = context_of(store, cache=NEVER_PAYS, token_budget=6000, fold_to_ratio=0.95)
+    monkeypatch.setattr("memory_context.view.budget._FOLD_TO_RATIO", 0.95)
+    context = context_of(store, cache=NEVER_PAYS, token_budget=6000)
     whole = await read_and_answered(context, "I look into write_voucher_journal next.")
     assert whole == SOURCE, "nothing pays, so it stays whole"
     (choice,) = retained(context)
     await context.add_message(user("And check_refund_rights?"))
     await context.get_messages()
-    later = context_of(store, cache=NEVER_PAYS, token_budget=6000, fold_to_ratio=0.95)
+    later = context_of(store, cache=NEVER_PAYS, token_budget=6000)
     await later.load_state(json.loads(json.dumps(await context.save_state())))
     for one in (context, later):
         assert results(await one.get_messages()) == [SOURCE]
@@ -97,12 +103,13 @@ async def test_what_stays_is_chosen_once_and_the_same_after_a_load(store: Memory
     assert await later.get_messages() == await context.get_messages()
 
 
-async def test_a_saved_state_does_not_grow_with_the_outputs(store: MemoryStore):
+async def test_a_saved_state_does_not_grow_with_the_outputs(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """Whole or compacted, a stored result is a reference and what stays of it."""
+    monkeypatch.setattr("memory_context.compaction.compactor_input.FACTS_LIMIT_TOKENS", 60)
     sizes: list[int] = []
     for lines in (100, 200, 3000):
         for cache in (ALWAYS_PAYS, NEVER_PAYS):
-            context = context_of(store, cache=cache, compaction=CompactionPolicy(facts_limit_tokens=60))
+            context = context_of(store, cache=cache)
             await context.add_message(user("Survey."))
             await add_step(context, report("owls", lines))
             await context.get_messages()
@@ -167,7 +174,7 @@ async def test_when_nothing_can_be_chosen_the_placeholder_stays(store: MemorySto
 
 async def test_without_compaction_it_is_the_unbounded_context_within_the_budget(store: MemoryStore):
     """Message for message, however large and however often answered; every large part is stored all the same."""
-    context = context_of(store, compaction=CompactionPolicy(enabled=False), name_first_views="auto")
+    context = context_of(store, compaction=CompactionPolicy(enabled=False))
     real = UnboundedChatCompletionContext()
     for i, topic in enumerate(("owls", "bats", "eels", "newts")):
         before = context.transcript.end

@@ -13,7 +13,7 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from memory_context import AgentMemory, ArchivePolicy, ContextPolicy, LearningPolicy, MemoryContext, MemoryStore
+from memory_context import AgentMemory, ArchivePolicy, ContextPolicy, MemoryContext, MemoryStore
 from memory_context.sessions.archive import archiver
 from memory_context.store import pool
 from memory_context.store.jobs import Jobs
@@ -45,8 +45,7 @@ def exchanges(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> list[list[
 
 def context_of(store: MemoryStore) -> MemoryContext:
     """Return a context whose batches go when it is closed, however slow the machine is."""
-    archive, learning = ArchivePolicy(batch_seconds=3600), LearningPolicy(idle_seconds=3600)
-    policy = ContextPolicy(store_timeout_seconds=60, archive=archive, learning=learning)
+    policy = ContextPolicy(store_timeout_seconds=60, archive=ArchivePolicy(batch_seconds=3600))
     return MemoryContext("alice", memory_store=store, policy=policy)
 
 

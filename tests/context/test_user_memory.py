@@ -193,6 +193,7 @@ async def test_late_user_memory_stands_in_the_tail_until_a_fold(store: MemorySto
     assert kinds(await context.explain()) == {"user_memory": "of the user, known before"}
 
 
+@pytest.mark.usefixtures("store_asked_again_at_once")
 async def test_session_goes_on_without_a_store_and_asks_again_later(
     store: MemoryStore, held: Held, caplog: pytest.LogCaptureFixture
 ):
@@ -200,7 +201,7 @@ async def test_session_goes_on_without_a_store_and_asks_again_later(
     held.release.set()
     held.error = StoreUnavailableError("away")
     caplog.set_level(logging.INFO, logger="memory_context")
-    context = context_of(store, store_retry_seconds=0)
+    context = context_of(store)
     assert len(await ask(context)) == 1
     assert "going on without the user's memory: away" in caplog.text
     held.error = None

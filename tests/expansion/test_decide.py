@@ -115,19 +115,14 @@ async def test_prompt_is_not_built_while_the_breaker_is_open():
     assert light.usage.calls == 1
 
 
-async def test_prompt_respects_limit_and_custom_template():
+async def test_prompt_respects_limit():
     """A thousand references and a megabyte of request."""
-    model = client({"expand": []}, {"expand": []})
+    model = client({"expand": []})
     references = tuple(offered(f"key_{i}", "some output " * 10) for i in range(1000))
     turn = ExpansionRequest("please " * 150_000, "fine " * 100_000, references)
-    light = LightModel(model)
-    await decide(turn, light, COUNTER)
-    await decide(turn, light, COUNTER, prompt_template="{request}! {references} JSON", prompt_limit_tokens=600)
-    totals = [sum(COUNTER.count(str(one.content)) for one in call["messages"]) for call in model.create_calls]
-    assert totals[0] <= 2000
-    assert totals[1] <= 600
-    with pytest.raises(ValueError, match="field"):
-        await decide(turn, light, COUNTER, prompt_template="{requests}")
+    await decide(turn, LightModel(model), COUNTER)
+    (call,) = model.create_calls
+    assert sum(COUNTER.count(str(one.content)) for one in call["messages"]) <= 2000
 
 
 JSON = st.recursive(

@@ -10,20 +10,20 @@ from pydantic import ValidationError
 
 from memory_context.foundation.tokens import default_token_counter
 from memory_context.recall.expansion.candidates import CandidateReference, ExpansionRequest
-from memory_context.recall.expansion.prompt import ExpansionPrompt, LightAnswer
+from memory_context.recall.expansion.prompt import PROMPT_TOKENS, ExpansionPrompt, LightAnswer
 
 from .references import offered
 
 COUNTER = default_token_counter()
 
 
-def asked(turn: ExpansionRequest, *relevant: str, template: str | None = None, limit_tokens: int = 2000) -> str:
+def asked(turn: ExpansionRequest, *relevant: str) -> str:
     """Return what the model is asked, once it is sure to be within the limit."""
-    system, user = ExpansionPrompt(COUNTER, template, limit_tokens).messages(turn, relevant)
+    system, user = ExpansionPrompt(COUNTER).messages(turn, relevant)
     assert isinstance(system, SystemMessage)
     assert isinstance(user, UserMessage)
     assert isinstance(user.content, str)
-    assert COUNTER.count(system.content) + COUNTER.count(user.content) <= limit_tokens
+    assert COUNTER.count(system.content) + COUNTER.count(user.content) <= PROMPT_TOKENS
     return user.content
 
 
@@ -73,28 +73,6 @@ def test_data_in_the_prompt_cannot_close_its_fence():
     assert "\x00" not in content
 
 
-def test_custom_template_keeps_other_braces():
-    """JSON, format strings and repeated fields are no trouble; only the three fields are filled in."""
-    template = '{"expand": []} {{x}} {} {0} ${request} {request} {references}'.replace("{{x}}", "{ x }")
-    content = asked(ExpansionRequest("hello", references=(offered("k_a2"),)), template=template)
-    assert content.startswith('{"expand": []} { x } {} {0} $hello hello k_a2 - ')
-
-
-@pytest.mark.parametrize("template", ["{user}", "{{request}} {x}"])
-def test_template_with_unknown_field_is_refused_with_the_remedy(template: str):
-    """At construction, not in the middle of a turn."""
-    with pytest.raises(ValueError, match=r"use \{request\}, \{last_answer\} and \{references\}"):
-        ExpansionPrompt(COUNTER, template)
-
-
-def test_template_without_room_for_data_is_refused():
-    """A limit too small, or a template too long."""
-    with pytest.raises(ValueError, match="prompt_limit_tokens=100"):
-        ExpansionPrompt(COUNTER, None, 100)
-    with pytest.raises(ValueError, match="raise prompt_limit_tokens"):
-        ExpansionPrompt(COUNTER, "word " * 1900)
-
-
 TEXTS = st.text(max_size=300) | st.builds(
     lambda text, times: text * times,
     st.text(alphabet="aé漢🙂 \n</request>{\ud800\x00", max_size=12),
@@ -102,15 +80,13 @@ TEXTS = st.text(max_size=300) | st.builds(
 )
 
 
-@given(TEXTS, TEXTS, st.lists(TEXTS, max_size=30), st.sampled_from([500, 2000]))
-def test_prompt_respects_limit_for_any_input(request: str, answer: str, descriptions: list[str], limit_tokens: int):
+@given(TEXTS, TEXTS, st.lists(TEXTS, max_size=30))
+def test_prompt_respects_limit_for_any_input(request: str, answer: str, descriptions: list[str]):
     """Any script, any length, any fence."""
     references: tuple[CandidateReference, ...] = tuple(
         offered(f"key_{i}", description) for i, description in enumerate(descriptions)
     )
-    asked(ExpansionRequest(request, answer, references), "key_1", limit_tokens=limit_tokens)
-    template = "{request}{request}{references}{last_answer}{last_answer}"
-    asked(ExpansionRequest(request, answer, references), template=template, limit_tokens=limit_tokens)
+    asked(ExpansionRequest(request, answer, references), "key_1")
 
 
 @pytest.mark.parametrize(

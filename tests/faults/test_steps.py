@@ -17,7 +17,9 @@ from tests.support.waiting import soon
 from ..agents.scripted import report, text_of
 from ..context.steps import add_step
 
-QUICK_STEPS = ContextPolicy(store_timeout_seconds=0.1, store_retry_seconds=0)
+QUICK_STEPS = ContextPolicy(store_timeout_seconds=0.1)
+
+pytestmark = pytest.mark.usefixtures("store_asked_again_at_once")
 
 
 async def test_content_is_stored_after_its_connection_fell_silent_for_ever(proxy: Proxy, proxy_url: str):
@@ -72,8 +74,11 @@ async def test_opening_what_a_message_asks_for_shortens_the_transactions(
     assert set(seen) == {context.policy.store_timeout_seconds}
 
 
-async def test_nothing_is_opened_right_after_storing_failed(proxy: Proxy, proxy_url: str):
+async def test_nothing_is_opened_right_after_storing_failed(
+    proxy: Proxy, proxy_url: str, monkeypatch: pytest.MonkeyPatch
+):
     """A step waits for the store once."""
+    monkeypatch.setattr("memory_context.foundation.outages.STORE_RETRY_SECONDS", 30)
     async with MemoryStore(proxy_url) as store:
         context = MemoryContext("alice", "coder", memory_store=store, policy=ContextPolicy(store_timeout_seconds=0.1))
         key = await context.store(report("owls"), "owls")
@@ -96,7 +101,7 @@ async def test_unexpected_failure_below_a_step_is_logged_once(
 
     monkeypatch.setattr(Database, "read", odd)
     monkeypatch.setattr(Database, "write", odd)
-    context = MemoryContext("alice", "coder", "known", store, policy=ContextPolicy(store_retry_seconds=0))
+    context = MemoryContext("alice", "coder", "known", store)
     for topic in ("owls", "bats", "eels"):
         await add_step(context, report(topic))
         await context.add_message(UserMessage(content="What was it last time?", source="user"))

@@ -11,7 +11,6 @@ from benchmarks.fault_calls import fill
 from benchmarks.faults import FAULTS, Place, run_calls
 from benchmarks.proxy import Proxy
 from memory_context import ContextPolicy, MemoryStore
-from memory_context.foundation.policy import ArchivePolicy
 from memory_context.store.limits import StoreLimits
 
 pytestmark = pytest.mark.thorough
@@ -27,7 +26,7 @@ SHORT = StoreLimits(
 ANSWERING = StoreLimits(lock_seconds=0.2, batch_seconds=0.8)
 """Under a fault in which the server still answers, it is the server that ends each call, also on a busy machine."""
 SILENT = {"silent", "dripping", "stopped"}
-POLICY = ContextPolicy(store_timeout_seconds=0.2, archive=ArchivePolicy(resume_timeout_seconds=0.3))
+POLICY = ContextPolicy(store_timeout_seconds=0.2)
 PATIENCE_SECONDS = 40
 """More than any call needs at short limits on a busy machine: what is not through by then hangs."""
 
@@ -42,6 +41,11 @@ BY = {
     "disk full": {"DiskFull"},
 }
 """What a fault is ended by, among others; a lost or refused connection is any OperationalError."""
+
+
+@pytest.fixture(autouse=True)
+def _resumes_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory_context.sessions.archive.session_archive.RESUME_SECONDS", 0.3)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

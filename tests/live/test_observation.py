@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.base import TaskResult
 from autogen_agentchat.messages import ModelClientStreamingChunkEvent
@@ -9,7 +10,8 @@ from autogen_core.models import AssistantMessage, UserMessage
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 
 from benchmarks.longmemeval import ask, settle, small_set
-from memory_context import ContextPolicy, MemoryContext, MemoryStore, ObservationPolicy
+from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context.foundation.light_model import guards
 from memory_context.foundation.policy import ExpansionPolicy
 
 from ..context.steps import add_step
@@ -20,14 +22,19 @@ ClientOf = Callable[[int], OpenAIChatCompletionClient]
 PATIENT = ContextPolicy(
     token_budget=2500,
     expansion=ExpansionPolicy(enabled=False),
-    observation=ObservationPolicy(
-        buffer_min_tokens=400,
-        buffer_token_cap=800,
-        light_window_tokens=WINDOW_TOKENS,
-        timeout_seconds=300,
-        sync_timeout_seconds=300,
-    ),
 )
+
+
+@pytest.fixture(autouse=True)
+def _is_patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory_context.compaction.observation.activation._BUFFER_MOST_TOKENS", 800)
+    for name in ("OBSERVING_SECONDS", "OBSERVING_NOW_SECONDS"):
+        monkeypatch.setattr(guards, name, 300)
+    monkeypatch.setattr(guards.LightModelGuards, "window_tokens", _window_tokens)
+
+
+async def _window_tokens(self: guards.LightModelGuards) -> int:
+    return WINDOW_TOKENS
 
 
 async def test_a_real_model_observes_while_an_agent_streams_with_it(client_of: ClientOf, store: MemoryStore) -> None:

@@ -15,7 +15,6 @@ from memory_context import (
     MemoryContext,
     MemoryStore,
     ObservationPolicy,
-    RecallPolicy,
     UserMemoryPolicy,
 )
 from memory_context.foundation.light_model.answers import Completion
@@ -46,17 +45,15 @@ class Observer:
 
 
 def context_of(observer: Observer | None, store: MemoryStore | None = None, **observing: object) -> MemoryContext:
-    settings = {"buffer_min_tokens": 300, "light_window_tokens": 16_000} | observing
     policy = ContextPolicy(
         token_budget=4000,
         offload_threshold_tokens=100_000,
         expansion=ExpansionPolicy(enabled=False),
-        recall=RecallPolicy(enabled=False),
         cache=NEVER_PAYS,
         archive=ArchivePolicy(enabled=store is not None),
         learning=LearningPolicy(enabled=False),
         user_memory=UserMemoryPolicy(enabled=False),
-        observation=ObservationPolicy.model_validate(settings),
+        observation=ObservationPolicy.model_validate(observing),
     )
     context = MemoryContext("alice", "coder", None, store or MemoryStore(NOWHERE), policy=policy)
     context.observation.completion_function = observer

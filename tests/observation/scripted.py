@@ -74,7 +74,7 @@ async def observe(
         "first": messages[0].position if messages else 0,
         "last": messages[-1].position + 1 if messages else 0,
         "previous": "",
-        "policy": POLICY,
+        "instructions": "",
         "counter": COUNTER,
         "light_window_tokens": 32_000,
         "now": START + timedelta(days=1),

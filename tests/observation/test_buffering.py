@@ -3,7 +3,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context import ObservationPolicy
 from memory_context.compaction.observation.activation import (
     TARGET_MARGIN,
     Leaving,
@@ -13,7 +12,6 @@ from memory_context.compaction.observation.activation import (
     tokens_until_activation,
 )
 
-POLICY = ObservationPolicy()
 sizes = st.integers(0, 40_000)
 leaving_chunks = st.lists(st.builds(Leaving, st.integers(0, 99), sizes, st.integers(0, 4000)), max_size=8)
 
@@ -25,16 +23,17 @@ def test_activation_is_due_at_the_ratio_of_the_window():
 
 
 def test_interval_is_a_share_of_what_is_left_between_its_limits():
-    assert buffer_interval(80_000, POLICY, 128_000) == 20_000  # a quarter
-    assert buffer_interval(400_000, POLICY, 128_000) == 30_000  # the cap
-    assert buffer_interval(400_000, POLICY, 32_000) == 0.6 * 32_000  # what the light model can read
-    assert buffer_interval(8_000, POLICY, 128_000) == 5_000  # the minimum
+    assert buffer_interval(80_000, 100_000, 128_000) == 20_000  # a quarter
+    assert buffer_interval(400_000, 500_000, 128_000) == 30_000  # the cap
+    assert buffer_interval(400_000, 500_000, 32_000) == 0.6 * 32_000  # what the light model can read
+    assert buffer_interval(8_000, 100_000, 128_000) == 5_000  # the minimum
+    assert buffer_interval(400, 16_000, 128_000) == 5_000
+    assert buffer_interval(400, 4_000, 128_000) == 500  # an eighth of a small window
 
 
-@given(st.floats(-1e6, 1e6), st.integers(1000, 1_000_000))
-def test_interval_keeps_its_limits(until: float, light_window: int):
-    interval = buffer_interval(until, POLICY, light_window)
-    assert POLICY.buffer_min_tokens <= interval <= max(POLICY.buffer_token_cap, POLICY.buffer_min_tokens)
+@given(st.floats(-1e6, 1e6), st.integers(1000, 1_000_000), st.integers(1000, 1_000_000))
+def test_interval_keeps_its_limits(until: float, window: int, light_window: int):
+    assert min(5_000, window / 8) <= buffer_interval(until, window, light_window) <= 30_000
 
 
 def test_activation_takes_the_oldest_chunks_down_to_the_target_and_no_more():

@@ -68,10 +68,13 @@ async def test_activation_goes_down_to_the_target_and_leaves_the_retention_tail(
     assert max(one.left for one in activated) <= context.transcript.end - 2
 
 
-async def test_step_over_the_threshold_waits_for_the_observer():
+async def test_step_over_the_threshold_waits_for_the_observer(monkeypatch: pytest.MonkeyPatch):
     """Without anything prepared: the range before the retention tail is observed at once."""
+    monkeypatch.setattr(
+        "memory_context.compaction.observation.activation.least_buffered", lambda window_tokens: 100_000
+    )
     observer = Observer()
-    context = context_of(observer, buffer_min_tokens=100_000)
+    context = context_of(observer)
     events: list[ObservationEvent] = []
     context.observation.on_observation(events.append)
     await fill(context, 12)
@@ -81,8 +84,11 @@ async def test_step_over_the_threshold_waits_for_the_observer():
 
 
 @pytest.mark.parametrize("observer", [Observer(error=RuntimeError("no credit")), Observer(is_held=True)])
-async def test_fold_holds_the_budget_while_the_model_fails_or_hangs(observer: Observer):
-    context = context_of(observer, sync_timeout_seconds=0.01)
+async def test_fold_holds_the_budget_while_the_model_fails_or_hangs(
+    observer: Observer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("memory_context.foundation.light_model.guards.OBSERVING_NOW_SECONDS", 0.01)
+    context = context_of(observer)
     for number in range(20):
         await say(context, number)
         await context.get_messages()
@@ -94,8 +100,9 @@ async def test_fold_holds_the_budget_while_the_model_fails_or_hangs(observer: Ob
     assert observer.error is None or context.stats.light_model.observations.failures > 0
 
 
-async def test_log_loses_its_oldest_lines_while_the_reflector_fails():
+async def test_log_loses_its_oldest_lines_while_the_reflector_fails(monkeypatch: pytest.MonkeyPatch):
     """At twice the threshold. The user's lines go last; each message is still under a chunk, so that it can be read."""
+    monkeypatch.setattr("memory_context.compaction.observation.reflector._REFLECTION_SHARE", 0.1)
     observer = Observer()
 
     async def complete(messages: Sequence[LLMMessage], limit_tokens: int) -> Completion:
@@ -104,7 +111,7 @@ async def test_log_loses_its_oldest_lines_while_the_reflector_fails():
         answer = await observer(messages, limit_tokens)
         return replace(answer, text=answer.text.replace(" came up", ""))  # the words are the user's, then
 
-    context = context_of(observer, reflection_ratio=0.1)
+    context = context_of(observer)
     context.observation.completion_function = complete
     await fill(context, 30)
     log = log_of(context)
@@ -122,10 +129,13 @@ async def test_subagent_observes_by_the_function_of_its_context():
     assert context.for_subagent("helper").observation.completion_function is observer
 
 
-async def test_observe_now_joins_the_log_and_leaves_the_messages():
+async def test_observe_now_joins_the_log_and_leaves_the_messages(monkeypatch: pytest.MonkeyPatch):
     """The newest message of the user is observed; the next activation removes them without observing again."""
+    monkeypatch.setattr(
+        "memory_context.compaction.observation.activation.least_buffered", lambda window_tokens: 100_000
+    )
     observer = Observer()
-    context = context_of(observer, buffer_min_tokens=100_000)
+    context = context_of(observer)
     events: list[ObservationEvent] = []
     context.observation.on_observation(events.append)
     await say(context, 0)
@@ -148,8 +158,11 @@ async def test_observe_now_joins_the_log_and_leaves_the_messages():
 
 
 @pytest.mark.parametrize("observer", [Observer(error=RuntimeError("no credit")), Observer(is_held=True), None])
-async def test_observe_now_without_an_answer_changes_nothing(observer: Observer | None):
-    context = context_of(observer, sync_timeout_seconds=0.01)
+async def test_observe_now_without_an_answer_changes_nothing(
+    observer: Observer | None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("memory_context.foundation.light_model.guards.OBSERVING_NOW_SECONDS", 0.01)
+    context = context_of(observer)
     await say(context, 0)
     before = context.observation.get_state()
     assert await context.observe_now() is None
@@ -198,8 +211,9 @@ async def test_cold_prompt_cache_activates_what_is_finished():
     assert activated.reason == "cold"
 
 
-async def test_log_over_its_threshold_is_condensed():
-    context = context_of(Observer(), reflection_ratio=0.05)
+async def test_log_over_its_threshold_is_condensed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("memory_context.compaction.observation.reflector._REFLECTION_SHARE", 0.05)
+    context = context_of(Observer())
     events: list[ReflectionEvent] = []
 
     @context.observation.on_reflection
@@ -285,9 +299,12 @@ async def test_observer_calls_of_the_light_model_are_in_the_bill():
     assert loaded.stats.light_model.observations == bill.observations
 
 
-async def test_calls_without_results_are_not_observed():
+async def test_calls_without_results_are_not_observed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(
+        "memory_context.compaction.observation.activation.least_buffered", lambda window_tokens: 100_000
+    )
     observer = Observer()
-    context = context_of(observer, buffer_min_tokens=100_000)
+    context = context_of(observer)
     await say(context, 0)
     await add_step(context, f"item-5 {SENTENCE}")
     from autogen_core import FunctionCall

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from benchmarks.observation_lives import KINDS, Life, Script, Watch, live, policy_of
+from benchmarks.observation_lives import KINDS, Life, Script, Watch, live, policy_of, varied_constants
 from memory_context import MemoryContext, MemoryStore
 
 from ..conftest import StartPython
@@ -17,11 +17,12 @@ NOWHERE = "postgresql://nobody@127.0.0.1:1/none"  # never opened: nothing is lar
 # A child lives on an archived session. It kills itself at a given number of callbacks of the event loop: at some await.
 CHILD = """
 import asyncio, os, random, signal
-from benchmarks.observation_lives import Life, Script, Watch, policy_of
+from benchmarks.observation_lives import Life, Script, Watch, policy_of, varied_constants
 from memory_context import MemoryContext, MemoryStore
 
 async def main():
     rng = random.Random({seed})
+    varied_constants(random.Random({seed}), {kind!r}).__enter__()
     policy = policy_of(random.Random({seed}), {kind!r}, is_archived=True)
     context = MemoryContext("alice", "coder", "{session}", MemoryStore({url!r}), policy=policy)
     life = Life(context, Script({kind!r}, rng), rng, Watch(), number={number})
@@ -61,14 +62,15 @@ async def continued(store: MemoryStore, session: str, seed: int) -> None:
     """Resume a session, check what it holds, and live on."""
     kind = KINDS[seed % len(KINDS)]
     policy = policy_of(random.Random(seed), kind, is_archived=True)
-    context = MemoryContext("alice", "coder", session, store, policy=policy)
-    life = Life(context, Script("lossless", random.Random(seed)), random.Random(seed), Watch(), number=9000)
-    await context.resume()
-    life.take(context)
-    life.check_log()
-    await life.look()
-    await life.live(8)
-    await life.context.close()
+    with varied_constants(random.Random(seed), kind):
+        context = MemoryContext("alice", "coder", session, store, policy=policy)
+        life = Life(context, Script("lossless", random.Random(seed)), random.Random(seed), Watch(), number=9000)
+        await context.resume()
+        life.take(context)
+        life.check_log()
+        await life.look()
+        await life.live(8)
+        await life.context.close()
 
 
 @pytest.mark.thorough

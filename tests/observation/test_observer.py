@@ -13,7 +13,7 @@ from memory_context.foundation.errors import LightModelError
 from memory_context.foundation.light_model.answers import Completion
 from memory_context.foundation.light_model.model import LightModel
 
-from .scripted import COUNTER, POLICY, Script, observe, said, texts
+from .scripted import COUNTER, Script, observe, said, texts
 
 MESSAGES = [
     said(12, "Put the service on port 8080, please. I deploy from Oslo."),
@@ -68,15 +68,16 @@ async def test_observer_is_shown_numbers_senders_times_and_silences():
 async def test_application_adds_instructions_to_the_observers_own():
     """They stand in the system message."""
     script = Script(ANSWER)
-    await observe(script, MESSAGES, policy=POLICY.model_copy(update={"observer_instruction": "Note every colour."}))
+    await observe(script, MESSAGES, instructions="Note every colour.")
     assert script.prompts[0][0].endswith("\n\nNote every colour.")
 
 
-async def test_log_that_the_observer_reads_is_its_end_within_the_limit():
+async def test_log_that_the_observer_reads_is_its_end_within_the_limit(monkeypatch: pytest.MonkeyPatch):
     """Whole lines only."""
+    monkeypatch.setattr("memory_context.compaction.observation.observer.PREVIOUS_TOKENS", 100)
     log = "\n".join(f"- 13:00 Line number {number} of the log" for number in range(400))
     script = Script(ANSWER)
-    await observe(script, MESSAGES, previous=log, policy=POLICY.model_copy(update={"previous_observer_tokens": 100}))
+    await observe(script, MESSAGES, previous=log)
     shown = re.findall(r"^- 13:00 .*", script.prompts[0][1], re.MULTILINE)
     assert shown == log.splitlines()[-len(shown) :]
     assert 50 < COUNTER.count("\n".join(shown)) <= 100

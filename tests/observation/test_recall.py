@@ -7,7 +7,7 @@ import pytest
 from autogen_core import CancellationToken
 from autogen_core.models import UserMessage
 
-from memory_context import MemoryContext, MemoryStore, RecallConfig, create_recall_tool
+from memory_context import MemoryContext, MemoryStore, create_recall_tool
 from memory_context.recall.tools.history import RecallTool
 from memory_context.recall.tools.prompt_head import tool_tokens
 from memory_context.sessions.transcript.observation_decisions import (
@@ -112,14 +112,17 @@ async def test_log_of_a_session_is_what_its_decisions_made_of_it(store: MemorySt
     assert [one.text for chunk in log.chunks for one in chunk.lines] == ["both observations", "observation 2"]
 
 
-async def test_recall_tool_reads_within_its_scope_and_limit(store: MemoryStore) -> None:
+async def test_recall_tool_reads_this_session_within_its_limit(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory_context.recall.tools.history._RECALL_TOKENS", 600)
     context = await session(store, "the harbour")
     for number in range(40):
         await context.add_message(UserMessage(content=f"note {number}: " + "many words " * 60, source="user"))
     other = await session(store, "the canal")
     await other.archive()
     await store.flush_index()
-    tool = create_recall_tool(context, RecallConfig(limit_tokens=600))
+    tool = create_recall_tool(context)
     assert tool.name == "read_history"
     text = await run(tool, first_message=3, last_message=40)
     assert context.token_counter.count(text) <= 600
@@ -128,10 +131,8 @@ async def test_recall_tool_reads_within_its_scope_and_limit(store: MemoryStore) 
         result = await tool.recall(**arguments)
         assert result.has_failed
         assert result.text == "Only this session can be read here: leave out session_id and memory_key."
-    wide = create_recall_tool(context, RecallConfig(scope="user"))
-    assert "the canal is deep" in (await wide.recall(session_id=other.session_id)).text
-    assert (await wide.recall(first_message=2, last_message=2)).data == {"first_message": 2, "last_message": 2}
-    assert (await wide.recall(nonsense=1)).has_failed
+    assert (await tool.recall(first_message=2, last_message=2)).data == {"first_message": 2, "last_message": 2}
+    assert (await tool.recall(nonsense=1)).has_failed
 
 
 async def test_recall_tool_leaves_the_opening_of_keys_to_the_context(store: MemoryStore) -> None:
@@ -146,12 +147,13 @@ async def test_recall_tool_leaves_the_opening_of_keys_to_the_context(store: Memo
     assert context._session.expander.agent_has_tools
 
 
-async def test_recall_tool_is_a_component(store: MemoryStore) -> None:
+async def test_recall_tool_is_a_component(store: MemoryStore, caplog: pytest.LogCaptureFixture) -> None:
     context = await session(store, "the harbour")
-    tool = create_recall_tool(context, RecallConfig(scope="user", limit_tokens=700))
-    loaded = RecallTool.load_component(tool.dump_component())
-    assert loaded.config == RecallConfig(scope="user", limit_tokens=700)
-    assert "Tell me about the harbour." in await run(loaded, first_message=1)
+    dumped = create_recall_tool(context).dump_component()
+    assert "Tell me about the harbour." in await run(RecallTool.load_component(dumped), first_message=1)
+    dumped.config["recall"] = {"scope": "user", "limit_tokens": 700}  # as version 0.2 wrote it
+    assert "Tell me about the harbour." in await run(RecallTool.load_component(dumped), first_message=1)
+    assert "observation.recall was withdrawn" in caplog.text
 
 
 async def test_recall_tool_takes_at_most_150_tokens_of_each_call(store: MemoryStore) -> None:
@@ -172,22 +174,21 @@ async def test_export_and_import_carry_the_log(store: MemoryStore) -> None:
     assert await MemoryContext("carol", "coder", None, store).observations_of_user() == []
 
 
-@pytest.mark.parametrize("recall", [RecallConfig(), None])
 @pytest.mark.parametrize("has_tool", [False, True])
-async def test_log_says_how_to_read_messages_if_the_agent_can(has_tool: bool, recall: RecallConfig | None) -> None:
-    context = observing(Observer(), recall=recall)
+async def test_log_says_how_to_read_messages_if_the_agent_can(has_tool: bool) -> None:
+    context = observing(Observer())
     if has_tool:
         create_recall_tool(context)
     await fill(context)
     assert context.transcript.state.observation.chunks
-    is_on = has_tool and recall is not None
-    assert context.observation.has_recall == is_on
-    assert ("read_history(" in context.observation.slot_content) == is_on
+    assert context.observation.has_recall == has_tool
+    assert ("read_history(" in context.observation.slot_content) == has_tool
 
 
-async def test_edits_of_a_reflection_name_the_messages_they_rest_on() -> None:
+async def test_edits_of_a_reflection_name_the_messages_they_rest_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forgetting finds their texts by these."""
-    context = observing(Observer(), reflection_ratio=0.1)
+    monkeypatch.setattr("memory_context.compaction.observation.reflector._REFLECTION_SHARE", 0.1)
+    context = observing(Observer())
     await fill(context, 40)
     edits = [edit for _, one in context.transcript.decisions(Reflected) for edit in one.edits]
     assert edits

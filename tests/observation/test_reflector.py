@@ -17,10 +17,9 @@ from memory_context.compaction.observation.reflector import (
 )
 from memory_context.foundation.compactors.salient import SalientFact, Statement
 from memory_context.foundation.errors import LightModelError
-from memory_context.foundation.policy import ObservationPolicy
 from memory_context.sessions.transcript.observations import Edit, ObservationChunk, reflected_chunks
 
-from .scripted import COUNTER, POLICY, START, Script, chunk, line
+from .scripted import COUNTER, START, Script, chunk, line
 
 LOG = [
     chunk(
@@ -43,7 +42,7 @@ async def reflect(
     given: dict[str, Any] = {
         "limit_tokens": 1_000,
         "level": 0,
-        "policy": POLICY,
+        "instructions": "",
         "counter": COUNTER,
         "light_window_tokens": 32_000,
         "now": START,
@@ -204,14 +203,12 @@ async def test_log_larger_than_the_light_window_is_edited_from_its_oldest_lines(
 
 
 @pytest.mark.parametrize(
-    ("ratio", "window", "light", "expected"),
-    [(0.2, 100_000, 32_000, 16_000), (0.2, 100_000, 128_000, 20_000), (0.5, 16_000, 8_000, 4_000), (0.2, 0, 32_000, 0)],
+    ("window", "light", "expected"),
+    [(100_000, 32_000, 16_000), (100_000, 128_000, 20_000), (64_000, 8_000, 4_000), (0, 32_000, 0)],
 )
-def test_threshold_is_a_share_of_the_window_and_at_most_half_the_light_one(
-    ratio: float, window: int, light: int, expected: int
-):
+def test_threshold_is_a_share_of_the_window_and_at_most_half_the_light_one(window: int, light: int, expected: int):
     """The light model must be able to read the log and to answer."""
-    assert compute_effective_reflection_threshold(ObservationPolicy(reflection_ratio=ratio), window, light) == expected
+    assert compute_effective_reflection_threshold(window, light) == expected
 
 
 # --- many generations

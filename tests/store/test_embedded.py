@@ -14,9 +14,8 @@ import psutil
 import psycopg
 import pytest
 
-from memory_context import ContextPolicy, MemoryContext
+from memory_context import MemoryContext
 from memory_context.foundation import errors
-from memory_context.foundation.policy import ArchivePolicy
 from memory_context.store import embedded, keeper
 from memory_context.store.items import NewItem
 from memory_context.store.location import Location
@@ -156,15 +155,15 @@ async def test_first_use_prints_nothing(new_home: Path, start_python: StartPytho
 
 
 async def test_program_that_ends_while_its_folder_is_set_up_loses_nothing(
-    new_home: Path, start_python: StartPython
+    new_home: Path, start_python: StartPython, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its loop is closed by hand with the start and the storing in mid-flight, and asyncio does not complain."""
     process = await start_python(END_BEFORE_THE_SERVER_IS_UP)
     _, errors = (part.decode() for part in await process.communicate())
     assert (process.returncode, "destroyed" in errors, "without everything" in errors) == (0, False, False), errors
     async with MemoryStore() as store:
-        patient = ContextPolicy(archive=ArchivePolicy(resume_timeout_seconds=PATIENT_SECONDS))
-        context = MemoryContext("alice", "coder", "s", store, policy=patient)
+        monkeypatch.setattr("memory_context.sessions.archive.session_archive.RESUME_SECONDS", PATIENT_SECONDS)
+        context = MemoryContext("alice", "coder", "s", store)
         assert [message.content for message in await context.get_messages()] == ["owls " * 1000], errors
         assert sum(key.startswith("user_") for key in await store.items.select_keys("alice")) == 1
         await context.close()

@@ -23,7 +23,7 @@ from memory_context.view.render import render
 counter = default_token_counter()
 
 
-PRICES = CachePolicy(cached_price_ratio=0.1, write_price_ratio=1.25, least_prefix_tokens=0, expected_calls=6)
+PRICES = CachePolicy(expected_calls=6)
 
 
 RESULT = Address("result", 0)

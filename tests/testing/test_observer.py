@@ -11,14 +11,13 @@ from memory_context.compaction.observation.observer import run_observer
 from memory_context.compaction.observation.reading import ObservedMessage
 from memory_context.compaction.observation.reflector import run_reflector
 from memory_context.foundation.light_model.answers import Completion
-from memory_context.foundation.policy import ObservationPolicy
 from memory_context.foundation.tokens import default_token_counter
 from memory_context.sessions.transcript.observations import ObservationChunk, reflected_chunks
 from memory_context.testing import observe_by_script
 
 COUNTER = default_token_counter()
 NOON = datetime(2026, 3, 5, 12, 0, tzinfo=timezone.utc)
-SETTINGS = {"policy": ObservationPolicy(), "counter": COUNTER, "light_window_tokens": 32_000, "now": NOON}
+SETTINGS = {"instructions": "", "counter": COUNTER, "light_window_tokens": 32_000, "now": NOON}
 
 
 async def complete(messages: Sequence[LLMMessage], limit_tokens: int) -> Completion:

@@ -189,7 +189,7 @@ async def test_record_of_a_call_takes_less_than_200_bytes(store: MemoryStore):
 
 async def test_another_policy_is_billed_call_by_call_beside_the_recorded_one(store: MemoryStore):
     """With the same policy it is the recorded bill; a smaller budget folds, and prices stay those of the session."""
-    policy = ContextPolicy(token_budget=None, view_target_tokens=None, cache=CachePolicy.of("openai-gpt-5"))
+    policy = ContextPolicy(token_budget=None, view_target_tokens=None, cache=CachePolicy(prices="openai-gpt-5"))
     async with MemoryContext("alice", "coder", "s", store, policy=policy) as context:
         for number in range(20):
             await add_step(context, report(f"owls {number}", 90))

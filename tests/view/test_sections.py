@@ -11,7 +11,7 @@ from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 from PIL import Image as Picture
 
 from memory_context import ContextPolicy, MemoryContext, MemoryRef, MemoryStore
-from memory_context.foundation.tokens import default_token_counter
+from memory_context.foundation.tokens import IMAGE_TOKENS, default_token_counter
 from memory_context.sessions.transcript.entries import MESSAGE_OVERHEAD_TOKENS
 from memory_context.sessions.transcript.transcript import Decision, Transcript
 from memory_context.sessions.transcript.view_decisions import HistoryFolded
@@ -109,7 +109,7 @@ class Screens:
 
     def slots(self, transcript: Transcript, policy: ContextPolicy, position: int | None) -> Sequence[Slot]:
         return [
-            Slot(one.screen, (one.text, picture(one.color)), tokens_of(one.text) + policy.image_tokens)
+            Slot(one.screen, (one.text, picture(one.color)), tokens_of(one.text) + IMAGE_TOKENS)
             for one in transcript.state.newest_of(ScreenSeen)
         ]
 
@@ -178,7 +178,7 @@ async def test_explain_names_sections_and_their_changes(store: MemoryStore):
         "profile": ("section", "-"),
         "screen": ("section", "-"),
     }
-    assert beside["screen"].tokens > context.policy.image_tokens
+    assert beside["screen"].tokens > IMAGE_TOKENS
     assert (beside["profile"].keys, beside["profile"].why) == (("k1",), "loaded")
     assert "    -  section     profile   memory" in str(explained)
     context.transcript.decide(ProfileLoaded("The user keeps owls and bats."))

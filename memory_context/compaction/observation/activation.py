@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from memory_context.foundation.messages import MEMORY_SOURCE, copy_message
-from memory_context.foundation.policy import ObservationPolicy
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.sessions.transcript.entries import MESSAGE_OVERHEAD_TOKENS
 from memory_context.sessions.transcript.observation_decisions import ObservationBuffered, ObservationsActivated
@@ -27,6 +26,7 @@ __all__ = [
     "buffer_interval",
     "chunk_texts",
     "chunks_to_activate",
+    "least_buffered",
     "retention_start",
     "tokens_until_activation",
 ]
@@ -36,7 +36,15 @@ TARGET_MARGIN = 0.3
 
 LIGHT_WINDOW_SHARE = 0.6
 """The most of the light model's window that one observer reads."""
+_BUFFER_CYCLES = 4
+"""Observer calls that prepare one activation."""
+_BUFFER_MOST_TOKENS = 30_000
+"""The most unobserved tokens before an observer call."""
+_BUFFER_LEAST_TOKENS = 5_000
+"""The least, except in a small window, of which so much would be a third or more."""
+_SMALL_WINDOW_TOKENS, _SMALL_WINDOW_SHARE = 16_000, 0.125
 _RETENTION_SHARE = 0.2
+"""Share of the window for the newest messages, which stay."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +71,17 @@ def tokens_until_activation(view_tokens: int, window_tokens: int, activation_rat
     return (activation_ratio - view_tokens / window_tokens) * window_tokens
 
 
-def buffer_interval(until_activation: float, policy: ObservationPolicy, light_window_tokens: int) -> float:
+def least_buffered(window_tokens: int) -> float:
+    """Return the unobserved tokens under which no observer runs."""
+    if window_tokens < _SMALL_WINDOW_TOKENS:
+        return min(_SMALL_WINDOW_SHARE * window_tokens, _BUFFER_LEAST_TOKENS)
+    return _BUFFER_LEAST_TOKENS
+
+
+def buffer_interval(until_activation: float, window_tokens: int, light_window_tokens: int) -> float:
     """Return the number of unobserved tokens at which an observer runs."""
-    cap = min(policy.buffer_token_cap, LIGHT_WINDOW_SHARE * light_window_tokens)
-    return max(min(until_activation / policy.buffer_target_cycles, cap), policy.buffer_min_tokens)
+    most = min(_BUFFER_MOST_TOKENS, LIGHT_WINDOW_SHARE * light_window_tokens)
+    return max(min(until_activation / _BUFFER_CYCLES, most), least_buffered(window_tokens))
 
 
 def chunks_to_activate(
@@ -243,8 +258,7 @@ class Activation:
 
     @property
     def _retention_tokens(self) -> int:
-        retention = self._models.policy.observation.retention_tokens
-        return int(self._models.window_tokens * _RETENTION_SHARE) if retention is None else retention
+        return int(self._models.window_tokens * _RETENTION_SHARE)
 
     def _retention_start(self, view: NextView, tokens: int) -> int:
         """The newest step stays in any case, and so does what no answer has seen."""

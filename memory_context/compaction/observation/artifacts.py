@@ -50,8 +50,7 @@ class ArtifactTrail:
     the base-2 logarithm of the sum of `2 ** (number / half-life)` over its touches.
     """
 
-    def __init__(self, masks_credentials: bool = True) -> None:
-        self._masks_credentials = masks_credentials
+    def __init__(self) -> None:
         self._artifacts: dict[str, _Artifact] = {}  # the longest untouched first
         self._range = (0, 0)
 
@@ -74,7 +73,7 @@ class ArtifactTrail:
 
     def touch(self, call: FunctionCall, number: int) -> None:
         """Take in a call; `number` never falls."""
-        for action, text in artifacts_of(call, self._masks_credentials):
+        for action, text in artifacts_of(call):
             before = self._artifacts.pop(text, None)
             score = number / _HALF_LIFE
             if before is not None:
@@ -106,15 +105,14 @@ def artifact_trail(
     *,
     counter: TokenCounter,
     limit_tokens: int = ARTIFACT_TRAIL_TOKENS,
-    masks_credentials: bool = True,
 ) -> str:
     """Return the artifact trail of the messages from `start` to before `end`; "" if their calls touched nothing."""
-    trail = ArtifactTrail(masks_credentials)
+    trail = ArtifactTrail()
     trail.read(transcript, start, end)
     return trail.text(limit_tokens, counter)
 
 
-def artifacts_of(call: FunctionCall, masks_credentials: bool = True) -> list[tuple[str, str]]:
+def artifacts_of(call: FunctionCall) -> list[tuple[str, str]]:
     """Return each action and artifact of a call; credentials are masked before a command is cut."""
     given = _strings_in(call)
     is_shell = runs_command(call.name)
@@ -125,10 +123,9 @@ def artifacts_of(call: FunctionCall, masks_credentials: bool = True) -> list[tup
         if value in verbs or reads_as_order(value[:_READ_COMMAND]):
             continue
         if runs_command(call.name, name):
-            safe = masked(value[:_READ_COMMAND]) if masks_credentials else value[:_READ_COMMAND]
-            first, _, more = safe.partition("\n")
+            first, _, more = masked(value[:_READ_COMMAND]).partition("\n")
             artifacts.append((action, f"`{defused(shorten(first, _LONGEST_COMMAND))}{' …' if more else ''}`"))
-        elif _is_artifact(name, value) and not (masks_credentials and credentials_in(f"{name}: {value}")):
+        elif _is_artifact(name, value) and not credentials_in(f"{name}: {value}"):
             artifacts.append((action, defused(value)))
     return artifacts
 

@@ -21,6 +21,8 @@ from .reflector import ReflectorOutput
 __all__ = ["Condenser", "Flight"]
 
 T = TypeVar("T")
+_PREPARED_SHARE = 0.5
+"""Share of the threshold from which a reflection is prepared in the background, and its target."""
 _FALLBACK_SHARE = 2.0  # of the threshold: a log that stays so long loses lines without the model
 
 
@@ -93,7 +95,6 @@ class Condenser:
         self._transcript = transcript
         self._observers = observers
         self._models = observers.models
-        self._policy = observers.models.policy.observation
         self._counter = counter
         self._decide = decide
         self._reflecting = Flight[ReflectorOutput]("memory_context reflector")
@@ -118,7 +119,7 @@ class Condenser:
         log, limit = self._log, await self._observers.reflection_threshold()
         if limit <= 0 or self._lines_without_gain == log.lines_made:
             return
-        if log.tokens < self._policy.reflection_buffer_activation * limit:
+        if log.tokens < _PREPARED_SHARE * limit:
             return
         if log.tokens < limit:
             if self._finished is None and not self.is_running:
@@ -152,7 +153,7 @@ class Condenser:
 
     def _target(self, limit_tokens: int) -> int:
         """Return less than the threshold, so that not each new chunk condenses the log again."""
-        return int(self._policy.reflection_buffer_activation * limit_tokens)
+        return int(_PREPARED_SHARE * limit_tokens)
 
     async def _apply(self) -> bool:
         """Record a finished reflection, with what was appended since; return whether the log shrank."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, UserMessage
 
+from memory_context.foundation.light_model import guards
 from memory_context.foundation.messages import calls_of
 from memory_context.foundation.runtime.background import Breaker
 from memory_context.foundation.tokens import TokenCounter
@@ -24,7 +25,8 @@ from memory_context.sessions.transcript.observation_decisions import Observation
 from memory_context.sessions.transcript.observations import ObservationChunk, ObservationLog
 from memory_context.sessions.transcript.transcript import Decision, Transcript
 
-from .activation import Activation, Views, buffer_interval, chunk_texts
+from . import activation, observer
+from .activation import Activation, Views, chunk_texts
 from .condensing import Condenser, Flight
 from .observers import TranscriptObservers
 from .reading import UnobservedTokens
@@ -59,7 +61,7 @@ class BufferingCoordinator:
         self._activation = Activation(transcript, views, observers.models, counter, self._decide)
         self._observing = Flight[ObservationChunk]("memory_context observer")
         self._condenser = Condenser(transcript, observers, counter, self._decide)
-        self._breaker = Breaker(policy.expansion.retry_seconds)
+        self._breaker = Breaker(guards.RETRY_SECONDS)
 
     # --- for applications
 
@@ -126,7 +128,7 @@ class BufferingCoordinator:
         joined: list[ObservationChunk] = []
         run = self._observing.start(work, lambda chunk: joined.extend(self._activation.join_now(chunk)), is_sync=True)
         try:
-            error = await self._observing.wait(self._policy.observation.sync_timeout_seconds)
+            error = await self._observing.wait(guards.OBSERVING_NOW_SECONDS)
         finally:
             if not joined:
                 self._observing.void(run)
@@ -151,7 +153,7 @@ class BufferingCoordinator:
     async def end_step(self, position: int) -> None:
         """Activate what is due, and start to observe what is new, after the message at a position was added.
 
-        Below the threshold it reads nothing and waits for nothing; else for at most `sync_timeout_seconds`.
+        Below the threshold it reads nothing and waits for nothing; else for at most `OBSERVING_NOW_SECONDS`.
         """
         entry = self.transcript[position]
         if calls_of(entry.message) or not (self.is_on or self.has_finished):
@@ -184,7 +186,7 @@ class BufferingCoordinator:
         self._on_change()
 
     def _deadline(self) -> float:
-        return time.monotonic() + self._policy.observation.sync_timeout_seconds
+        return time.monotonic() + guards.OBSERVING_NOW_SECONDS
 
     def _is_cold(self, entry: Entry) -> bool:
         """Return whether no call can have read the prompt cache lately."""
@@ -208,13 +210,13 @@ class BufferingCoordinator:
         if self._observing.is_running or self._breaker.is_open or not self._models.is_ready:
             return
         unobserved = self._unobserved.between(self.log.observed, self.transcript.end)
-        if unobserved < self._policy.observation.buffer_min_tokens:
+        if unobserved < activation.least_buffered(self._models.window_tokens):
             return
         light = await self._models.light_window_tokens()
         until = self._activation.until
         if self._observing.is_running or until <= 0:
             return
-        if unobserved >= buffer_interval(until, self._policy.observation, light):
+        if unobserved >= activation.buffer_interval(until, self._models.window_tokens, light):
             self._observe(self._complete_end(self.transcript.end), is_sync=False)
 
     async def _observe_in_time(self, deadline: float) -> None:
@@ -247,7 +249,7 @@ class BufferingCoordinator:
 
     def _previous(self) -> str:
         """Return the newest observations within their limit."""
-        limit, lines = self._policy.observation.previous_observer_tokens, list[str]()
+        limit, lines = observer.PREVIOUS_TOKENS, list[str]()
         for chunk in reversed([*self.log.chunks, *self.log.buffered]):
             for line in reversed(chunk.text.split("\n")):
                 limit -= self._counter.count(line) + 1

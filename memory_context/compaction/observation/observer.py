@@ -9,7 +9,6 @@ from datetime import datetime, timezone
 from functools import partial
 
 from memory_context.foundation.errors import LightModelError
-from memory_context.foundation.policy import ObservationPolicy
 from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.foundation.tokens import TokenCounter, cut_to_tokens
 from memory_context.sessions.transcript.observations import ObservationLine, ObservationRecord
@@ -20,7 +19,10 @@ from .parsing import CompletionFunction, ModelCalls, ObserverAnswer, parsed_obse
 from .prompts import OBSERVER_INSTRUCTIONS, messages_text, observer_prompt
 from .reading import ObservedMessage
 
-__all__ = ["ObserverOutput", "run_observer"]
+__all__ = ["PREVIOUS_TOKENS", "ObserverOutput", "run_observer"]
+
+PREVIOUS_TOKENS = 2_000
+"""The most of the log that an observer reads, so that it repeats nothing."""
 
 _ANSWER_SHARE, _LEAST_ANSWER, _MOST_ANSWER = 0.5, 400, 6_000  # of the observed tokens
 _WINDOW_SHARE = 0.25  # of the light model's window, for its answer
@@ -46,7 +48,7 @@ async def run_observer(
     first: int,
     last: int,
     previous: str,
-    policy: ObservationPolicy,
+    instructions: str,
     counter: TokenCounter,
     light_window_tokens: int,
     now: datetime,
@@ -63,7 +65,7 @@ async def run_observer(
     Raises:
         LightModelError: There is no model, it failed, or answered nonsense twice.
     """
-    run = _Run(ModelCalls(complete, counter), policy, counter, light_window_tokens, now, previous)
+    run = _Run(ModelCalls(complete, counter), instructions, counter, light_window_tokens, now, previous)
     for batch in _batches(messages, run.room_tokens, counter):
         await run.observe(batch, first, last)
     size = sum(len(message.text) for message in messages)
@@ -85,7 +87,7 @@ class _Run:
     """One run of the observer: lines so far, and what the model is told beside the messages."""
 
     calls: ModelCalls
-    policy: ObservationPolicy
+    instructions: str
     counter: TokenCounter
     window_tokens: int
     now: datetime
@@ -96,13 +98,13 @@ class _Run:
     @property
     def room_tokens(self) -> int:
         """Tokens of messages that one call can read; 0 if the window is too small for an answer of any use."""
-        told = self.counter.count(OBSERVER_INSTRUCTIONS) + self.counter.count(self.policy.observer_instruction)
+        told = self.counter.count(OBSERVER_INSTRUCTIONS) + self.counter.count(self.instructions)
         room = self.window_tokens - told - self._previous_tokens - self._most_answer - _OVERHEAD_TOKENS
         return room if room >= _LEAST_ROOM else 0
 
     @property
     def _previous_tokens(self) -> int:
-        return min(self.policy.previous_observer_tokens, int(_PREVIOUS_SHARE * self.window_tokens))
+        return min(PREVIOUS_TOKENS, int(_PREVIOUS_SHARE * self.window_tokens))
 
     @property
     def _most_answer(self) -> int:
@@ -122,7 +124,7 @@ class _Run:
     async def _asked(self, batch: Sequence[ObservedMessage], first: int, last: int) -> ObserverAnswer:
         if not self.room_tokens:
             raise LightModelError(f"a window of {self.window_tokens} tokens is too small to observe")
-        instruction = self.policy.observer_instruction
+        instruction = self.instructions
         prompt = partial(observer_prompt, messages_text(batch), self._log_end, instruction=instruction, now=self.now)
 
         def read(answer: str) -> ObserverAnswer | None:

@@ -8,6 +8,7 @@ from functools import partial
 from autogen_core.models import LLMMessage
 
 from memory_context.foundation.errors import LightModelError
+from memory_context.foundation.light_model import guards as light_models
 from memory_context.foundation.light_model.answers import Completion
 from memory_context.foundation.light_model.guards import LightModelGuards
 from memory_context.foundation.light_model.usage import LightModelUsage
@@ -43,7 +44,7 @@ class ObservationModels:
     Attributes:
         completion_function: Answers for observers and reflectors; None for the context's light model.
         own_window_tokens: Window of the agent's model; None for the policy's.
-        own_light_window_tokens: Window of the light model; None for the policy's, else what its client tells.
+        own_light_window_tokens: Window of the light model; None for what its client tells.
         has_recall_tool: The agent has `read_history`, or gets it with the log.
     """
 
@@ -58,7 +59,7 @@ class ObservationModels:
 
     @property
     def has_recall(self) -> bool:
-        return self.has_recall_tool and self.policy.observation.recall is not None
+        return self.has_recall_tool
 
     @property
     def lead(self) -> str:
@@ -85,8 +86,7 @@ class ObservationModels:
         return min(limits, default=0)
 
     async def light_window_tokens(self) -> int:
-        own = self.own_light_window_tokens or self.policy.observation.light_window_tokens
-        return own or await self.guards.window_tokens()
+        return self.own_light_window_tokens or await self.guards.window_tokens()
 
     def completions(self, *, is_sync: bool) -> CompletionFunction | None:
         """Return what answers; None without a model."""
@@ -99,10 +99,8 @@ class ObservationModels:
         self, function: CompletionFunction, messages: Sequence[LLMMessage], limit_tokens: int, *, is_sync: bool
     ) -> Completion:
         """Call an application's function within its time, and bill it."""
-        policy = self.policy.observation
-        task = await attempt(
-            function(messages, limit_tokens), policy.sync_timeout_seconds if is_sync else policy.timeout_seconds
-        )
+        seconds = light_models.OBSERVING_NOW_SECONDS if is_sync else light_models.OBSERVING_SECONDS
+        task = await attempt(function(messages, limit_tokens), seconds)
         error = TimeoutError("it took too long") if task is None else None if task.cancelled() else task.exception()
         if task is None or task.cancelled() or error is not None:
             self._bill(LightModelUsage(calls=1, failures=1, unreported_calls=1))
@@ -150,7 +148,7 @@ class TranscriptObservers:
             first=first,
             last=last,
             previous=previous,
-            policy=self._policy.observation,
+            instructions=self._policy.observation.instructions,
             counter=self._counter,
             light_window_tokens=await self.models.light_window_tokens(),
             now=datetime.now(timezone.utc),
@@ -168,7 +166,7 @@ class TranscriptObservers:
 
     async def reflection_threshold(self) -> int:
         light = await self.models.light_window_tokens()
-        return compute_effective_reflection_threshold(self._policy.observation, self.models.window_tokens, light)
+        return compute_effective_reflection_threshold(self.models.window_tokens, light)
 
     async def reflect(self, chunks: Sequence[ObservationChunk], limit_tokens: int, *, is_sync: bool) -> ReflectorOutput:
         return await run_reflector(
@@ -176,7 +174,7 @@ class TranscriptObservers:
             chunks,
             limit_tokens=limit_tokens,
             level=0,
-            policy=self._policy.observation,
+            instructions=self._policy.observation.instructions,
             counter=self._counter,
             light_window_tokens=await self.models.light_window_tokens(),
             now=datetime.now(timezone.utc),

@@ -178,7 +178,7 @@ def _text(entry: Entry, texts: dict[PartId, str], excerpts: dict[PartId, str], p
             lines.append(excerpts[part_id])
         elif part_id in texts:
             lines += [ref.render() for ref in (stored.refs if stored and part.address.kind != "arguments" else ())]
-            lines.append(masked(texts[part_id]) if policy.mask_credentials else texts[part_id])
+            lines.append(masked(texts[part_id]))
         else:
             lines.append(stored.excerpt or stored.compacted if stored else "(what the memory holds)")
     return "\n".join(lines)

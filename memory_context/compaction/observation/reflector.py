@@ -12,7 +12,6 @@ from functools import partial
 from memory_context.foundation.compactors.names import reads_as_order
 from memory_context.foundation.compactors.salient import SalientFact, Statement, all_facts
 from memory_context.foundation.errors import LightModelError
-from memory_context.foundation.policy import ObservationPolicy
 from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.sessions.transcript.observations import (
@@ -31,6 +30,8 @@ from .prompts import DETAIL, REFLECTOR_INSTRUCTIONS, log_line, reflector_prompt
 __all__ = ["ReflectorOutput", "compute_effective_reflection_threshold", "run_reflector"]
 
 MOST_LEVEL = len(DETAIL) - 1
+_REFLECTION_SHARE = 0.2
+"""Share of the agent's window that a log may take."""
 _WINDOW_SHARE = 0.5
 """Share of the light model's window that a log may take, so that one call can read it and answer."""
 _FACTS_SHARE = 0.3  # of the limit, for facts of edited lines; more if there is room
@@ -56,11 +57,9 @@ class ReflectorOutput:
     record: ObservationRecord | None = None
 
 
-def compute_effective_reflection_threshold(
-    policy: ObservationPolicy, window_tokens: int, light_window_tokens: int
-) -> int:
+def compute_effective_reflection_threshold(window_tokens: int, light_window_tokens: int) -> int:
     """Return the size of a log that must shrink, in tokens: a share of the window, at most half the light model's."""
-    return min(int(policy.reflection_ratio * window_tokens), int(_WINDOW_SHARE * light_window_tokens))
+    return min(int(_REFLECTION_SHARE * window_tokens), int(_WINDOW_SHARE * light_window_tokens))
 
 
 async def run_reflector(
@@ -69,7 +68,7 @@ async def run_reflector(
     *,
     limit_tokens: int,
     level: int,
-    policy: ObservationPolicy,
+    instructions: str,
     counter: TokenCounter,
     light_window_tokens: int,
     now: datetime,
@@ -88,7 +87,7 @@ async def run_reflector(
     Raises:
         LightModelError: There is no model, it failed, or no level gave edits that shorten the log.
     """
-    asker = _Asker(ModelCalls(complete, counter), policy, counter, light_window_tokens, limit_tokens, now)
+    asker = _Asker(ModelCalls(complete, counter), instructions, counter, light_window_tokens, limit_tokens, now)
     before = sum(chunk.tokens for chunk in chunks)
     size = sum(len(line.text) for chunk in chunks for line in chunk.lines)
     best: ReflectorOutput | None = None
@@ -117,14 +116,14 @@ class _Asker:
     """Asks for edits at a level, about as many of the oldest lines as one call can read."""
 
     calls: ModelCalls
-    policy: ObservationPolicy
+    instructions: str
     counter: TokenCounter
     window_tokens: int
     limit_tokens: int
     now: datetime
 
     async def ask(self, chunks: Sequence[ObservationChunk], level: int) -> list[Edit]:
-        instruction = self.policy.reflector_instruction
+        instruction = self.instructions
         told = self.counter.count(REFLECTOR_INSTRUCTIONS) + self.counter.count(instruction) + _OVERHEAD_TOKENS
         room = int((self.window_tokens - told) * _WINDOW_SHARE)
         read = _oldest([line for chunk in chunks for line in chunk.lines], room, self.counter)

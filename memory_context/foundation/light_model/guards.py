@@ -6,12 +6,36 @@ from weakref import WeakMethod
 
 from autogen_core.models import ChatCompletionClient
 
-from ..policy import ContextPolicy
 from ..runtime.background import attempt
 from .model import LightModel
 from .usage import NO_USAGE, LightModelBill
 
-__all__ = ["DEFAULT_WINDOW_TOKENS", "LightModelGuards"]
+__all__ = [
+    "DECISION_SECONDS",
+    "DEFAULT_WINDOW_TOKENS",
+    "OBSERVING_NOW_SECONDS",
+    "OBSERVING_SECONDS",
+    "RETRY_SECONDS",
+    "SUMMARY_SECONDS",
+    "SUMMARY_TOKENS",
+    "LightModelGuards",
+]
+
+RETRY_SECONDS = 30.0
+"""A light model that failed is not asked for so long."""
+
+DECISION_SECONDS = 5.0
+"""The longest that a step waits for a decision about expansions; then the rules decide."""
+_DECISION_TOKENS = 300
+SUMMARY_SECONDS = 30.0
+"""The longest for a summary, a title, or what is learned; with `compaction.mode="model"` a result waits so long."""
+SUMMARY_TOKENS = 200
+"""The most of a summary: nearly what the facts take that it replaces."""
+_LEARNING_TOKENS = 600
+OBSERVING_SECONDS = 60.0
+"""The longest of one observer or reflector call in the background."""
+OBSERVING_NOW_SECONDS = 10.0
+"""The longest that a step waits for observations; then the oldest steps fold."""
 
 DEFAULT_WINDOW_TOKENS = 32_000
 """Context window of a light model whose client does not tell it."""
@@ -30,7 +54,7 @@ class LightModelGuards:
         other_observations: Calls of an application's own function in their place.
     """
 
-    def __init__(self, client: ChatCompletionClient | None, policy: ContextPolicy) -> None:
+    def __init__(self, client: ChatCompletionClient | None) -> None:
         self.client = client
         self.decisions = self.summaries = self.titles = self.learning = self.observing = self.observing_now = None
         self.other_observations = NO_USAGE
@@ -40,31 +64,31 @@ class LightModelGuards:
             return
         self.decisions = LightModel(
             client,
-            timeout_seconds=policy.expansion.timeout_seconds,
-            retry_seconds=policy.expansion.retry_seconds,
-            answer_limit_tokens=policy.expansion.answer_limit_tokens,
+            timeout_seconds=DECISION_SECONDS,
+            retry_seconds=RETRY_SECONDS,
+            answer_limit_tokens=_DECISION_TOKENS,
         )
-        summary_tokens = 2 * policy.compaction.summary_limit_tokens + _JSON_OVERHEAD_TOKENS
+        summary_tokens = 2 * SUMMARY_TOKENS + _JSON_OVERHEAD_TOKENS
         self.summaries, self.titles, self.learning = (
             LightModel(
                 client,
-                timeout_seconds=policy.compaction.summary_timeout_seconds,
-                retry_seconds=policy.expansion.retry_seconds,
+                timeout_seconds=SUMMARY_SECONDS,
+                retry_seconds=RETRY_SECONDS,
                 answer_limit_tokens=limit_tokens,
                 is_background=True,
             )
-            for limit_tokens in (summary_tokens, summary_tokens, policy.learning.answer_limit_tokens)
+            for limit_tokens in (summary_tokens, summary_tokens, _LEARNING_TOKENS)
         )
         self.observing, self.observing_now = (
             LightModel(
                 client,
                 timeout_seconds=seconds,
-                retry_seconds=policy.expansion.retry_seconds,
+                retry_seconds=RETRY_SECONDS,
                 is_background=is_background,
             )
             for seconds, is_background in (
-                (policy.observation.timeout_seconds, True),
-                (policy.observation.sync_timeout_seconds, False),
+                (OBSERVING_SECONDS, True),
+                (OBSERVING_NOW_SECONDS, False),
             )
         )
 

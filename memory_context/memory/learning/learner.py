@@ -48,6 +48,7 @@ LEARN_JOB = "learn"
 _logger = logging.getLogger("memory_context")
 
 _KNOWN_STATEMENTS = 40
+_PROMPT_TOKENS = 2000  # of a batch and of what is known
 
 
 class Learning:
@@ -194,7 +195,7 @@ class _Learner:
             return by_rules
         known = await store.statements.select_statements(user_id, scope=ReadScope(), limit=_KNOWN_STATEMENTS)
         try:
-            by_model = await ask(model, asked, known, policy.learning.prompt_limit_tokens)
+            by_model = await ask(model, asked, known)
         except LightModelError:
             return by_rules
         covered = [(text, one.quote) for text, one in by_model]
@@ -289,16 +290,16 @@ class LearnedAnswer(BaseModel):
 
 
 async def ask(
-    model: LightModel, said: Sequence[UserText], known: Sequence[MemoryItem], limit_tokens: int
+    model: LightModel, said: Sequence[UserText], known: Sequence[MemoryItem]
 ) -> list[tuple[UserText, Statement]]:
     """Return the statements in some messages, in one call; raises LightModelError."""
     counter = default_token_counter()
     lines = "\n".join(f"{item.key}: {_fenced(item.content)}" for item in known)
-    known_text = cut_to_tokens(lines, int(limit_tokens * _KNOWN_SHARE), counter) if lines else "(none)"
+    known_text = cut_to_tokens(lines, int(_PROMPT_TOKENS * _KNOWN_SHARE), counter) if lines else "(none)"
     messages = "\n".join(
         f"<message {number}>\n{_fenced(chr(10).join(text.passages))}\n</message>" for number, text in enumerate(said, 1)
     )
-    messages = cut_to_tokens(messages, limit_tokens - counter.count(known_text), counter)
+    messages = cut_to_tokens(messages, _PROMPT_TOKENS - counter.count(known_text), counter)
     prompt: list[LLMMessage] = [
         SystemMessage(content=LEARNING_INSTRUCTIONS),
         UserMessage(content=f"<known>\n{known_text}\n</known>\n{messages}", source="user"),

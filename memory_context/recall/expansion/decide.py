@@ -71,20 +71,14 @@ async def decide(
     asked: ExpansionRequest,
     light_model: LightModel | None,
     counter: TokenCounter,
-    *,
-    prompt_template: str | None = None,
-    prompt_limit_tokens: int = 2000,
-    masks_credentials: bool = True,
 ) -> ExpansionAnswer:
-    """Return the decision, the model's if it is needed; only an unusable template or limit raises (ValueError)."""
+    """Return the decision, the model's if it is needed."""
     by_rules = decide_by_rules(asked)
     if light_model is None or not needs_model(asked, by_rules) or not light_model.is_available:
         return by_rules
     # in a thread: counting takes milliseconds, loading the counter longer
     messages = await asyncio.to_thread(
-        lambda: ExpansionPrompt(
-            counter, prompt_template, prompt_limit_tokens, masks_credentials=masks_credentials
-        ).messages(asked, [expansion.key for expansion in by_rules.expansions])
+        lambda: ExpansionPrompt(counter).messages(asked, [expansion.key for expansion in by_rules.expansions])
     )
     try:
         answer = await light_model.ask(messages, LightAnswer)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from memory_context.compaction.offloader import Offloader
+from memory_context.foundation import outages
 from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.errors import ItemDamagedError, MemoryContextError, StoreUnavailableError
 from memory_context.foundation.outages import outages_of
@@ -32,6 +33,7 @@ __all__ = ["FetchedItem", "Fetcher"]
 
 _logger = logging.getLogger("memory_context")
 
+_PASSAGES = 10  # the most recalled for one message
 _MORE_HITS = 50  # extra hits, since some may be visible
 
 _CONVERSATIONS_READ, _CONCLUSIONS = 4, 2
@@ -62,7 +64,7 @@ class Fetcher:
         self._memory = memory
         self._policy = policy
         self._session_tag = session_tag(memory.session_id)
-        self._breaker = Breaker(policy.store_retry_seconds)
+        self._breaker = Breaker(outages.STORE_RETRY_SECONDS)
 
     @property
     def is_open(self) -> bool:
@@ -99,7 +101,7 @@ class Fetcher:
 
     async def recall(self, query: str, shown: set[str], entries: Iterable[Entry]) -> list[FetchedItem]:
         """Return the best hidden passages of the user's memory."""
-        transcript, most = self._transcript, self._policy.recall.passages
+        transcript, most = self._transcript, _PASSAGES
         offered = candidate_references(transcript, transcript.end, self._policy)
         in_sight = {one.ref.key for one in offered if one.is_visible}
         asked = {ref.key for entry in entries for part in entry.measured if part.stored for ref in part.stored.refs}
@@ -184,7 +186,7 @@ class Fetcher:
         return next((item for item in answers if not says_nothing(item.ref.description)), None)
 
     def _named(self, query: str) -> str:
-        return masked(query) if self._policy.mask_credentials else query
+        return masked(query)
 
     def _shown(self, key: str) -> tuple[str, ...]:
         shown = self._transcript.state.expanded.values()

@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 
 from autogen_core.tools import BaseTool, FunctionTool, StaticStreamWorkbench, ToolSchema
 
+from memory_context.foundation import outages
 from memory_context.foundation.errors import MemoryContextError
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.runtime.background import Breaker
@@ -145,7 +146,7 @@ class PromptHead:
         self._policy = policy
         self._counter = counter
         self._instructions_tokens = self._own_tools_tokens = self._system_tokens = 0
-        self._breaker = Breaker(policy.store_retry_seconds)
+        self._breaker = Breaker(outages.STORE_RETRY_SECONDS)
 
     def hand_out(self, names: Iterable[str], *, are_late: bool) -> None:
         self.tools.update(names)

@@ -35,6 +35,7 @@ __all__ = ["Archiver"]
 
 _logger = logging.getLogger("memory_context")
 
+_BATCH_MESSAGES = 1000  # the most that wait within a turn
 _ATTEMPTS = 3  # first, after a conflict, after an attach
 _ROUNDS = 100  # of measuring
 _RETRY_SECONDS = 10.0
@@ -102,7 +103,7 @@ class Archiver:
             "memory_context archive",
             self._write_in_time,
             self._waiting,
-            batch=policy.batch_messages,
+            batch=_BATCH_MESSAGES,
             batch_seconds=policy.batch_seconds,
             retry_seconds=_RETRY_SECONDS,
             on_failure=lambda error: _logger.debug("a batch of the archive waits: %s", error),

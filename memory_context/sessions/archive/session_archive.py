@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakMethod
 
+from memory_context.foundation import outages
 from memory_context.foundation.errors import StoreError, StoreUnavailableError
 from memory_context.foundation.light_model.guards import LightModelGuards
 from memory_context.foundation.light_model.usage import LightModelBill
@@ -33,10 +34,12 @@ from .cursor import BatchJob, known_items, traces_of
 from .resume import ResumedSession, ResumeReport, load_session, redacted_session
 from .titles import Titles
 
-__all__ = ["MISSING_HISTORY", "SessionArchive"]
+__all__ = ["MISSING_HISTORY", "RESUME_SECONDS", "SessionArchive"]
 
 _logger = logging.getLogger("memory_context")
 
+RESUME_SECONDS = 5.0
+"""The longest that a step waits for the history of a known session; then the view says that it is missing."""
 _AGAIN_SECONDS = 5.0  # between background attempts to load
 _LEAST_SECONDS = 0.1  # minimum for archiving
 
@@ -75,20 +78,14 @@ class SessionArchive:
         self._process_id = os.getpid()
         self._on_load = WeakMethod(on_load)
         self._reading = Background[None]("memory_context resume")
-        self._breaker = Breaker(policy.store_retry_seconds)
+        self._breaker = Breaker(outages.STORE_RETRY_SECONDS)
         self._again = Breaker(_AGAIN_SECONDS)
         self._outages = OutageLog()
         self._light_models = light_models
         light_models.notify(self.record_light_model)
-        self._titles = Titles(
-            policy.user_sources,
-            light_models.titles if policy.archive.titles else None,
-            masks_credentials=policy.mask_credentials,
-        )
-        keep, archiving = self._keep_until_archived, policy.archive
-        if policy.learning.enabled and policy.learning.idle_seconds < archiving.batch_seconds:
-            archiving = archiving.model_copy(update={"batch_seconds": policy.learning.idle_seconds})
-        self.archiver = Archiver(conversations, archiving, prepare, self._titles, keep, batch_jobs)
+        self._titles = Titles(policy.user_sources, light_models.titles)
+        keep = self._keep_until_archived
+        self.archiver = Archiver(conversations, policy.archive, prepare, self._titles, keep, batch_jobs)
 
     def attach(self, session: ResumedSession) -> None:
         self.report = session.report
@@ -109,7 +106,7 @@ class SessionArchive:
         return not self.is_pending
 
     async def _load_safely(self) -> None:
-        seconds = self._policy.archive.resume_timeout_seconds
+        seconds = RESUME_SECONDS
         try:
             await asyncio.wait_for(self.resume(), seconds)
         except (StoreError, asyncio.TimeoutError) as error:
@@ -164,7 +161,7 @@ class SessionArchive:
             return saved
         try:
             loading = load_session(self._conversations, saved.key)
-            found = await asyncio.wait_for(loading, self._policy.archive.resume_timeout_seconds)
+            found = await asyncio.wait_for(loading, RESUME_SECONDS)
         except (StoreError, asyncio.TimeoutError) as error:
             _logger.warning("going on with the saved state, whatever was archived since: %s", str(error) or "no answer")
             return saved
@@ -188,7 +185,7 @@ class SessionArchive:
         known = known_items(session.transcript, session.key)
         try:
             asked = self._conversations.forgotten_keys(session.key.user_id, known)
-            forgotten = await asyncio.wait_for(asked, self._policy.archive.resume_timeout_seconds)
+            forgotten = await asyncio.wait_for(asked, RESUME_SECONDS)
         except (StoreError, asyncio.TimeoutError):
             return session
         return redacted_session(session, traces_of(session.transcript, known, forgotten)) or session

@@ -42,13 +42,10 @@ class TitleAnswer(BaseModel):
 class Titles:
     """Names one session."""
 
-    def __init__(
-        self, user_sources: Sequence[str], model: LightModel | None, *, masks_credentials: bool = True
-    ) -> None:
+    def __init__(self, user_sources: Sequence[str], model: LightModel | None) -> None:
         self._user_sources = user_sources
         self._requests, self._answers = _Finder(self._is_request), _Finder(_is_answer)
         self._model = model
-        self._masks_credentials = masks_credentials
         self._from_model = ""
         self._kept = ""
         self._asking = Background[None]("memory_context title")
@@ -103,8 +100,7 @@ class Titles:
         return one_line(self._read(text), limit)
 
     def _read(self, text: str) -> str:
-        text = text[:_READ_CHARACTERS]  # masked before further cuts, which could split a credential
-        return masked(text) if self._masks_credentials else text
+        return masked(text[:_READ_CHARACTERS])  # before further cuts, which could split a credential
 
     def _is_request(self, entry: Entry) -> bool:
         return source_of(entry.message) in self._user_sources and not entry.carries_result and bool(_words(entry))

@@ -267,7 +267,7 @@ class Chat:
         live = self._live(user_id, session_id)
         if live is not None:
             messages = live.confirmed(messages)
-        title = None if info else title_of(messages, mask_credentials=self._policy.mask_credentials)
+        title = None if info else title_of(messages)
         await self.memory_store.conversations.append(
             SessionKey(user_id, its_agent, session_id), chat=messages, title=title
         )

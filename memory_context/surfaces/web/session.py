@@ -252,7 +252,7 @@ class ChatSession:
 
     async def _begin(self, messages: Sequence[ChatMessage]) -> None:
         conversations = self.context.memory_store.conversations
-        title = title_of(messages, mask_credentials=self.context.policy.mask_credentials)
+        title = title_of(messages)
         await conversations.append(self.key, chat=messages, title=title)
         self.is_stored = True
 
@@ -344,11 +344,10 @@ class ChatSession:
         return ordered
 
 
-def title_of(messages: Sequence[ChatMessage], *, mask_credentials: bool) -> str | None:
+def title_of(messages: Sequence[ChatMessage]) -> str | None:
     """Return the first user message as title."""
     said = next((message.text for message in messages if message.sender == "user"), "")
-    if mask_credentials:
-        said = masked(said[:_READ_CHARACTERS])  # before the cut, which could halve a credential
+    said = masked(said[:_READ_CHARACTERS])  # before the cut, which could halve a credential
     return one_line(said, _TITLE_CHARACTERS) or None
 
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import LLMMessage
 
-from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.foundation.policy import ConnectorsPolicy
+from memory_context import MemoryContext, MemoryStore
 from memory_context.testing import ScriptedModel, call
 from memory_context.testing.models import Decision
 
@@ -29,7 +29,10 @@ def on(element: str, tool: str, **arguments: Any) -> Callable[[Sequence[LLMMessa
     return lambda view: call(f"web_{tool}", ref=ref_in(str(view[-1].content), element), **arguments)
 
 
-async def test_agent_orders_in_a_shop_by_tools_and_states_alone(store: MemoryStore) -> None:
+async def test_agent_orders_in_a_shop_by_tools_and_states_alone(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory_context.connectors.host._ANSWER_SECONDS", PATIENT_SECONDS)
     model = ScriptedModel(
         on('textbox "Search products"', "type", text="chair", submit=True),
         on('link "Green Chair"', "click"),
@@ -49,8 +52,7 @@ async def test_agent_orders_in_a_shop_by_tools_and_states_alone(store: MemorySto
     )
     async with served_sites() as sites:
         web = new_connector(f"{sites.url}/shop/")
-        policy = ContextPolicy(connectors=ConnectorsPolicy(timeout_seconds=PATIENT_SECONDS))
-        async with MemoryContext("alice", "buyer", memory_store=store, policy=policy, connectors=[web]) as context:
+        async with MemoryContext("alice", "buyer", memory_store=store, connectors=[web]) as context:
             agent = AssistantAgent(
                 "buyer",
                 model_client=model,
