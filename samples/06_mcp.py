@@ -18,7 +18,7 @@ from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.messages import ToolCallExecutionEvent, ToolCallRequestEvent
 from runner import needs, run
 
-from memory_context import Decision
+from memory_context.sessions.transcript.transcript import Decision
 from memory_context.testing import ScriptedModel, call
 
 with needs("mcp"):

@@ -20,7 +20,8 @@ from autogen_agentchat.messages import ToolCallRequestEvent
 from autogen_core.models import LLMMessage, UserMessage
 from runner import run
 
-from memory_context import AgentMemory, Decision, MemoryContext, MemoryStore
+from memory_context import AgentMemory, MemoryContext, MemoryStore
+from memory_context.sessions.transcript.transcript import Decision
 from memory_context.testing import ScriptedModel, call
 
 USER = "sample-remembers"

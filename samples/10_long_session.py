@@ -19,14 +19,9 @@ from autogen_agentchat.messages import ToolCallRequestEvent
 from autogen_core.models import FunctionExecutionResultMessage, LLMMessage, UserMessage
 from runner import needs, run
 
-from memory_context import (
-    ContextPolicy,
-    Decision,
-    MemoryContext,
-    ObservationEvent,
-    choose_light_model,
-)
+from memory_context import ContextPolicy, MemoryContext, ObservationEvent, choose_light_model
 from memory_context.foundation.light_model.answers import Completion
+from memory_context.sessions.transcript.transcript import Decision
 from memory_context.testing import ScriptedModel, call, observe_by_script
 
 with needs():

@@ -23,7 +23,8 @@ from autogen_core import FunctionCall
 from autogen_core.models import FunctionExecutionResult, LLMMessage
 from runner import needs, run
 
-from memory_context import ConnectorError, Decision, MemoryContext
+from memory_context import ConnectorError, MemoryContext
+from memory_context.sessions.transcript.transcript import Decision
 from memory_context.testing import ScriptedModel, call
 
 with needs("browser"):

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import pickle
+import re
 from dataclasses import is_dataclass
 from importlib import reload
 from importlib.metadata import version
@@ -67,3 +68,10 @@ def test_eager_imports_name_the_public_module_too(monkeypatch: pytest.MonkeyPatc
 def defines_code(value: object, name: str) -> bool:
     """Return whether a public name is a class or function, not an alias."""
     return (inspect.isclass(value) or inspect.isfunction(value)) and value.__name__ == name
+
+
+def test_every_public_name_is_in_a_page_or_a_sample() -> None:
+    """A name that no page and no sample shows is no part of the public face."""
+    pages = [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "samples").rglob("*.py")]
+    words = set(re.findall(r"\w+", "\n".join(page.read_text(encoding="utf-8") for page in pages)))
+    assert sorted({*memory_context.__all__} - words) == []

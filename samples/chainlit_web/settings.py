@@ -5,7 +5,8 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic import ValidationError
 
-from memory_context import ContextPolicy, FirstView
+from memory_context import ContextPolicy
+from memory_context.foundation.policy import FirstView
 
 __all__ = ["DEFAULTS", "NUMBERS", "Bounds", "policy_of", "values_of"]
 

@@ -23,7 +23,8 @@ from autogen_core import CancellationToken, FunctionCall
 from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage
 from chainlit.utils import utc_now
 
-from memory_context import Address, MemoryContext, MemoryRef
+from memory_context import MemoryContext, MemoryRef
+from memory_context.foundation.messages import Address
 
 from .chats import LiveChat
 from .failures import UNANSWERED

@@ -11,8 +11,9 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from memory_context import ContextPolicy, MemoryContext, ObservationMode, ObservationPolicy
+from memory_context import ContextPolicy, MemoryContext, ObservationPolicy
 from memory_context.foundation.light_model.answers import Completion
+from memory_context.foundation.policy import ObservationMode
 from memory_context.testing import observe_by_script
 
 from .display import Display

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memory_context import LightModelBill, MemoryStore, ReadScope, StoreError, choose_light_model
+from memory_context import LightModelBill, MemoryStore, StoreError, choose_light_model
+from memory_context.store.items import ReadScope
 
 from ..places import import_root
 from .display import Display

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context import AgentMemory, ChatMessage, MemoryCriteria
+from memory_context import AgentMemory, MemoryCriteria
 from memory_context.foundation.errors import ConflictError, ItemNotFoundError, StoreUnavailableError
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.foundation.runtime.background import Breaker
+from memory_context.store.conversation_rows import ChatMessage
 from memory_context.store.memory_store import MemoryStore
 from tests.conftest import REPOSITORY, Server, database_of
 from tests.context.steps import a_turn_of_the_loop

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_context import AgentMemory, ChatMessage, MemoryStore, SessionGoneError, StoreError
+from memory_context import AgentMemory, MemoryStore, SessionGoneError, StoreError
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.store import conversations
 from memory_context.store import tables as registry
 from memory_context.store.codec import canonical_json, read_canonical
-from memory_context.store.conversation_rows import NewBatch
+from memory_context.store.conversation_rows import ChatMessage, NewBatch
 from memory_context.store.conversations import ConversationArchive
 from memory_context.store.items import NewItem
 from memory_context.store.limits import StoreLimits

@@ -8,10 +8,10 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from memory_context import AgentMemory, ChatMessage, MemoryCriteria, MemoryStore
+from memory_context import AgentMemory, MemoryCriteria, MemoryStore
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.store import tables
-from memory_context.store.conversation_rows import NewBatch
+from memory_context.store.conversation_rows import ChatMessage, NewBatch
 from memory_context.store.items import NewItem
 from memory_context.store.secret_rows import SealedSecret
 from memory_context.store.threads import ThreadElement, ThreadStep

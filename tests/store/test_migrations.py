@@ -11,9 +11,10 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from memory_context import MemoryStore, NewItem, StoreLimits
+from memory_context import MemoryStore, StoreLimits
 from memory_context.foundation import errors
 from memory_context.store import database
+from memory_context.store.items import NewItem
 from memory_context.store.location import Location
 from memory_context.store.sql import load_migrations, sql_folder
 from tests.conftest import REPOSITORY, Server, SqlCopy, StartPython, database_of
@@ -23,7 +24,8 @@ pytestmark = pytest.mark.thorough
 
 OPEN_WHEN_TOLD = """
 import asyncio, os, sys
-from memory_context import MemoryStore, NewItem
+from memory_context import MemoryStore
+from memory_context.store.items import NewItem
 
 async def main():
     print("ready", flush=True)

@@ -4,8 +4,9 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from memory_context import ChatMessage, MemoryStore
+from memory_context import MemoryStore
 from memory_context.foundation.identifiers import SessionKey
+from memory_context.store.conversation_rows import ChatMessage
 from memory_context.store.events import NewEvent
 from memory_context.store.items import NewItem
 from tests.support.conversations import START, batch

@@ -17,9 +17,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import BaseModel, Field
 
-from memory_context import MemoryContext, MemoryStore, SecretError, SecretToolError
+from memory_context import MemoryContext, MemoryStore, SecretError
 from memory_context.recall.tools.secret_rules import _without_fragments
-from memory_context.recall.tools.secret_tool import SecretTool
+from memory_context.recall.tools.secret_tool import SecretTool, SecretToolError
 
 VALUE = "tk-5f9a!Zq81/with+signs"
 TOKEN = "{{secret:API_TOKEN}}"

@@ -25,8 +25,8 @@ from autogen_ext.tools.mcp import McpWorkbench, StdioServerParams
 from PIL import Image as Picture
 from pydantic import BaseModel
 
-from memory_context import MemoryContext, MemoryStore, SecretError, SecretToolError
-from memory_context.recall.tools.secret_tool import SecretWorkbench
+from memory_context import MemoryContext, MemoryStore, SecretError
+from memory_context.recall.tools.secret_tool import SecretToolError, SecretWorkbench
 
 VALUE = "tk-5f9a!Zq81/with+signs"
 TOKEN = "{{secret:API_TOKEN}}"
