@@ -23,7 +23,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["figures", "main", "settings_of"]
+__all__ = ["broken", "budget", "figures", "main", "settings_of"]
 
 REPOSITORY = Path(__file__).parents[1]
 PACKAGE = REPOSITORY / "memory_context"
@@ -117,15 +117,20 @@ def _short_helpers(tree: ast.Module) -> int:
     )
 
 
-def broken(budget: Mapping[str, Mapping[str, int]], now: Mapping[str, Mapping[str, int]]) -> list[str]:
+def budget() -> dict[str, dict[str, int]]:
+    """Return the limits."""
+    return tomllib.loads((REPOSITORY / "budget.toml").read_text(encoding="utf-8"))
+
+
+def broken(limits: Mapping[str, Mapping[str, int]], now: Mapping[str, Mapping[str, int]]) -> list[str]:
     """Return a line for each rule that does not hold."""
     told: list[str] = []
-    for group, limits in budget.items():
-        for name, limit in limits.items():
+    for group, values in limits.items():
+        for name, limit in values.items():
             value = now[group][name]
             if value < limit if group == "least" else value > limit:
                 told.append(f"{group}.{name} is {value:,}, {'at least' if group == 'least' else 'at most'} {limit:,}")
-    missing = sorted(now["lines"].keys() - budget["lines"].keys())
+    missing = sorted(now["lines"].keys() - limits["lines"].keys())
     return [*told, *(f"room {room} has no limit of lines" for room in missing)]
 
 
@@ -135,7 +140,7 @@ def main() -> int:
     if "--figures" in sys.argv:
         for group, values in now.items():
             print(f"[{group}]", *(f"{name} = {value}" for name, value in values.items()), "", sep="\n")
-    told = broken(tomllib.loads((REPOSITORY / "budget.toml").read_text(encoding="utf-8")), now)
+    told = broken(budget(), now)
     print(*told, sep="\n", end="\n" if told else "")
     return 1 if told else 0
 

@@ -56,7 +56,7 @@ async def test_logs_of_all_sessions_are_joined_and_attributed(store: MemoryStore
         )
         await context.close()
     context = context_of(store)
-    logs = await context.observations_of_user()
+    logs = await context.observation.of_user()
     assert [log.session.title for log in logs] == ["Tell me about the canal.", "Tell me about the harbour."]
     assert [one.text for one in logs[1].chunks[0].lines] == ["User asked about the harbour", "the harbour is deep"]
     (tool,) = [one for one in context.tools() if one.name == "read_history"]
@@ -84,12 +84,12 @@ async def test_logs_of_others_of_sub_agents_and_of_private_sessions_are_not_join
         await context.close()
     await store.flush_index()
     context = context_of(store)
-    assert await context.observations_of_user() == []
+    assert await context.observation.of_user() == []
     observe_own = await session(store, "the pier")
     observe(observe_own, line("the pier is long", 0))
     await observe_own.close()
-    assert [log.session.title for log in await context.observations_of_user()] == ["Tell me about the pier."]
-    assert await context.for_subagent("reader", "isolated").observations_of_user() == []
+    assert [log.session.title for log in await context.observation.of_user()] == ["Tell me about the pier."]
+    assert await context.for_subagent("reader", "isolated").observation.of_user() == []
 
 
 async def test_log_of_a_session_is_what_its_decisions_made_of_it(store: MemoryStore) -> None:
@@ -107,7 +107,7 @@ async def test_log_of_a_session_is_what_its_decisions_made_of_it(store: MemorySt
     context.transcript.decide(Reflected(1, (Edit("merge", tuple(ids), "both observations"),), (5,)))
     own = context.transcript.state.observation
     await context.close()
-    (log,) = await context_of(store).observations_of_user()
+    (log,) = await context_of(store).observation.of_user()
     assert list(log.chunks) == [*own.chunks, *own.buffered]
     assert [one.text for chunk in log.chunks for one in chunk.lines] == ["both observations", "observation 2"]
 
@@ -167,11 +167,11 @@ async def test_export_and_import_carry_the_log(store: MemoryStore) -> None:
     await context.close()
     whole = b"".join([piece async for piece in store.admin.export_lines("alice")])
     await store.admin.import_lines(lambda: whole.splitlines(keepends=True), "carol", trust_origins=True)
-    (log,) = await MemoryContext("carol", "coder", None, store).observations_of_user()
-    (own,) = await context_of(store).observations_of_user()
+    (log,) = await MemoryContext("carol", "coder", None, store).observation.of_user()
+    (own,) = await context_of(store).observation.of_user()
     assert log.chunks == own.chunks
     await store.erase_user("carol")
-    assert await MemoryContext("carol", "coder", None, store).observations_of_user() == []
+    assert await MemoryContext("carol", "coder", None, store).observation.of_user() == []
 
 
 @pytest.mark.parametrize("has_tool", [False, True])
