@@ -59,14 +59,13 @@ def figures() -> dict[str, dict[str, int]]:
     }
 
 
-def settings_of(policy: type[BaseModel]) -> Iterator[str]:
-    """Yield the full name of each setting of a policy."""
-    for name, info in policy.model_fields.items():
-        kind = info.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from (f"{name}.{one}" for one in settings_of(kind))
+def settings_of(policy: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the full name and the default of each setting of a policy."""
+    for name, field in policy.model_fields.items():
+        if isinstance(field.default, BaseModel):
+            yield from settings_of(type(field.default), f"{prefix}{name}.")
         else:
-            yield name
+            yield prefix + name, field.default
 
 
 def _is_function(node: ast.AST) -> bool:

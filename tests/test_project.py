@@ -16,7 +16,7 @@ from memory_context import ContextPolicy
 from tests.support.waiting import PATIENT_SECONDS
 
 from .conftest import REPOSITORY, STORIES, THOROUGH
-from .house import broken, budget, figures
+from .house import broken, budget, figures, settings_of
 from .snippets import snippets
 from .support.openai_stub import ANSWER, ChatStub, running
 
@@ -127,7 +127,7 @@ def test_links_of_the_documents_lead_somewhere(name: str):
 def test_the_table_of_settings_has_every_setting_with_its_default():
     """docs/settings.md is the policy."""
     lines = (REPOSITORY / "docs" / "settings.md").read_text(encoding="utf-8").splitlines()
-    for name, default in _settings(ContextPolicy):
+    for name, default in settings_of(ContextPolicy):
         row = next((line for line in lines if line.startswith(f"| `{name}` |")), None)
         assert row is not None, f"{name} is not in docs/settings.md"
         assert _in_words(default) in row, row
