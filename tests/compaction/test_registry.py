@@ -210,8 +210,9 @@ async def test_context_goes_on_while_a_compactor_hangs(store: MemoryStore, monke
     assert placeholder.is_result
 
 
-async def test_agent_sees_the_facts_of_its_own_compactor(store: MemoryStore):
+async def test_agent_sees_the_facts_of_its_own_compactor(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """Whole at first, then what the compactor made of it, with a working placeholder; other tools as usual."""
+    monkeypatch.setattr(ContextPolicy, "names_first_view", lambda self, agent_has_tools: False)
     compactors = Compactors()
 
     @compactors.register("survey")
@@ -235,7 +236,7 @@ async def test_agent_sees_the_facts_of_its_own_compactor(store: MemoryStore):
         "coder",
         None,
         store,
-        policy=ContextPolicy(cache=ALWAYS_PAYS, name_first_views="never"),
+        policy=ContextPolicy(cache=ALWAYS_PAYS),
         compactors=compactors,
     )
     agent = AssistantAgent(
