@@ -23,16 +23,16 @@ from memory_context.testing import ScriptedModel, call
 with needs():
     from code_agent import CodeAgent, model_client_from_env
 
-FOLDER = Path(memory_context.__file__).parent
+FOLDER = Path(memory_context.__file__).parent / "foundation"
 QUESTIONS = (
     "What in policy.py decides how a large tool result is shown?",
-    "And how long is a store that failed left alone? Quote the line.",
+    "And how long do the messages of a turn wait to be written? Quote the line.",
 )
 SCRIPT = (
     call("read_file", path="policy.py"),
-    "first_view says how, first_view_limit_tokens how much of it; offload_threshold_tokens says what is large.",
-    call("retrieve_memory", memory_key="{key}", transform="filtered", pattern="store_retry.*=", context_lines=0),
-    "For half a minute:\n{result}",
+    "first_view_by_tool says how, first_view_limit_tokens how much of it; offload_threshold_tokens says what is large.",
+    call("retrieve_memory", memory_key="{key}", transform="filtered", pattern="batch_seconds.*=", context_lines=0),
+    "A minute at most:\n{result}",
 )
 
 

@@ -16,8 +16,7 @@ from autogen_core.models import FunctionExecutionResultMessage, LLMMessage
 from runner import run
 
 from memory_context import ItemNotFoundError, MemoryContext, MemoryCriteria, Sharing
-from memory_context.sessions.transcript.transcript import Decision
-from memory_context.testing import Call, ScriptedModel, call
+from memory_context.testing import Call, Decision, ScriptedModel, call
 
 SHARINGS: dict[str, Sharing] = {"researcher": "shared", "reviewer": "read_only", "auditor": "isolated"}
 

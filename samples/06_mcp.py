@@ -18,8 +18,7 @@ from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.messages import ToolCallExecutionEvent, ToolCallRequestEvent
 from runner import needs, run
 
-from memory_context.sessions.transcript.transcript import Decision
-from memory_context.testing import ScriptedModel, call
+from memory_context.testing import Decision, ScriptedModel, call
 
 with needs("mcp"):
     from autogen_ext.tools.mcp import McpWorkbench, StdioServerParams

@@ -21,8 +21,7 @@ from autogen_core.models import LLMMessage, UserMessage
 from runner import run
 
 from memory_context import AgentMemory, MemoryContext, MemoryStore
-from memory_context.sessions.transcript.transcript import Decision
-from memory_context.testing import ScriptedModel, call
+from memory_context.testing import Decision, ScriptedModel, call
 
 USER = "sample-remembers"
 CONVERSATIONS = (

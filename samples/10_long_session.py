@@ -21,8 +21,7 @@ from runner import needs, run
 
 from memory_context import ContextPolicy, MemoryContext, ObservationEvent, choose_light_model
 from memory_context.foundation.light_model.answers import Completion
-from memory_context.sessions.transcript.transcript import Decision
-from memory_context.testing import ScriptedModel, call, observe_by_script
+from memory_context.testing import Decision, ScriptedModel, call, observe_by_script
 
 with needs():
     from code_agent import model_client_from_env

@@ -24,8 +24,7 @@ from autogen_core.models import FunctionExecutionResult, LLMMessage
 from runner import needs, run
 
 from memory_context import ConnectorError, MemoryContext
-from memory_context.sessions.transcript.transcript import Decision
-from memory_context.testing import ScriptedModel, call
+from memory_context.testing import Decision, ScriptedModel, call
 
 with needs("browser"):
     from code_agent import model_client_from_env

@@ -130,7 +130,8 @@ def _words(question: str) -> list[str]:
 
 def _toured(question: str, result: str) -> str:
     rows = _LISTED.findall(result)
-    folders = [(path.partition("/")[0], purpose) for path, _, purpose in rows if re.fullmatch(r"\w+/__init__.py", path)]
+    packages = [(path, purpose) for path, _, purpose in rows if path.endswith("/__init__.py")]
+    folders = [(path.rpartition("/")[0], purpose) for path, purpose in packages]
     modules = [(path, purpose) for path, _, purpose in rows if "/" not in path and path != "__init__.py"]
     lines = [f"The package has **{len(folders)} folders** and {len(modules)} modules of its own:\n"]
     lines += [f"- `{name}/` {purpose}" for name, purpose in folders]

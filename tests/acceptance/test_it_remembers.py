@@ -139,13 +139,13 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("is_by_rules", [True, False])
 async def test_request_recalls_the_statement_where_the_head_is_switched_off(store: MemoryStore, is_by_rules: bool):
-    """What it leans on is searched, and shown as the user's own words."""
+    """What it leans on is searched, and shown as the user's own words; a thing named in an order, by a model only."""
     await assistant(store, SAID, None)
     await store.jobs.flush()
     await store.flush_index()
     light = None if is_by_rules else Light(choose(ambiguous=True, search="database Orders"))
     model, policy = ScriptedModel("All right."), ContextPolicy(user_memory=UserMemoryPolicy(enabled=False))
-    for request in ("Connect to the DB like last time.", "Connect to the Orders database."):
+    for request in ("Connect to the DB like last time.", "Connect to the Orders database.")[: 1 if is_by_rules else 2]:
         context = MemoryContext("alice", "coder", memory_store=store, model_client=light, policy=policy)
         await AssistantAgent("coder", model, model_context=context).run(task=request)
         assert "My database is Orders at db1" in text_of(model.views[-1]), request

@@ -27,7 +27,7 @@ from tests.conftest import Server, StartPython, database_of, needs
 from tests.support.outages import hanging
 from tests.support.scratch import SCRATCH
 from tests.support.statements import login_of
-from tests.support.waiting import seconds_waited, soon, until
+from tests.support.waiting import PATIENT_SECONDS, seconds_waited, soon, until
 
 from .fakes import Archive, key_of, settled, take_away
 
@@ -111,7 +111,7 @@ async def test_claim_belongs_to_one_holder_until_it_is_released(claims: Watched,
     with pytest.raises(SessionBusyError, match=r"another process is at work on session 's' .* within 0.05 s"):
         await others.claim(KEY, 0.05)
     await claims.release(claim)
-    await others.claim(KEY, 0)
+    await others.claim(KEY, PATIENT_SECONDS)  # what gave up waiting is passed over first
     await claims.release(claim)  # is not its any more
     with pytest.raises(SessionBusyError):
         await claims.claim(KEY, 0)

@@ -119,7 +119,7 @@ def test_an_agent_gets_a_detail_back_without_reading_the_file_again(runs: dict[s
     key = re.search(r'calls retrieve_memory\(\{"memory_key": "(read_file_\w+)"', text)
     assert key is not None
     assert f"read_file succeeded. [MemoryRef: {key[1]} - path=policy.py" in text
-    assert "store_retry_seconds: float = Field(default=30.0" in text
+    assert "batch_seconds: float = Field(default=60.0" in text
     sent, kept = re.findall(r"read ([\d,]+) tokens; keeping everything would have been ([\d,]+)\.", text)[0]
     assert int(sent.replace(",", "")) < int(kept.replace(",", "")) / 2
 

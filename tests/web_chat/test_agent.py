@@ -81,8 +81,9 @@ async def test_the_tour_names_each_folder_of_the_package_once():
     """However much of the list of files the model has seen."""
     answer = decide(asked("Give me a tour", ("list_files", await list_files())))
     assert isinstance(answer, str)
-    folders = sorted(path.parent.name for path in CODE_ROOT.glob("*/__init__.py"))
-    assert re.findall(r"^- `(\w+)/`", answer, re.MULTILINE) == folders
+    inits = [path.relative_to(CODE_ROOT).parent.as_posix() for path in CODE_ROOT.glob("*/**/__init__.py")]
+    folders = sorted(inits)
+    assert sorted(re.findall(r"^- `([\w/]+)/`", answer, re.MULTILINE)) == folders
     assert f"**{len(folders)} folders**" in answer
 
 
