@@ -576,12 +576,12 @@ async def test_light_model_may_be_any_client(store: MemoryStore, info: ModelInfo
 
 
 @pytest.mark.thorough
-async def test_the_prompt_stays_small_with_a_thousand_references(store: MemoryStore):
+async def test_the_prompt_stays_small_with_hundreds_of_references(store: MemoryStore):
     """Below 2,000 tokens by the counter, the newest references first."""
     light = Light()
     context = context_of(store, light, store_timeout_seconds=30)
     await context.add_message(UserMessage(content="Survey everything.", source="user"))
-    await add_step(context, *[f"result {i}\n" + "some words of it\n" * 130 for i in range(1000)])
+    await add_step(context, *[f"result {i}\n" + "some words of it\n" * 130 for i in range(300)])
     await context.get_messages()
     await answer(context)
     light.prompts.clear()
