@@ -1,1 +1,1 @@
-"""What all rooms stand on: text, tokens, embeddings, models, credentials, settings, tasks, errors."""
+"""Text, tokens, embeddings, light model, credentials, settings, tasks and errors, which every room uses."""

@@ -1,1 +1,1 @@
-"""What happened in a session, and how it lasts: the transcript, its archive, sessions held by a process."""
+"""Sessions: the transcript, its archive in batches, and live sessions with the claims of processes."""

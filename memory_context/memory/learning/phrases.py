@@ -88,7 +88,7 @@ FACTS = _pattern(
     rf"every)\b)\S+",
     r"(?:ich hei(?:ß|ss)e|nenne? mich|call me) (?!(?:back|later|when|if|an? |the |at |by )\b)\S+",
 )
-"""What is somebody's or something's of the user: "my database is Orders"; no passing state such as "is broken"."""
+"""Matches a possession of the user with its value ("my database is Orders"), but no passing state ("is broken")."""
 ENDED = _pattern(
     rf"(?:{_I}|i'm|i am|ich bin|{_MY} [\w -]{{2,40}}?) (?:.* )?(?:no longer|any ?(?:more|longer)|nicht mehr|"
     rf"kein\w* .*mehr)\b"

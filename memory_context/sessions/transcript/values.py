@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 ChosenBy = Literal["compactor", "model", "age", "newer"]
-"""Who chose the text that stays of a result."""
+"""The chooser of a result's compacted text."""
 
 ToolsReason = Literal["", "always", "offload", "fold", "memory"]
 
