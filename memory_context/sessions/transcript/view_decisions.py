@@ -46,8 +46,7 @@ class ViewShown(Decision):
         tokens: Of its messages, with images; 0 in a record of earlier versions, which has no figures.
         stable_tokens: Of leading messages that the view before had, too; 0 if its prompt cache has expired.
         raw_tokens: Of keeping everything.
-        kept_tokens: Tokens of the last 20, the first 5 and the last 15 messages, which other contexts keep; only if there
-            are more than 20.
+        kept_tokens: Tokens of the last 20, the first 5 and the last 15 messages; empty up to 20 messages.
         is_cold: The prompt cache has expired.
         is_joined: User messages in a row were handed out as one.
         digest: Of the messages as they were handed out, before joins.
