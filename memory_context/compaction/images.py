@@ -12,15 +12,9 @@ from memory_context.sessions.transcript.entries import Entry, Part
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.store.items import Origin
 
-__all__ = ["image_item", "image_name", "pixels_of", "waiting_images"]
+__all__ = ["image_item", "image_name", "pixels_of"]
 
 _BESIDE_CHARACTERS = 120
-
-
-def waiting_images(entry: Entry) -> list[tuple[Part, Image]]:
-    """Return the images of a message that are not stored."""
-    parts = [part for part in entry.measured if part.stored is None]
-    return [(part, image) for part in parts if (image := entry.image(part.address)) is not None]
 
 
 def pixels_of(image: Image) -> int:

@@ -38,7 +38,7 @@ from memory_context.sessions.transcript.part_decisions import PartOffloaded, Par
 from memory_context.sessions.transcript.transcript import Transcript
 
 from .compactor_input import CompactorInput
-from .images import image_name, pixels_of, waiting_images
+from .images import image_name, pixels_of
 from .packing import PackedItem, Packer, find_repeated, may_repeat, sources_before
 from .summaries import Summariser
 
@@ -193,7 +193,7 @@ class Offloader:
     def _recognise_answers(self, entry: Entry) -> None:
         """Record answers of memory tools, and images that they opened: they are stored already."""
         opened: dict[int, MemoryRef] = {}
-        for part, image in waiting_images(entry):
+        for part, image in entry.unstored_images:
             if (ref := self._memory.opened_images.get(image)) is not None:
                 opened[part.address.index] = ref
                 stored = self._packer.stored((ref,), ref.render())
@@ -228,7 +228,7 @@ class Offloader:
 
     def _images(self, entry: Entry) -> list[tuple[Part, Image]]:
         """Return the images that wait for the store, whatever their tokens: as text they would be large."""
-        waiting = waiting_images(entry)
+        waiting = entry.unstored_images
         return [one for one in waiting if (entry.position, one[0].address) not in self._inline_for_good]
 
     # --- storing

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 from autogen_core import CancellationToken, Component
 from autogen_core.memory import Memory, MemoryContent, MemoryMimeType, MemoryQueryResult, UpdateContextResult
@@ -27,7 +27,9 @@ from memory_context.store.items import USER_TYPES, CallerOrigin, refuse_secret
 from memory_context.store.limits import at_most
 from memory_context.store.memory_store import MemoryStore
 
-__all__ = ["PostgresMemory", "PostgresMemoryConfig", "ShowsMemories"]
+from .context import MemoryContext
+
+__all__ = ["PostgresMemory", "PostgresMemoryConfig"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -36,15 +38,6 @@ _SEARCH_SECONDS = 5.0
 _STEP_SECONDS = 1.0  # per transaction
 _RETRY_SECONDS = 30.0
 _SEARCHING = "searching for memories"
-
-
-@runtime_checkable
-class ShowsMemories(Protocol):
-    """A context with its own slots for memories."""
-
-    async def show_memories(self, text: str, keys: Sequence[str], owner: str = "") -> None:
-        """Replace the owner's earlier memories; "" shows none."""
-        ...
 
 
 class PostgresMemoryConfig(BaseModel):
@@ -183,7 +176,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         )
         hits = [hits[index] for index in indexes]
         keys = [hit.item.key for hit in hits]
-        if isinstance(model_context, ShowsMemories):
+        if isinstance(model_context, MemoryContext):
             await model_context.show_memories(text, keys, self.name)
         elif [message.content for message in own] != [text]:
             await self._replace(model_context, text, has_own=bool(own))

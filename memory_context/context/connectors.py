@@ -126,7 +126,8 @@ class ConnectorLink:
         if look is not None:
             self._show_states(look)
         self._drop_states_of_others()
-        self.images.leave_out_older(self.session.transcript)
+        if self.session.transcript.with_images:
+            self.images.leave_out_older(self.session.transcript)
 
     def _show_states(self, look: Look) -> None:
         states = {one.connector_id: one for one in look.states}

@@ -31,6 +31,7 @@ from memory_context.foundation.compactors.registry import Compactors
 from memory_context.foundation.errors import MemoryContextError
 from memory_context.foundation.identifiers import SessionKey, Sharing, checked_identifier, subagent_session
 from memory_context.foundation.light_model.guards import LightModelGuards
+from memory_context.foundation.messages import message_to_json
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.foundation.tokens import TokenCounter, count_off_loop, default_token_counter
@@ -76,7 +77,7 @@ from memory_context.store.search.hits import SearchHit
 from memory_context.view.explain import ViewReport, report
 
 from .agent_context import agent_context, in_utc, turn_messages
-from .config import MemoryContextConfig, arguments_of, config_of
+from .config import MemoryContextConfig, arguments_of, components_of
 from .connectors import ConnectorLink
 from .observation import ContextObservation
 from .session import Session, StepGuard
@@ -221,7 +222,8 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         with self._guard.step("storing and opening what this message holds and asks for"):
             await self._store_pending()
             await self._session.user_memory.arrive()
-            await self._session.chooser.choose_facts()
+            if self.transcript.state.answered_whole:
+                await self._session.chooser.choose_facts()
             await self._measure()  # other tasks may have added messages
             self._connectors.show(look)
             if not isinstance(message, FunctionExecutionResultMessage):  # which answers nothing: the next view plans
@@ -599,8 +601,20 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     # --- component data
 
     def _to_config(self) -> MemoryContextConfig:
-        store = {} if self._uses_default_store else self.memory_store.url_for_config
-        return config_of(self, store, self.light_model_client, self._initial_messages or ())
+        model = self.light_model_client
+        return MemoryContextConfig(
+            user_id=self.user_id,
+            agent_id=self.agent_id,
+            session_id=self.named_session_id,
+            template_id=self.template_id,
+            policy=self.policy.model_dump(mode="json"),
+            memory_store={} if self._uses_default_store else self.memory_store.url_for_config,
+            model_client=None if model is None else model.dump_component(),
+            initial_messages=[message_to_json(message) for message in self._initial_messages or ()],
+            connectors=components_of(self.connectors),
+            sharing=self.sharing,
+            resume=self.resumes,
+        )
 
     @classmethod
     def _from_config(cls, config: MemoryContextConfig) -> Self:
@@ -619,7 +633,8 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     def _append(self, message: LLMMessage, added_at: datetime | None = None, carries_result: bool = False) -> Entry:
         self._is_used = True
         entry = self._session.append(message, added_at, carries_result=carries_result)
-        self._learning.note(entry)
+        if entry.is_told:
+            self._learning.note(entry)
         return entry
 
     async def _measure(self) -> None:

@@ -50,8 +50,6 @@ class ImageView:
         self._policy = policy
         self._counter = counter
         self.has_vision: bool | None = None
-        self._positions: list[int] = []
-        self._searched: tuple[Transcript, int] | None = None
 
     def note_model(self, client: ChatCompletionClient) -> None:
         """Learn from the client of the agent's model whether it takes images."""
@@ -119,16 +117,10 @@ class ImageView:
 
     def _in_view(self, transcript: Transcript) -> tuple[list[_Shown], list[_Shown]]:
         """Return the images that are shown, the oldest first, and those that left unstored and are stored by now."""
-        if self._searched is None or self._searched[0] is not transcript:
-            self._positions, self._searched = [], (transcript, transcript.state.start)
-        new = transcript.entries(start=self._searched[1])
-        self._searched = transcript, transcript.end
-        self._positions += [entry.position for entry in new if _images_of(entry)]
         state = transcript.state
-        self._positions = [one for one in self._positions if one >= state.start and not state.is_hidden(one)]
-        found = [(transcript[one], part) for one in self._positions for part in _images_of(transcript[one])]
+        positions = [one for one in transcript.with_images if one >= state.start and not state.is_hidden(one)]
+        found = [(transcript[one], part) for one in positions for part in _images_of(transcript[one])]
         found = [(entry, part) for entry, part in found if (entry.position, part.address) not in state.compacted]
-        self._positions = sorted({entry.position for entry, _ in found})
         visible = [(entry, part) for entry, part in found if (entry.position, part.address) not in state.shortened]
         waiting = [(entry, part) for entry, part in found if (entry.position, part.address) in state.shortened]
         return visible, [(entry, part) for entry, part in waiting if part.stored is not None]

@@ -28,7 +28,7 @@ from memory_context.recall.tools.prompt_head import PromptHead
 from memory_context.sessions.archive import session_archive
 from memory_context.sessions.archive.resume import ResumedSession
 from memory_context.sessions.transcript.entries import Entry
-from memory_context.sessions.transcript.redelivery import deliver
+from memory_context.sessions.transcript.redelivery import note_repeats
 from memory_context.view.bill import UsageMeter
 from memory_context.view.budget import Budget, session_tag
 from memory_context.view.masking import Masker
@@ -73,7 +73,7 @@ class Session:
     ) -> None:
         self.transcript = transcript = resumed.transcript
         self.agent_memory = agent_memory
-        self._policy, self._schedule_flush = policy, schedule_flush
+        self._policy, self._observers, self._schedule_flush = policy, observers, schedule_flush
         transcript.on_decision = agent_memory.trail.note_decision
         limits, tag = (policy, counter), session_tag(agent_memory.session_id)
         self.summariser = Summariser(transcript, agent_memory, *limits, models.summaries, models.decisions)
@@ -108,7 +108,10 @@ class Session:
 
     def append(self, message: LLMMessage, added_at: datetime | None = None, *, carries_result: bool = False) -> Entry:
         """Append a message, without values of secrets as far as they are known, and have it archived."""
-        entry = deliver(self.transcript, self._entry_filter.hidden(message), added_at, carries_result=carries_result)
+        transcript, hidden = self.transcript, self._entry_filter.hidden(message)
+        entry = transcript.append(hidden, added_at, carries_result=carries_result)
+        if transcript.state.answered < transcript.state.shown or not transcript.has_answer():
+            note_repeats(transcript)  # what an agent has answered comes no second time
         self._entry_filter.add(entry, was_hidden=True)
         self.offloader.add(entry)
         self.expander.observe(entry)
@@ -138,10 +141,10 @@ class Session:
 
     async def end_step(self, entry: Entry) -> None:
         """Let observations replace messages, and observe new ones, where that is due."""
-        is_on = self.coordinator.is_on
-        if not (is_on or self.coordinator.has_finished) or entry.journal is not self.transcript.touched:
+        is_due = self._observers.is_on or self.transcript.state.observation.has_finished
+        if not is_due or entry.journal is not self.transcript.touched:
             return  # the entry may be of a transcript that was replaced meanwhile
-        if is_on:
+        if self.coordinator.is_on:
             await self.chooser.choose_first_views()  # the next view counts
         await self.coordinator.end_step(entry.position)
 

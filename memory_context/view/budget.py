@@ -178,7 +178,7 @@ class Budget:
     def _observation_steps(self, limit: int) -> list[tuple[_Step, int]]:
         """Before a fold, activate finished observations; what it folds of them then joins the log."""
         finished = self.observations
-        if finished is None or not finished.has_finished:
+        if finished is None or not finished.log.has_finished:
             return []
 
         def activate(transcript: Transcript, view: View) -> list[Decision]:

@@ -26,7 +26,6 @@ from memory_context.foundation.policy import ExpansionPolicy, FirstView
 from memory_context.foundation.tokens import O200kTokenCounter, default_token_counter
 from memory_context.sessions.transcript.entries import Part
 from memory_context.sessions.transcript.part_decisions import CompactedTextChosen, PartsCompacted
-from memory_context.sessions.transcript.redelivery import deliver
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.view.bill import UsageMeter
 from memory_context.view.render import render
@@ -141,7 +140,7 @@ async def test_nothing_is_compacted_before_its_facts_are_chosen(store: MemorySto
     await context.add_message(user("Survey."))
     await add_step(context, LONG)
     shown = results(await context.get_messages())
-    deliver(context.transcript, assistant("Surveyed."))  # between two waits of a view that is being made
+    context.transcript.append(assistant("Surveyed."))  # between two waits of a view that is being made
     await context._session.offloader.measure()
     held = context._session.budget.fit(context.transcript, context._session.chooser.is_held)
     assert results([message.message for message in held.messages]) == shown

@@ -173,11 +173,6 @@ class Activation:
         return self._transcript.state.observation
 
     @property
-    def has_finished(self) -> bool:
-        """True if messages in the view have their observations already."""
-        return bool(self.log.buffered) or self.log.left < self.log.logged
-
-    @property
     def until(self) -> float:
         """Tokens that the next view may still grow before activation; infinite without a window."""
         window = self._models.window_tokens
@@ -193,7 +188,7 @@ class Activation:
 
     def activate(self, reason: Reason) -> None:
         """Let finished observations replace the oldest messages: as many as needed, all if they do not suffice."""
-        if not self.has_finished:
+        if not self.log.has_finished:
             return
         log, view, window = self.log, self._views.next(), self._models.window_tokens
         chunks = [*(one for one in log.chunks if one.last > log.left), *log.buffered]

@@ -145,18 +145,13 @@ class BufferingCoordinator:
     def is_on(self) -> bool:
         return self._models.is_on and self._models.window_tokens > 0
 
-    @property
-    def has_finished(self) -> bool:
-        """True if messages in the view have their observations already."""
-        return self._activation.has_finished
-
     async def end_step(self, position: int) -> None:
         """Activate what is due, and start to observe what is new, after the message at a position was added.
 
         Below the threshold it reads nothing and waits for nothing; else for at most `OBSERVING_NOW_SECONDS`.
         """
         entry = self.transcript[position]
-        if calls_of(entry.message) or not (self.is_on or self.has_finished):
+        if calls_of(entry.message) or not (self.is_on or self.log.has_finished):
             return
         deadline, chunks = self._deadline(), len(self.log.chunks)
         if self._is_cold(entry):

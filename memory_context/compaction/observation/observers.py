@@ -103,15 +103,14 @@ class ObservationModels:
         task = await attempt(function(messages, limit_tokens), seconds)
         error = TimeoutError("it took too long") if task is None else None if task.cancelled() else task.exception()
         if task is None or task.cancelled() or error is not None:
-            self._bill(LightModelUsage(calls=1, failures=1, unreported_calls=1))
+            self.guards.bill_other(LightModelUsage(calls=1, failures=1, unreported_calls=1))
             raise LightModelError(f"the completion function failed: {error or 'it was cancelled'}") from error
         answer = task.result()
         prompt, completion = answer.prompt_tokens, answer.completion_tokens
-        self._bill(LightModelUsage(1, 0, prompt, completion, unreported_calls=int(prompt + completion == 0)))
+        self.guards.bill_other(
+            LightModelUsage(1, 0, prompt, completion, unreported_calls=int(prompt + completion == 0))
+        )
         return answer
-
-    def _bill(self, used: LightModelUsage) -> None:
-        self.guards.other_observations += used
 
 
 class TranscriptObservers:

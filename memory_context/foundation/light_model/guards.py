@@ -8,7 +8,7 @@ from autogen_core.models import ChatCompletionClient
 
 from ..runtime.background import attempt
 from .model import LightModel
-from .usage import NO_USAGE, LightModelBill
+from .usage import NO_USAGE, LightModelBill, LightModelUsage
 
 __all__ = [
     "DECISION_SECONDS",
@@ -59,6 +59,7 @@ class LightModelGuards:
         self.decisions = self.summaries = self.titles = self.learning = self.observing = self.observing_now = None
         self.other_observations = NO_USAGE
         self._recorded = LightModelBill()
+        self._on_use: WeakMethod[Callable[[], None]] | None = None
         self._window_tokens: int | None = None
         if client is None:
             return
@@ -100,9 +101,16 @@ class LightModelGuards:
 
     def notify(self, note: Callable[[], None] | None) -> None:
         """Call a weakly held method after each question."""
+        self._on_use = None if note is None else WeakMethod(note)
         for guard in self._guards:
             if guard is not None:
-                guard.on_use = None if note is None else WeakMethod(note)
+                guard.on_use = self._on_use
+
+    def bill_other(self, used: LightModelUsage) -> None:
+        """Count a call of an application's own function."""
+        self.other_observations += used
+        if (note := self._on_use and self._on_use()) is not None:
+            note()
 
     @property
     def used(self) -> LightModelBill:

@@ -40,7 +40,9 @@ class EntryFilter:
 
     def hidden(self, message: LLMMessage) -> LLMMessage:
         """Return a small message without known values."""
-        return hidden_message(message, self._secrets.filter) if self._is_small(message) else message
+        if self._secrets.hides and self._is_small(message):
+            return hidden_message(message, self._secrets.filter)
+        return message
 
     def add(self, entry: "Entry", *, was_hidden: bool) -> None:
         """Take an appended entry; it waits unless `hidden` has filtered it."""

@@ -138,6 +138,11 @@ class Secrets:
         return self._read_at is not None
 
     @property
+    def hides(self) -> bool:
+        """True if a value is known."""
+        return bool(self._values)
+
+    @property
     def filter(self) -> SecretFilter:
         """Hides the known values."""
         return self._filter
@@ -163,7 +168,7 @@ class Secrets:
         """Return JSON-native data with names in place of values; `StoreUnavailableError` if these cannot be read."""
         if not await self.ready(self._store.limits.call_seconds):
             raise StoreUnavailableError("secrets could not be read, which have to be hidden in what is stored")
-        return self._filter.hide_in(data) if self._filter.has_values else data
+        return self._filter.hide_in(data) if self._values else data
 
     async def _read(self) -> None:
         values: dict[str, str] = {}

@@ -8,7 +8,7 @@ from typing import Literal
 
 from autogen_core.models import AssistantMessage, UserMessage
 
-from memory_context.foundation.messages import source_of, texts_of
+from memory_context.foundation.messages import source_of
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.references import KEY_PATTERN, MemoryRef
 from memory_context.sessions.transcript.entries import Entry, Part
@@ -25,7 +25,6 @@ __all__ = [
     "head_and_tail",
     "known_to_agent",
     "named_keys",
-    "text_of",
     "unknown_keys",
     "visible_texts",
     "without_keys",
@@ -104,8 +103,8 @@ def expansion_request(transcript: Transcript, asked: Sequence[Entry], policy: Co
     before = transcript.entries(end=first)
     answer = next((entry for entry in reversed(before) if isinstance(entry.message, AssistantMessage)), None)
     return ExpansionRequest(
-        request="\n".join(text_of(entry) for entry in asked),
-        last_answer=text_of(answer) if answer is not None else "",
+        request="\n".join(entry.words for entry in asked),
+        last_answer=answer.words if answer is not None else "",
         references=tuple(candidate_references(transcript, first, policy)),
         visible_texts=lambda: visible_texts(transcript, (entry for entry in before if entry is not answer), policy),
         opened_texts=lambda: (expanded.text for expanded in transcript.state.expanded.values()),
@@ -146,11 +145,6 @@ def visible_texts(transcript: Transcript, entries: Iterable[Entry], policy: Cont
             yield known.text
 
 
-def text_of(entry: Entry) -> str:
-    """Return the words, without calls and results."""
-    return "\n".join(text for address, text in texts_of(entry.message) if address.kind == "text")
-
-
 def _is_visible(transcript: Transcript, entry: Entry, part: Part, policy: ContextPolicy) -> bool:
     state, part_id = transcript.state, (entry.position, part.address)
     if part_id in state.compacted or part_id in state.shortened or part.address in entry.dropped:
@@ -188,7 +182,7 @@ def known_to_agent(transcript: Transcript, keys: Collection[str], end: int) -> s
     given = {key for _, decision in transcript.log for key in decision.keys_shown()}
     for entry in transcript.entries(end=end):
         if isinstance(entry.message, UserMessage) and not entry.carries_result:
-            given.update(named_keys(text_of(entry), keys))
+            given.update(named_keys(entry.words, keys))
     return given.intersection(keys)
 
 

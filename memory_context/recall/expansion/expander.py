@@ -44,7 +44,6 @@ from .candidates import (
     head_and_tail,
     known_to_agent,
     named_keys,
-    text_of,
     unknown_keys,
     without_keys,
 )
@@ -259,7 +258,7 @@ class Expander:
         if decision is not None:
             await asyncio.wait([decision])
             answer = decision.result()
-        request = "\n".join(head_and_tail(text_of(entry)) for entry in entries)
+        request = "\n".join(head_and_tail(entry.words) for entry in entries)
         found: list[FetchedItem] = []
         if wanted := self._wanted(answer, entries):
             limit = self._limit(self._policy.expansion.limit_tokens)
@@ -307,8 +306,8 @@ class Expander:
         if not isinstance(entry.message, UserMessage) or entry.carries_result:
             return False
         if entry.message.source in self._policy.user_sources:
-            return not is_courtesy(text_of(entry))  # which loads no rules and asks no light model
-        return asks_something(head_and_tail(text_of(entry)), is_users=False)
+            return not is_courtesy(entry.words)  # which loads no rules and asks no light model
+        return asks_something(head_and_tail(entry.words), is_users=False)
 
     def _may_name(self, entry: Entry) -> bool:
         """Keys count in hand-offs and agents without tools, never in results."""
@@ -319,7 +318,7 @@ class Expander:
         return isinstance(entry.message, UserMessage) and not entry.carries_result
 
     def _names_key(self, entry: Entry) -> bool:
-        text = text_of(entry)
+        text = entry.words
         if "_" not in text and "MemoryRef" not in text:  # cheap check first
             return False
         return bool(self._keys_in(entry, self._candidates(entry.position)))
@@ -340,7 +339,7 @@ class Expander:
 
     def _keys_in(self, entry: Entry, candidates: Collection[str]) -> list[str]:
         """An agent's unknown keys count only if it was given them."""
-        text = head_and_tail(text_of(entry), _KEYS_CHARACTERS)
+        text = head_and_tail(entry.words, _KEYS_CHARACTERS)
         unknown = unknown_keys(text, candidates)
         if isinstance(entry.message, AssistantMessage) and unknown:
             allowed = known_to_agent(self._transcript, unknown, entry.position)

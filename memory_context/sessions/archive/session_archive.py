@@ -91,6 +91,7 @@ class SessionArchive:
         self.report = session.report
         self._breaker.worked()
         self.archiver.attach(session)
+        self.record_light_model()
 
     @property
     def is_pending(self) -> bool:
@@ -102,7 +103,6 @@ class SessionArchive:
             await self._load_safely()
         elif self.is_pending and not self._again.is_open:
             self._start_loading()
-        self.record_light_model()
         return not self.is_pending
 
     async def _load_safely(self) -> None:

@@ -40,29 +40,28 @@ class TitleAnswer(BaseModel):
 
 
 class Titles:
-    """Names one session."""
+    """Names one session.
+
+    Attributes:
+        has_news: The model's title is not archived yet.
+    """
 
     def __init__(self, user_sources: Sequence[str], model: LightModel | None) -> None:
         self._user_sources = user_sources
         self._requests, self._answers = _Finder(self._is_request), _Finder(_is_answer)
         self._model = model
         self._from_model = ""
-        self._kept = ""
+        self.has_news = False
         self._asking = Background[None]("memory_context title")
         self._has_asked = False
-
-    @property
-    def has_news(self) -> bool:
-        """True if the model's title is unarchived."""
-        return self._from_model != self._kept
 
     def note_kept(self, title: str | None) -> None:
         """Note an archived title. The model's is written only once: the user may rename the session."""
         if title == self._from_model:
-            self._kept = self._from_model
+            self.has_news = False
 
     def begin(self) -> None:
-        self._from_model = self._kept = ""
+        self._from_model, self.has_news = "", False
         self._asking.cancel()
         self._has_asked = False
 
@@ -115,6 +114,7 @@ class Titles:
         except LightModelError:
             return
         self._from_model = self._line(_AROUND.sub("", title), TITLE_LIMIT_CHARACTERS)
+        self.has_news = bool(self._from_model)
 
 
 def _words(entry: Entry) -> str:

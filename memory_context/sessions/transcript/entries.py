@@ -130,6 +130,16 @@ class Entry:
         return image_at(self.message, address) if is_held else None
 
     @property
+    def unstored_images(self) -> list[tuple[Part, Image]]:
+        parts = [part for part in self.measured if part.stored is None and part.address.kind == "image"]
+        return [(part, image) for part in parts if (image := self.image(part.address)) is not None]
+
+    @property
+    def words(self) -> str:
+        """The texts, without calls and results."""
+        return "\n".join(text for address, text in texts_of(self.message) if address.kind == "text")
+
+    @property
     def texts(self) -> list[tuple[Address, str]]:
         """The texts of the message, without the places of images that only the store has."""
         images = {address.index for address in self.dropped if address.kind == "image"}

@@ -185,6 +185,11 @@ class ObservationLog:
         told = "; ".join(f"{day} was {'yesterday' if days == 1 else f'{days} days ago'}" for day, days in ago.items())
         return f"[Today is {today:%Y-%m-%d, %A}. Of the observations, {told}.]" if told else ""
 
+    @property
+    def has_finished(self) -> bool:
+        """True if messages in the view have their observations already."""
+        return bool(self.buffered) or self.left < self.logged
+
     def is_left(self, position: int) -> bool:
         return position < self.left and position not in self.kept
 

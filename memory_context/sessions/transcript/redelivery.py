@@ -1,27 +1,21 @@
 """Messages that come again: AutoGen repeats them after a failed run, and SelectorGroupChat on loading a state."""
 
-from datetime import datetime
-
 from autogen_core.models import LLMMessage
 
 from .entries import Entry
 from .transcript import Transcript
 from .view_decisions import MessageRedelivered, ViewCleared
 
-__all__ = ["deliver"]
+__all__ = ["note_repeats"]
 
 
-def deliver(
-    transcript: Transcript, message: LLMMessage, added_at: datetime | None = None, *, carries_result: bool = False
-) -> Entry:
-    """Append a new message, and record redelivered ones."""
-    entry = transcript.append(message, added_at, carries_result=carries_result)
+def note_repeats(transcript: Transcript) -> None:
+    """Record the newest messages that repeat earlier ones; called after each message."""
     if copies := _redelivered(transcript):
         for earlier, again in copies:
             transcript.decide(MessageRedelivered(earlier.position, again.position))
     elif copy := _whole_copy(transcript):
         transcript.decide(ViewCleared(copy))
-    return entry
 
 
 def _redelivered(transcript: Transcript) -> list[tuple[Entry, Entry]]:

@@ -12,7 +12,7 @@ from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, Use
 from pydantic import TypeAdapter
 from typing_extensions import Self
 
-from memory_context.foundation.messages import Pairing, calls_of, copy_message, results_of, source_of
+from memory_context.foundation.messages import Pairing, calls_of, copy_message, images_of, results_of, source_of
 
 from .entries import Entry, PartId
 from .state import Recorded, RunningSums, TranscriptState
@@ -203,6 +203,7 @@ class Transcript:
 
     Attributes:
         log: Decisions, each with the number of entries at its time.
+        with_images: Positions of entries that came with images.
         touched: Positions of new and changed entries; append-only, so readers keep an index into it.
         on_decision: Called after each new decision took effect, not at a replay. It must not raise.
     """
@@ -216,6 +217,7 @@ class Transcript:
         self._keeps_views = False
         self._archived = first_position
         self.pairing = Pairing()
+        self.with_images: list[int] = []
         self.state = TranscriptState.at(first_position)
         self._logged_at: dict[tuple[str, Hashable], int] = {}
         self._shrinking: dict[int, Decision] = {}  # by log number, once the archive has it
@@ -322,6 +324,8 @@ class Transcript:
         entry.touch()
         self.state.hear(entry)
         self.pairing.add(entry.position, entry.message)
+        if images_of(entry.message):
+            self.with_images.append(entry.position)
         if isinstance(entry.message, AssistantMessage):
             self.state.answered = self.end
             self.state.answers += 1
