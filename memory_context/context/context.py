@@ -68,13 +68,13 @@ from memory_context.sessions.archive.session_archive import SessionArchive
 from memory_context.sessions.transcript.entries import Entry
 from memory_context.sessions.transcript.observations import ObservationChunk
 from memory_context.sessions.transcript.transcript import Transcript
-from memory_context.sessions.transcript.view_decisions import ViewCleared
 from memory_context.store.criteria import MemoryCriteria
 from memory_context.store.items import CallerOrigin
 from memory_context.store.memory_store import MemoryStore
 from memory_context.store.redact import PendingTraces
 from memory_context.store.search.hits import SearchHit
 from memory_context.view.explain import ViewReport, report
+from memory_context.view.view import needs_turns
 
 from .agent_context import agent_context, in_utc, turn_messages
 from .config import MemoryContextConfig, arguments_of, components_of
@@ -88,8 +88,6 @@ __all__ = ["MemoryContext", "MemoryContextConfig"]
 _logger = logging.getLogger("memory_context")
 _CLOSE_SECONDS, _LEAVE_SECONDS, _LOAD_SECONDS = 8.0, 2.5, 8.5  # under 10 s with the store's stop
 _LEARN_SECONDS = 2.0
-_STRICT_FAMILIES = ("r1", "mistral", "ministral", "codestral", "open-codestral", "pixtral", "gemma", "llama-2")
-"""Model families whose chat templates refuse two user messages in a row."""
 
 
 class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
@@ -256,8 +254,8 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         if session.summariser.record():
             view = session.budget.fit(transcript, session.chooser.is_held)
         self._prompt_head.record(transcript, view)
-        joins = self.policy.joins_user_messages
-        joins = self._is_strict_model if joins is None else joins
+        asked = self.policy.joins_user_messages
+        joins = self._is_strict_model if asked is None else asked
         session.meter.add_view(transcript, view, is_joined=joins)
         self._archive.archiver.note_decisions()
         await self._observers.events.fire()
@@ -291,13 +289,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     async def clear(self) -> None:
         """Empty the view. Items and archive remain."""
         await self._archive.ensure_loaded()
-        self._clear()
-
-    def _clear(self) -> None:
-        self._session.expander.cancel()
-        self._session.coordinator.abort()
-        self._session.transcript.decide(ViewCleared(self._session.transcript.end))
-        self._archive.archiver.schedule_flush()
+        self._session.clear()
 
     async def archive(self) -> None:
         """Write unarchived messages now, or raise StoreError; they stay buffered."""
@@ -540,19 +532,15 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
 
         The client of its model tells whether images are shown and user messages in a row are joined.
         """
-        self._note_model(model_client)
+        if model_client is not None:
+            self._connectors.images.note_model(model_client)
+            self._is_strict_model = needs_turns(model_client)
         self._prompt_head.name(system_message, schemas_of(tools))
 
     def model_changed(self, model_client: ChatCompletionClient | None = None) -> None:
         """Note that another model reads the next view: nothing is cached, so finished observations replace messages."""
-        self._note_model(model_client)
+        self.note_agent(model_client=model_client)
         self._session.coordinator.model_changed()
-
-    def _note_model(self, client: ChatCompletionClient | None) -> None:
-        if client is not None:
-            self._connectors.images.note_model(client)
-            family = str(client.model_info.get("family", "")).lower()
-            self._is_strict_model = family.startswith(_STRICT_FAMILIES)
 
     def instructions(self) -> str:
         """Return the sentence for the system message; empty if the agent's memory tools say it."""
@@ -568,8 +556,8 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     def stats(self) -> ContextStats:
         """Counts of the whole session; transactions since creation or `load_state`."""
         session, archive = self._session, self._archive
-        meter = session.meter
-        stats = stats_of(session.transcript, meter.bill.calls, archive.light_model_bill, meter.views[1].beside)
+        bill, beside = session.meter.bill, session.meter.views[1].beside
+        stats = stats_of(session.transcript, bill.calls, archive.light_model_bill, beside)
         written, archived = session.offloader.transactions, archive.archiver.transactions
         return replace(stats, write_transactions=written, archive_transactions=archived)
 
@@ -601,7 +589,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     # --- component data
 
     def _to_config(self) -> MemoryContextConfig:
-        model = self.light_model_client
+        client = self.light_model_client
         return MemoryContextConfig(
             user_id=self.user_id,
             agent_id=self.agent_id,
@@ -609,7 +597,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             template_id=self.template_id,
             policy=self.policy.model_dump(mode="json"),
             memory_store={} if self._uses_default_store else self.memory_store.url_for_config,
-            model_client=None if model is None else model.dump_component(),
+            model_client=None if client is None else client.dump_component(),
             initial_messages=[message_to_json(message) for message in self._initial_messages or ()],
             connectors=components_of(self.connectors),
             sharing=self.sharing,
@@ -624,8 +612,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
 
     def _be_template(self, session_id: str | None) -> None:
         """Register for dumped tools; None marks a generated id."""
-        self.named_session_id = session_id
-        self.template_id = uuid.uuid4().hex if session_id is None else session_id
+        self.named_session_id, self.template_id = session_id, uuid.uuid4().hex if session_id is None else session_id
         register_host(self, (self.user_id, self.agent_id, self.template_id))
 
     # --- one message's way: the session may be replaced by its history during each await
@@ -638,17 +625,15 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         return entry
 
     async def _measure(self) -> None:
-        session = None
-        while session is not self._session:
-            session = self._session
-            await session.offloader.measure()
+        session = self._session
+        await session.offloader.measure()
+        if session is not self._session:
+            await self._measure()
 
     async def _hide_secrets(self) -> bool:
-        session, is_done = None, False
-        while session is not self._session:
-            session = self._session
-            is_done = await session.hide_secrets()
-        return is_done
+        session = self._session
+        is_done = await session.hide_secrets()
+        return is_done if session is self._session else await self._hide_secrets()
 
     async def _store_pending(self) -> bool:
         """Return False, and store nothing, while the history or the secrets are unread."""
@@ -707,6 +692,6 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         self._attach(replace(resumed, position_offset=history.end - first), self.agent_memory)
         for one in meanwhile:
             if one is None:
-                self._clear()
+                self._session.clear()
             else:
                 self._append(*one)

@@ -29,6 +29,7 @@ from memory_context.sessions.archive import session_archive
 from memory_context.sessions.archive.resume import ResumedSession
 from memory_context.sessions.transcript.entries import Entry
 from memory_context.sessions.transcript.redelivery import note_repeats
+from memory_context.sessions.transcript.view_decisions import ViewCleared
 from memory_context.view.bill import UsageMeter
 from memory_context.view.budget import Budget, session_tag
 from memory_context.view.masking import Masker
@@ -152,6 +153,13 @@ class Session:
         """Note that the agent opens references itself."""
         self.expander.agent_has_tools = self.chooser.agent_has_tools = self.budget.agent_has_tools = True
         self.user_memory.watches_changes = True
+
+    def clear(self) -> None:
+        """Empty the view."""
+        self.expander.cancel()
+        self.coordinator.abort()
+        self.transcript.decide(ViewCleared(self.transcript.end))
+        self._schedule_flush()
 
     def cancel(self) -> None:
         """Drop pending work; another session takes over."""

@@ -170,9 +170,9 @@ class AgentMemory:
 
     async def _without_secrets(self, items: Sequence[NewItem]) -> Sequence[NewItem]:
         await self._secrets.hidden(None)
-        hidden = self._secrets.filter
-        if not hidden.has_values:
+        if not self._secrets.hides:
             return items
+        hidden = self._secrets.filter
 
         def hide_all() -> list[NewItem]:
             return [

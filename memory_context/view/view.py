@@ -10,7 +10,7 @@ from itertools import accumulate, islice
 from operator import attrgetter
 from typing import Literal, cast, get_args
 
-from autogen_core.models import LLMMessage, UserMessage
+from autogen_core.models import ChatCompletionClient, LLMMessage, UserMessage
 
 from memory_context.foundation.messages import (
     MEMORY_SOURCE,
@@ -22,7 +22,7 @@ from memory_context.foundation.messages import (
 )
 from memory_context.sessions.transcript.entries import PartId
 
-__all__ = ["MessageList", "PartState", "Segment", "View", "ViewMessage"]
+__all__ = ["MessageList", "PartState", "Segment", "View", "ViewMessage", "needs_turns"]
 
 _PART_KINDS = frozenset(get_args(PartKind))
 _PLACE, _TOKENS = attrgetter("place"), attrgetter("tokens")
@@ -217,6 +217,15 @@ class View:
 
     def supersede(self, newer: "View", changes: list[_Change]) -> None:
         self._newer, self._changes = newer, changes
+
+
+_STRICT_FAMILIES = ("r1", "mistral", "ministral", "codestral", "open-codestral", "pixtral", "gemma", "llama-2")
+"""Model families whose chat templates refuse two user messages in a row."""
+
+
+def needs_turns(client: ChatCompletionClient) -> bool:
+    """Return whether the template of this client's model refuses two user messages in a row."""
+    return str(client.model_info.get("family", "")).lower().startswith(_STRICT_FAMILIES)
 
 
 def _alternating(messages: Sequence[LLMMessage]) -> list[LLMMessage]:

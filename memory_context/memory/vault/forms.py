@@ -65,10 +65,6 @@ class SecretFilter:
     def __repr__(self) -> str:
         return f"<SecretFilter of {len(self._patterns)} values>"
 
-    @property
-    def has_values(self) -> bool:
-        return self._any is not None
-
     def finds(self, text: str) -> bool:
         """Return whether a value stands in a text."""
         return self._any is not None and self._any.is_in(to_utf8(text))

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.errors import LightModelError
 from memory_context.foundation.light_model.model import LightModel
-from memory_context.foundation.messages import source_of, texts_of
+from memory_context.foundation.messages import source_of
 from memory_context.foundation.references import one_line, shorten
 from memory_context.foundation.runtime.background import Background
 from memory_context.store.statements import REQUEST_AND_ANSWER
@@ -75,10 +75,10 @@ class Titles:
         request, _ = self._requests.ends(transcript)
         if request is None:
             return "", False
-        said = _words(request)
+        said = request.words.strip()
         answer, _ = self._answers.ends(transcript)
         if (model := self._model) is not None and not self._has_asked and answer is not None:
-            self._has_asked, words = True, _words(answer)
+            self._has_asked, words = True, answer.words.strip()
             self._asking.start(lambda: self._ask(model, said, words))
         return self._line(said, TITLE_LIMIT_CHARACTERS), False
 
@@ -86,7 +86,7 @@ class Titles:
         (_, request), (_, answer) = self._requests.ends(transcript), self._answers.ends(transcript)
         half = _SUMMARY_LIMIT_CHARACTERS // 2
         return REQUEST_AND_ANSWER.join(
-            self._line(_words(entry), half) for entry in (request, answer) if entry is not None
+            self._line(entry.words.strip(), half) for entry in (request, answer) if entry is not None
         )
 
     async def close(self) -> None:
@@ -102,7 +102,7 @@ class Titles:
         return masked(text[:_READ_CHARACTERS])  # before further cuts, which could split a credential
 
     def _is_request(self, entry: Entry) -> bool:
-        return source_of(entry.message) in self._user_sources and not entry.carries_result and bool(_words(entry))
+        return source_of(entry.message) in self._user_sources and not entry.carries_result and bool(entry.words.strip())
 
     async def _ask(self, model: LightModel, request: str, answer: str) -> None:
         said = {
@@ -117,12 +117,8 @@ class Titles:
         self.has_news = bool(self._from_model)
 
 
-def _words(entry: Entry) -> str:
-    return " ".join(text for address, text in texts_of(entry.message) if address.kind == "text").strip()
-
-
 def _is_answer(entry: Entry) -> bool:
-    return isinstance(entry.message, AssistantMessage) and bool(_words(entry))
+    return isinstance(entry.message, AssistantMessage) and bool(entry.words.strip())
 
 
 class _Finder:

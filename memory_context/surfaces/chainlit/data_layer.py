@@ -374,7 +374,7 @@ class MemoryDataLayer(BaseDataLayer):
     async def _without_secrets(self, user_id: str, data: dict[str, Any]) -> dict[str, Any]:
         secrets = secrets_of(self.memory_store, user_id)
         await secrets.ready(self.memory_store.limits.call_seconds)
-        return secrets.filter.hide_in(data) if secrets.filter.has_values else data
+        return secrets.filter.hide_in(data) if secrets.hides else data
 
     async def _keep(
         self,
