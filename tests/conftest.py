@@ -20,7 +20,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -119,6 +119,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--shuffle", type=int, metavar="SEED", help="run the files, and the tests of each, in random order"
     )
+    parser.addoption("--passed-to", type=Path, metavar="FILE", help="write which tests passed")
+    parser.addoption(
+        "--passed-before", type=Path, metavar="FILE", help="leave out tests that FILE names; properties run again"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if (file := config.getoption("passed_to")) is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(PassedTests(file))
+
+
+class PassedTests:
+    """Writes the ids of tests that passed to a file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._passed, self._failed = set[str](), set[str]()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed.add(report.nodeid)
+        elif report.when == "call" and report.passed:
+            self._passed.add(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._file.write_text(json.dumps(sorted(self._passed - self._failed)), encoding="utf-8")
 
 
 def _is_quick(config: pytest.Config) -> bool:
@@ -150,6 +177,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         ]
         config.hook.pytest_deselected(items=[*set(items).difference(chosen)])
         items[:] = chosen
+    if (file := config.getoption("passed_before")) is not None:
+        passed = set(json.loads(file.read_text(encoding="utf-8")))
+        again = [one for one in items if one.nodeid not in passed or is_hypothesis_test(getattr(one, "obj", None))]
+        config.hook.pytest_deselected(items=[*set(items).difference(again)])
+        items[:] = again
     if (seed := config.getoption("shuffle")) is not None:
         chance = random.Random(seed)
         places = {item.path: chance.random() for item in items}

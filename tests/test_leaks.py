@@ -6,7 +6,7 @@ from benchmarks.leaks import LeakReport, run
 from memory_context import MemoryStore
 from tests.embeddings.fakes import FakeEmbedder
 
-CALLS = 1000
+CALLS = 500
 WITHOUT_TEXTS = {
     "AgentMemory.audit",
     "AgentMemory.not_found",

@@ -414,14 +414,10 @@ HOSTILE = [
 ]
 
 
-PATHS = [
-    f"a.{suffix}"
-    for suffix in ("", *["py", "html", "csv", "md", "yaml", "toml", "sql", "c", "css", "js", "log", "java", "tf", "pl"])
-]
+PATHS = [f"a.{suffix}" for suffix in ("", "py", "html", "csv", "md", "yaml", "toml", "sql", "c", "log")]
 
 
-@pytest.mark.parametrize("path", PATHS)
-@given(content=spoiled(SAMPLES) | st.text(max_size=300))
+@given(path=st.sampled_from(PATHS), content=spoiled(SAMPLES) | st.text(max_size=300))
 def test_any_text_is_described_soundly(path: str, content: str) -> None:
     analyze_soundly(describe_content, opened(content, path))
 

@@ -17,9 +17,7 @@ ROOT = Path(__file__).parents[2]
     ("sample", "missing", "extras"),
     [
         ("02_code_agent", "autogen_ext", "samples"),
-        ("04_team", "autogen_ext", "samples"),
         ("05_fastapi_chat", "fastapi", "web,samples"),
-        ("05_fastapi_chat", "autogen_ext", "web,samples"),
         ("06_mcp", "mcp", "mcp,samples"),
         ("11_browser_agent", "playwright", "browser,samples"),
     ],
