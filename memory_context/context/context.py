@@ -13,7 +13,7 @@ import logging
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, overload
@@ -235,6 +235,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     async def get_messages(self) -> list[LLMMessage]:
         """Return fresh copies of the view."""
         self._is_used = True
+        await self._archive.wait_for_rewind()
         self._archive.archiver.note_view()
         self._drop_forgotten()
         with self._guard.step("the history, or what the last message asks for"):
@@ -290,6 +291,27 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         """Empty the view. Items and archive remain."""
         await self._archive.ensure_loaded()
         self._session.clear()
+
+    def rewind(self, to: int | Callable[[Transcript], int | None]) -> Awaitable[int]:
+        """Take the session back to before a message; return the number of messages that leave. Steps wait for it.
+
+        Views, and who resumes or loads the session, have them no more. Items, what was learned, the bill and the
+        searchable archive stay.
+
+            await context.rewind(context.transcript.end - 2)
+
+        Args:
+            to: The position of the first message that leaves, or what finds it; None for none.
+
+        Raises:
+            ValueError: The view has no such message.
+            StoreUnavailableError: The history could not be read yet.
+        """
+        return self._archive.rewind(to if callable(to) else lambda _: to, self._go_back)
+
+    async def _go_back(self, rewound: ResumedSession) -> None:
+        await restore_texts(rewound.transcript, self.agent_memory)
+        self._attach(rewound, self.agent_memory)
 
     async def archive(self) -> None:
         """Write unarchived messages now, or raise StoreError; they stay buffered."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.sessions.transcript.transcript import Transcript
-from memory_context.sessions.transcript.view_decisions import Offered, PricesSet, ViewCleared, ViewShown
+from memory_context.sessions.transcript.view_decisions import Offered, PricesSet, Rewound, ViewCleared, ViewShown
 
 from . import economics
 from .economics import is_cache_cold
@@ -96,6 +96,10 @@ class Bill:
                 case Offered():
                     self._offered = decision
                 case ViewCleared():
+                    self._is_cleared = True
+                case Rewound(calls=calls):
+                    for shown in calls:
+                        self._add(number, shown)
                     self._is_cleared = True
                 case _:
                     changes = decision.tally()

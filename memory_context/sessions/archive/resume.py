@@ -21,8 +21,9 @@ from memory_context.store.redact import Traces
 
 from ..transcript.codec import append_saved, joined_events, last_clear, load_transcript, save_transcript
 from ..transcript.entries import Entry, PartId
-from ..transcript.part_decisions import PartsCompacted
+from ..transcript.part_decisions import PartOffloaded, PartsCompacted
 from ..transcript.transcript import Transcript
+from ..transcript.view_decisions import Rewound, ViewShown
 from .cursor import ArchiveCursor, BatchCursor, contains
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "new_session",
     "rebuild_transcript",
     "redacted_session",
+    "rewound_session",
     "saved_session",
     "whole_history",
 ]
@@ -236,6 +238,45 @@ def redacted_session(session: ResumedSession, traces: Traces) -> ResumedSession 
         transcript=transcript,
         cursor=ArchiveCursor.from_state(cursor.to_state(before, with_cleared=True)),
         position_offset=0,
+    )
+
+
+def rewound_session(session: ResumedSession, saved: Mapping[str, Any], position: int) -> ResumedSession:
+    """Return a session as it was before a message, with what stays of the time since: bills, and what was stored.
+
+    Args:
+        saved: All events of the session, from its archive or its transcript.
+    """
+    before = session.transcript
+    then = {
+        **saved,
+        "entries": saved["entries"][: position - saved["first_position"]],
+        "decisions": [one for one in saved["decisions"] if one[0] <= position],
+    }
+    transcript, calls = load_transcript(then), list[ViewShown]()
+    for one in (one for at, one in before.log if at > position):
+        match one:
+            case ViewShown():
+                calls.append(one)
+            case Rewound():
+                calls += one.calls
+            case PartOffloaded() if one.position < position:
+                transcript.replay(position, one)
+            case _ if not one.stands_in_views:
+                transcript.replay(position, one)
+            case _:
+                pass
+    transcript.decide(Rewound(position, before.end - position, tuple(calls)))
+    at, delivered = session.cursor.batch, session.cursor.delivered
+    return replace(
+        session,
+        transcript=transcript,
+        cursor=replace(
+            session.cursor,
+            batch=None if at is None else replace(at, position=0, decision=0, begins_anew=True),
+            delivered={id_: place for id_, place in delivered.items() if place < position},
+        ),
+        position_offset=None,
     )
 
 

@@ -28,10 +28,18 @@ from memory_context.store.limits import within
 from memory_context.store.memory_store import MemoryStore
 
 from ..transcript.codec import save_transcript
+from ..transcript.transcript import Transcript
 from ..transcript.view_decisions import ExpansionShown, ExpansionWithdrawn, LightModelBilled
 from .archiver import Archiver
 from .cursor import BatchJob, known_items, traces_of
-from .resume import ResumedSession, ResumeReport, load_session, redacted_session
+from .resume import (
+    ResumedSession,
+    ResumeReport,
+    load_session,
+    redacted_session,
+    rewound_session,
+    whole_history,
+)
 from .titles import Titles
 
 __all__ = ["MISSING_HISTORY", "RESUME_SECONDS", "SessionArchive"]
@@ -75,6 +83,7 @@ class SessionArchive:
         self._policy = policy
         self._prepare = WeakMethod(prepare)
         self._kept: object = None  # the context, while it is dirty
+        self._rewinding: asyncio.Task[int] | None = None
         self._process_id = os.getpid()
         self._on_load = WeakMethod(on_load)
         self._reading = Background[None]("memory_context resume")
@@ -104,6 +113,37 @@ class SessionArchive:
         elif self.is_pending and not self._again.is_open:
             self._start_loading()
         return not self.is_pending
+
+    def rewind(
+        self, to: Callable[[Transcript], int | None], go_back: Callable[[ResumedSession], Awaitable[None]]
+    ) -> Awaitable[int]:
+        """Begin to take the session back; steps wait until it is there. Return the number of messages that leave."""
+        self._rewinding = asyncio.ensure_future(self._rewind(to, go_back))
+        return self._rewinding
+
+    async def _rewind(
+        self, to: Callable[[Transcript], int | None], go_back: Callable[[ResumedSession], Awaitable[None]]
+    ) -> int:
+        prepare = self._prepare()
+        if prepare is None or not await prepare():
+            raise StoreUnavailableError("the history of the session could not be read yet: take it back in a moment")
+        transcript = self.archiver.transcript
+        position = to(transcript)
+        if position is None or position == transcript.end:
+            return 0
+        if not transcript.state.start <= position < transcript.end:
+            raise ValueError(f"no message {position} to go back to: use {transcript.state.start} to {transcript.end}")
+        saved = save_transcript(transcript, with_cleared=True)
+        if self._policy.archive.enabled:  # which has the texts of all decisions
+            with suppress(StoreError):
+                await self.flush()
+                at = self.archiver.cursor.batch
+                archived = await self._conversations.read(self.archiver.key, branch=at.branch if at else None)
+                saved = whole_history(archived)[0]
+        session = ResumedSession(self.archiver.key, transcript, self.archiver.cursor, self.report)
+        await go_back(rewound_session(session, saved, position))
+        self.archiver.schedule_flush()
+        return transcript.end - position
 
     async def _load_safely(self) -> None:
         seconds = RESUME_SECONDS
@@ -136,8 +176,13 @@ class SessionArchive:
 
         await within(self._conversations.limits.call_seconds, load())
 
+    async def wait_for_rewind(self) -> None:
+        if self._rewinding is not None and not self._rewinding.done():
+            await asyncio.wait([self._rewinding])
+
     async def require_history(self) -> None:
         """Raise StoreUnavailableError if required history is unreadable."""
+        await self.wait_for_rewind()
         if self._policy.archive.require_history and not await self.ensure_loaded():
             raise StoreUnavailableError(
                 f"the earlier messages of session {self.archiver.key.session_id!r} could not be read yet, and "

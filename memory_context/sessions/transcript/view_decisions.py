@@ -26,6 +26,7 @@ __all__ = [
     "MessageRedelivered",
     "Offered",
     "PricesSet",
+    "Rewound",
     "UserMemoryChanged",
     "UserMemoryLoaded",
     "ViewCleared",
@@ -108,6 +109,27 @@ class ViewCleared(EntryDecision):
         before = transcript.decisions(ViewCleared)[:-1]
         start = before[-1][1].position if before else transcript.first
         return audit_line("cleared", keys_of(transcript.entries(start, self.position)), "")
+
+
+@dataclass(frozen=True)
+class Rewound(Decision):
+    """The session was taken back to before a position: what came after it is in no view, but its calls were paid.
+
+    Attributes:
+        messages: Number of messages that left.
+        calls: The model calls after the position.
+    """
+
+    kind, outlives_clear = "rewound", True
+    position: int
+    messages: int
+    calls: tuple[ViewShown, ...] = ()
+
+    def moved(self, offset: int) -> Decision:
+        return replace(self, position=self.position + offset)
+
+    def decided(self, transcript: Transcript, earlier: Sequence[Decision]) -> Decided:
+        return Decided("rewound", "asked", self.messages)
 
 
 @dataclass(frozen=True)
