@@ -7,6 +7,7 @@ from uuid import uuid4
 import httpx
 import pytest
 from autogen_agentchat.agents import AssistantAgent
+from autogen_core.models import LLMMessage, UserMessage
 
 from memory_context import MemoryContext
 from memory_context.store.memory_store import MemoryStore
@@ -25,6 +26,7 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> Emitted:
 
     async def emit(event: str, payload: Any = None, **others: Any) -> None:
         events.append((event, payload))
+        await asyncio.sleep(0)  # as a socket does
 
     monkeypatch.setattr(chainlit.socket.sio, "emit", emit)
     return events
@@ -147,6 +149,76 @@ async def test_chat_resumes_after_restart(
         await log_in(web, "bob")
         with pytest.raises(ConnectionRefusedError):
             await connect(web, thread_id)
+
+
+@pytest.fixture
+def hearing_application(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An application whose agent answers with what it heard of the user."""
+
+    def tell(view: list[LLMMessage]) -> str:
+        return " / ".join(str(one.content) for one in view if isinstance(one, UserMessage) and one.source == "user")
+
+    async def begin(thread: Any = None) -> None:
+        context = MemoryContext("alice", "guide", get_context().session.thread_id, store)
+        chainlit.user_session.set("agent", AssistantAgent("guide", ScriptedModel(tell), model_context=context))
+
+    async def answer(message: Message) -> None:
+        if message.content != "help":  # which the application answers itself
+            result = await chainlit.user_session.get("agent").run(task=message.content)
+            await Message(str(result.messages[-1].content)).send()
+
+    async def end() -> None:
+        await chainlit.user_session.get("agent").model_context.archive()
+
+    code = chainlit.server.config.code
+    callbacks = {"on_chat_start": begin, "on_message": answer, "on_chat_resume": begin, "on_chat_end": end}
+    for name, callback in callbacks.items():
+        monkeypatch.setattr(code, name, callback)
+
+
+async def edit(connection: str, number: int, text: str) -> None:
+    """Change the user's message of this number on the page."""
+    messages = [one for one in chainlit.chat_context.get() if one.type == "user_message"]
+    await chainlit.socket.edit_message(connection, {"message": {"id": messages[number].id, "output": text}})
+    await settle()
+
+
+@pytest.mark.parametrize(
+    ("said", "number", "heard"),
+    [
+        (["one", "two", "three"], 1, "one / new"),
+        (["one", "two", "three"], 0, "new"),
+        (["one", "one", "one"], 1, "one / new"),
+        (["one", "help", "three"], 2, "one / new"),
+        (["one", "help", "three"], 1, "one / new"),
+    ],
+)
+async def test_agent_hears_an_edited_message_and_nothing_that_came_after_it(
+    web: httpx.AsyncClient, hearing_application: None, emitted: Emitted, said: list[str], number: int, heard: str
+) -> None:
+    """The page, the thread and the agent agree, also when the chat is gone on with."""
+    await log_in(web, "alice")
+    connection = await connect(web)
+    for text in said:
+        await say(connection, text)
+    emitted.clear()
+    await edit(connection, number, "new")
+    answers = [payload["output"] for event, payload in emitted if event == "new_message"]
+    assert answers[-1] == heard
+    await leave(connection)
+    page = (await web.post("/project/threads", json={"pagination": {"first": 9}, "filter": {}})).json()
+    (thread_id,) = [one["id"] for one in page["data"]]
+    thread = (await web.get(f"/project/thread/{thread_id}")).json()
+    kept = [one["output"] for one in thread["steps"] if one["type"] == "user_message"]
+    assert kept == [*said[:number], "new"]
+    connection = await connect(web, thread_id)
+    emitted.clear()
+    await say(connection, "more")
+    assert [payload["output"] for event, payload in emitted if event == "new_message"][-1] == f"{heard} / more"
+    await edit(connection, number, "newer")
+    answers = [payload["output"] for event, payload in emitted if event == "new_message"]
+    assert answers[-1] == f"{heard}er"
+    await leave(connection)
 
 
 async def test_chat_continues_while_database_is_down(

@@ -45,6 +45,7 @@ __all__ = [
     "config_of",
     "failed_answer",
     "find_hosts",
+    "hosts_of_session",
     "register_host",
     "register_loaded_host",
 ]
@@ -377,6 +378,13 @@ def find_hosts(key: TemplateKey) -> list[ToolHost]:
     """Return the live contexts of a template."""
     with _lock:
         return [*_alive.get(key, ())]
+
+
+def hosts_of_session(user_id: str, session_id: str) -> list[ToolHost]:
+    """Return the live contexts of a session, whichever agent's."""
+    with _lock:
+        hosts = [host for (owner, _, _), alive in _alive.items() if owner == user_id for host in alive]
+    return [host for host in hosts if host.session_id == session_id]
 
 
 def _waits(one: ref[MemoryTool]) -> bool:

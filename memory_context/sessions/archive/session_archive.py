@@ -143,6 +143,9 @@ class SessionArchive:
         session = ResumedSession(self.archiver.key, transcript, self.archiver.cursor, self.report)
         await go_back(rewound_session(session, saved, position))
         self.archiver.schedule_flush()
+        if self._policy.archive.enabled:  # now: who resumes the session next must not get what left
+            with suppress(StoreError):
+                await self.flush()
         return transcript.end - position
 
     async def _load_safely(self) -> None:

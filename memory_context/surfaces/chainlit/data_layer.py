@@ -58,6 +58,7 @@ from .dicts import (
     thread_to_dict,
     time_to_text,
 )
+from .edits import take_back
 
 __all__ = ["MemoryDataLayer", "byte_range", "image_of_thread", "mount_elements"]
 
@@ -240,7 +241,11 @@ class MemoryDataLayer(BaseDataLayer):
 
     @_after_user_message
     async def update_step(self, step_dict: StepDict) -> None:
-        await self._keep_step(step_dict, is_update=True)
+        """Store a changed step; agents forget an edited message of the user, with all that came after it."""
+        chat, changes = _chat(), [self._keep_step(step_dict, is_update=True)]
+        if chat and chat.user and step_dict["type"] == "user_message":  # at once: Chainlit asks the agent meanwhile
+            changes.append(take_back(chat.user.identifier, chat.thread_id, step_dict["id"]))
+        await asyncio.gather(*changes)
 
     @_after_user_message
     async def delete_step(self, step_id: str) -> None:
