@@ -1,14 +1,13 @@
 """A chat server: routes for any FastAPI application, or a whole application.
 
-Stored messages are never lost, requests are idempotent, users reach only their own sessions, and errors are problems
-(RFC 9457).
+Stored messages are never lost, requests are idempotent, users reach only their own sessions, and errors say what to do.
 """
 
 from memory_context.foundation.extras import needs
 
 with needs("web", "the chat server"):
     from .chat import AgentBuilder, CacheBuilder, Chat, ChatLimits
-    from .problems import Problem
+    from .errors import Refusal
     from .router import ChatRouter, CurrentUser, create_chat_router
     from .schemas import (
         Archived,
@@ -39,7 +38,7 @@ __all__ = [
     "ChatStep",
     "CurrentUser",
     "MessagePage",
-    "Problem",
+    "Refusal",
     "SessionEntry",
     "SessionPage",
     "create_app",

@@ -9,7 +9,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from autogen_agentchat.base import TaskResult, TaskRunner
 from autogen_agentchat.messages import (
@@ -25,6 +25,7 @@ from autogen_core import CancellationToken
 from autogen_core.models import FunctionExecutionResult, FunctionExecutionResultMessage
 from fastapi import Request, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.exceptions import HTTPException
 
 from memory_context.context.context import MemoryContext
 from memory_context.foundation.messages import Address
@@ -32,8 +33,8 @@ from memory_context.foundation.references import shorten
 from memory_context.foundation.runtime.background import Timer, begin
 from memory_context.store.conversation_rows import ChatMessage as StoredMessage
 
-from .problems import ProblemError
-from .schemas import ChatAnswer, ChatMessage, ChatStep, replace_surrogates, to_json
+from .errors import http_error, replace_surrogates
+from .schemas import ChatAnswer, ChatMessage, ChatStep
 
 __all__ = [
     "EVENTS",
@@ -49,7 +50,7 @@ __all__ = [
 ]
 
 EVENTS = "text/event-stream"
-_CLIENT_IS_GONE = ProblemError("internal", "nobody listens any more")
+_CLIENT_IS_GONE = HTTPException(500, "nobody listens any more")
 _GRACE_SECONDS = 1.0  # from stop to cancellation
 _SUMMARY_CHARACTERS = 300
 _ENTRIES_SEARCHED = 8  # more than one, as agents may share a context
@@ -106,8 +107,8 @@ class RequestRun:
     def __init__(self, work: "Callable[[RequestRun], Awaitable[None]]") -> None:
         self.cancellation = CancellationToken()
         self.is_agent_running = False
-        self._reason: ProblemError | None = None
-        self._events: asyncio.Queue[RunEvent | ProblemError | None] = asyncio.Queue()
+        self._reason: HTTPException | None = None
+        self._events: asyncio.Queue[RunEvent | HTTPException | None] = asyncio.Queue()
         self._timer = Timer(lambda: self.task.cancel())
         self.task = begin(self._run(work))
 
@@ -118,14 +119,14 @@ class RequestRun:
         """Yield the events.
 
         Raises:
-            ProblemError: The run failed or was stopped.
+            HTTPException: The run failed or was stopped.
         """
         while (event := await self._events.get()) is not None:
-            if isinstance(event, ProblemError):
+            if isinstance(event, HTTPException):
                 raise event
             yield event
 
-    def stop(self, reason: ProblemError) -> None:
+    def stop(self, reason: HTTPException) -> None:
         """End the run without waiting."""
         if self.task.done() or self._reason is not None:
             return
@@ -141,11 +142,11 @@ class RequestRun:
             await work(self)
             self._events.put_nowait(None)
         except asyncio.CancelledError:
-            self._events.put_nowait(self._reason or ProblemError("agent-failed", "its run was cancelled"))
+            self._events.put_nowait(self._reason or HTTPException(502, "the agent's run was cancelled"))
             if self._reason is None:
                 raise
         except Exception as error:
-            self._events.put_nowait(self._reason or ProblemError.of(error))
+            self._events.put_nowait(self._reason or http_error(error))
 
 
 # --- the agent
@@ -204,24 +205,22 @@ def _result_summary(result: FunctionExecutionResult, context: MemoryContext) -> 
     return result.content
 
 
-def _step(kind: str, name: str, summary: str) -> ChatStep:
+def _step(kind: Literal["call", "result", "memory"], name: str, summary: str) -> ChatStep:
     text = summary if "[MemoryRef:" in summary else shorten(summary, _SUMMARY_CHARACTERS)
-    return ChatStep.model_construct(
-        kind=kind, name=shorten(replace_surrogates(name), 128), summary=replace_surrogates(text)
-    )
+    return ChatStep(kind=kind, name=shorten(name, 128), summary=text)
 
 
 # --- over HTTP
 
 
 async def collect(request: Request, run: RequestRun) -> ChatAnswer:
-    """Return the whole answer; raise ProblemError if the run fails."""
+    """Return the whole answer; raise HTTPException if the run fails."""
     await _while_connected(request, run, run.task)
     return await _answer_of(run)
 
 
 async def stream(request: Request, run: RequestRun, ping_seconds: int) -> Response:
-    """Return the run as events; raise ProblemError if it fails before the first."""
+    """Return the run as events; raise HTTPException if it fails before the first."""
     events = run.events()
 
     async def next_event() -> RunEvent:
@@ -267,7 +266,7 @@ async def _answer_of(run: RequestRun) -> ChatAnswer:
             message = ChatMessage.of(event.message)
         elif isinstance(event, RunEnd):
             end = event
-    return ChatAnswer.model_construct(
+    return ChatAnswer(
         session_id=start.session_id,
         agent_id=start.agent_id,
         message=message,
@@ -284,17 +283,20 @@ async def _sent(
         yield _event(first)
         async for event in others:
             yield _event(event)
-    except ProblemError as error:
-        yield ServerSentEvent(error.text(), event="error")
+    except HTTPException as error:
+        told: dict[str, Any] = {"status": error.status_code, "detail": error.detail}
+        if error.headers and "Retry-After" in error.headers:
+            told["retry_after"] = int(error.headers["Retry-After"])
+        yield ServerSentEvent(json.dumps(told), event="error")
     finally:
         run.stop(_CLIENT_IS_GONE)  # no effect after its end
 
 
 def _event(event: RunEvent) -> ServerSentEvent:
     if isinstance(event, Answer):
-        return ServerSentEvent(to_json(ChatMessage.of(event.message)), event="message")
+        return ServerSentEvent(ChatMessage.of(event.message).model_dump_json(), event="message")
     if isinstance(event, ChatStep):
-        return ServerSentEvent(to_json(event), event="step")
+        return ServerSentEvent(event.model_dump_json(), event="step")
     if isinstance(event, Delta):
         name, data = "delta", {"text": event.text}
     elif isinstance(event, RunStart):
