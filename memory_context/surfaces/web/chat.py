@@ -32,7 +32,9 @@ from memory_context.store.conversation_rows import ChatMessage, SessionInfo
 from memory_context.store.memory_store import MemoryStore
 
 from .errors import try_again
-from .run import AgentAnswer, Answer, Delta, RequestRun, RunEnd, RunStart, run_agent
+from .run import Delta, RequestRun, RunEnd, RunEvent, RunStart, run_agent
+from .schemas import ChatMessage as Answer
+from .schemas import ChatStep
 from .session import ChatSession, title_of
 
 __all__ = ["AgentBuilder", "CacheBuilder", "Chat", "ChatLimits"]
@@ -187,15 +189,13 @@ class Chat:
             raise HTTPException(409, f"{text}; begin a session with another one")
         return SessionKey(user_id, its_agent, session_id), is_stored
 
-    async def _answer(
-        self, run: RequestRun, session: ChatSession, messages: Sequence[ChatMessage]
-    ) -> list[Answer | RunEnd]:
+    async def _answer(self, run: RequestRun, session: ChatSession, messages: Sequence[ChatMessage]) -> list[RunEvent]:
         """Return the events that end the run."""
         session.check()
         agent = session.agent or await self._build_agent(session)
         await session.replay_missing_messages()
         question = await session.take(messages)
-        run.emit(RunStart(session.key.session_id, session.key.agent_id))
+        run.emit(RunStart(session_id=session.key.session_id, agent_id=session.key.agent_id))
         answer = question.answer
         if answer is None and question.message is not None:
             text = None if question.task else session.finished_words(agent)
@@ -204,8 +204,8 @@ class Chat:
             answer = None if text is None else session.answer(question.message, text)
         session.check()
         stored_ids = session.stored_ids([*messages, *([answer] if answer else [])])
-        end = RunEnd(tuple(stored_ids), question.answer is not None)
-        return [end] if answer is None else [Answer(answer), end]
+        end = RunEnd(stored_ids=stored_ids, replayed=question.answer is not None)
+        return [end] if answer is None else [Answer.of(answer), end]
 
     async def _run_agent(
         self, run: RequestRun, session: ChatSession, agent: TaskRunner, task: Sequence[ChatMessage]
@@ -216,15 +216,14 @@ class Chat:
         timer = Timer(lambda: run.stop(HTTPException(504, too_slow)))
         timer.plan(seconds)
         run.is_agent_running, session.agent = True, None
-        text: str | None = None
+
+        def emit(event: Delta | ChatStep) -> None:
+            if isinstance(event, Delta):
+                session.note_streamed(event.text)
+            run.emit(event)
+
         try:
-            async for event in run_agent(agent, session.context, task, run.cancellation):
-                if isinstance(event, AgentAnswer):
-                    text = event.text
-                    continue
-                if isinstance(event, Delta):
-                    session.note_streamed(event.text)
-                run.emit(event)
+            text = await run_agent(agent, session.context, task, run.cancellation, emit)
         except Exception as error:
             said = provider_sentence(error)
             trace = None if said else error  # no trace for a failed service

@@ -6,14 +6,12 @@ cancelled a second later. An error before the first event is an HTTP error, late
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from autogen_agentchat.base import TaskResult, TaskRunner
 from autogen_agentchat.messages import (
-    BaseAgentEvent,
     BaseChatMessage,
     MemoryQueryEvent,
     ModelClientStreamingChunkEvent,
@@ -33,21 +31,10 @@ from memory_context.foundation.references import shorten
 from memory_context.foundation.runtime.background import Timer, begin
 from memory_context.store.conversation_rows import ChatMessage as StoredMessage
 
-from .errors import http_error, replace_surrogates
-from .schemas import ChatAnswer, ChatMessage, ChatStep
+from .errors import http_error
+from .schemas import ChatAnswer, ChatMessage, ChatStep, Text, Wire
 
-__all__ = [
-    "EVENTS",
-    "AgentAnswer",
-    "Answer",
-    "Delta",
-    "RequestRun",
-    "RunEnd",
-    "RunStart",
-    "collect",
-    "run_agent",
-    "stream",
-]
+__all__ = ["EVENTS", "Delta", "RequestRun", "RunEnd", "RunEvent", "RunStart", "collect", "run_agent", "stream"]
 
 EVENTS = "text/event-stream"
 _CLIENT_IS_GONE = HTTPException(500, "nobody listens any more")
@@ -56,45 +43,30 @@ _SUMMARY_CHARACTERS = 300
 _ENTRIES_SEARCHED = 8  # more than one, as agents may share a context
 
 
-@dataclass(frozen=True)
-class RunStart:
+class RunStart(Wire):
     """The session is ready."""
 
     session_id: str
     agent_id: str
 
 
-@dataclass(frozen=True)
-class Delta:
+class Delta(Wire):
     """A piece of the answer."""
 
-    text: str
+    text: Text
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The answer."""
-
-    message: StoredMessage
-
-
-@dataclass(frozen=True)
-class RunEnd:
+class RunEnd(Wire):
     """The ids now durable; `replayed` if no agent ran."""
 
-    stored_ids: tuple[str, ...]
+    stored_ids: list[str]
     replayed: bool
 
 
-@dataclass(frozen=True)
-class AgentAnswer:
-    """The agent's final words; None if it said nothing."""
+RunEvent = RunStart | Delta | ChatStep | ChatMessage | RunEnd
+"""Events of a run, in order; the message is the answer."""
 
-    text: str | None
-
-
-RunEvent = RunStart | Delta | ChatStep | Answer | RunEnd
-"""Events of a run, in order."""
+_NAMES = {RunStart: "session", Delta: "delta", ChatStep: "step", ChatMessage: "message", RunEnd: "done"}
 
 
 class RequestRun:
@@ -153,9 +125,13 @@ class RequestRun:
 
 
 async def run_agent(
-    agent: TaskRunner, context: MemoryContext, task: Sequence[StoredMessage], cancellation: CancellationToken
-) -> AsyncIterator[Delta | ChatStep | AgentAnswer]:
-    """Run an agent or a team and yield its events, `AgentAnswer` last; without a task it continues from its context.
+    agent: TaskRunner,
+    context: MemoryContext,
+    task: Sequence[StoredMessage],
+    cancellation: CancellationToken,
+    emit: Callable[[Delta | ChatStep], None],
+) -> str | None:
+    """Run an agent or a team and return its final words; without a task it continues from its context.
 
     Stored results show as the placeholders that the model sees.
     """
@@ -165,28 +141,22 @@ async def run_agent(
     async with aclosing(agent.run_stream(task=told or None, cancellation_token=cancellation)) as events:
         async for event in events:
             for item in [item for _, one in context.transcript.log[seen:] for item in one.items_opened()]:
-                yield _step("memory", item.key, item.why)
+                emit(_step("memory", item.key, item.why))
             seen = len(context.transcript.log)
             if isinstance(event, TaskResult):
                 said = [one for one in event.messages if isinstance(one, BaseChatMessage) and one.source != "user"]
                 answer = said[-1].to_text() if said else None
             elif isinstance(event, ModelClientStreamingChunkEvent):
-                yield Delta(replace_surrogates(event.content))
-            elif isinstance(event, BaseAgentEvent):
-                for step in _steps_of(event, context):
-                    yield step
-    yield AgentAnswer(answer)
-
-
-def _steps_of(event: BaseAgentEvent, context: MemoryContext) -> Iterator[ChatStep]:
-    if isinstance(event, ToolCallRequestEvent):
-        for call in event.content:
-            yield _step("call", call.name, call.arguments)
-    elif isinstance(event, ToolCallExecutionEvent):
-        for result in event.content:
-            yield _step("result", result.name, _result_summary(result, context))
-    elif isinstance(event, MemoryQueryEvent):
-        yield _step("memory", event.source, f"{len(event.content)} memories")
+                emit(Delta(text=event.content))
+            elif isinstance(event, ToolCallRequestEvent):
+                for call in event.content:
+                    emit(_step("call", call.name, call.arguments))
+            elif isinstance(event, ToolCallExecutionEvent):
+                for result in event.content:
+                    emit(_step("result", result.name, _result_summary(result, context)))
+            elif isinstance(event, MemoryQueryEvent):
+                emit(_step("memory", event.source, f"{len(event.content)} memories"))
+    return answer
 
 
 def _result_summary(result: FunctionExecutionResult, context: MemoryContext) -> str:
@@ -216,7 +186,15 @@ def _step(kind: Literal["call", "result", "memory"], name: str, summary: str) ->
 async def collect(request: Request, run: RequestRun) -> ChatAnswer:
     """Return the whole answer; raise HTTPException if the run fails."""
     await _while_connected(request, run, run.task)
-    return await _answer_of(run)
+    parts: dict[str, Any] = {"steps": [], "message": None}
+    async for event in run.events():
+        if isinstance(event, ChatStep):
+            parts["steps"].append(event)
+        elif isinstance(event, ChatMessage):
+            parts["message"] = event
+        elif not isinstance(event, Delta):
+            parts |= dict(event)
+    return ChatAnswer(**parts)
 
 
 async def stream(request: Request, run: RequestRun, ping_seconds: int) -> Response:
@@ -236,7 +214,12 @@ async def stream(request: Request, run: RequestRun, ping_seconds: int) -> Respon
 
 async def _while_connected(request: Request, run: RequestRun, result: "asyncio.Future[Any]") -> None:
     """Wait for a result; stop the run on a disconnect or a cancellation of the caller."""
-    gone = begin(_disconnected(request))
+
+    async def disconnected() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    gone = begin(disconnected())
     try:
         await asyncio.wait([result, gone], return_when=asyncio.FIRST_COMPLETED)
         if not result.done():
@@ -249,40 +232,13 @@ async def _while_connected(request: Request, run: RequestRun, result: "asyncio.F
         gone.cancel()
 
 
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _answer_of(run: RequestRun) -> ChatAnswer:
-    start, message, end = RunStart("", ""), None, RunEnd((), False)
-    steps: list[ChatStep] = []
-    async for event in run.events():
-        if isinstance(event, RunStart):
-            start = event
-        elif isinstance(event, ChatStep):
-            steps.append(event)
-        elif isinstance(event, Answer):
-            message = ChatMessage.of(event.message)
-        elif isinstance(event, RunEnd):
-            end = event
-    return ChatAnswer(
-        session_id=start.session_id,
-        agent_id=start.agent_id,
-        message=message,
-        steps=steps,
-        stored_ids=[*end.stored_ids],
-        replayed=end.replayed,
-    )
-
-
 async def _sent(
     run: RequestRun, first: RunEvent, others: AsyncIterator[RunEvent]
 ) -> AsyncGenerator[ServerSentEvent, None]:
     try:
-        yield _event(first)
+        yield ServerSentEvent(first.model_dump_json(), event=_NAMES[type(first)])
         async for event in others:
-            yield _event(event)
+            yield ServerSentEvent(event.model_dump_json(), event=_NAMES[type(event)])
     except HTTPException as error:
         told: dict[str, Any] = {"status": error.status_code, "detail": error.detail}
         if error.headers and "Retry-After" in error.headers:
@@ -290,17 +246,3 @@ async def _sent(
         yield ServerSentEvent(json.dumps(told), event="error")
     finally:
         run.stop(_CLIENT_IS_GONE)  # no effect after its end
-
-
-def _event(event: RunEvent) -> ServerSentEvent:
-    if isinstance(event, Answer):
-        return ServerSentEvent(ChatMessage.of(event.message).model_dump_json(), event="message")
-    if isinstance(event, ChatStep):
-        return ServerSentEvent(event.model_dump_json(), event="step")
-    if isinstance(event, Delta):
-        name, data = "delta", {"text": event.text}
-    elif isinstance(event, RunStart):
-        name, data = "session", {"session_id": event.session_id, "agent_id": event.agent_id}
-    else:
-        name, data = "done", {"stored_ids": [*event.stored_ids], "replayed": event.replayed}
-    return ServerSentEvent(json.dumps(data), event=name)
