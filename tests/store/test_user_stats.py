@@ -47,7 +47,8 @@ async def lived(store: MemoryStore) -> MemoryStore:
         store.events.add(user, NewEvent("retrieved", (f"{session}_True\x00",), "", agent, session))
         message = ChatMessage("m", "hello", "user", START)
         for number in range(2):
-            await store.conversations.append(SessionKey(user, agent, session), batch=batch(number), chat=[message])
+            chat = [] if "/" in session else [message]  # a person talks to the agent, not to its sub-agents
+            await store.conversations.append(SessionKey(user, agent, session), batch=batch(number), chat=chat)
     await store.conversations.append(SessionKey(USER, "critic", SESSION), batch=batch(0, message_count=7), branch="b")
     await store.events.flush()
     return store

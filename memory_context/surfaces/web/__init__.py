@@ -7,40 +7,18 @@ from memory_context.foundation.extras import needs
 
 with needs("web", "the chat server"):
     from .chat import AgentBuilder, CacheBuilder, Chat, ChatLimits
-    from .errors import Refusal
     from .router import ChatRouter, CurrentUser, create_chat_router
-    from .schemas import (
-        Archived,
-        ArchiveRequest,
-        ChatAnswer,
-        ChatMessage,
-        ChatRequest,
-        ChatStep,
-        MessagePage,
-        SessionEntry,
-        SessionPage,
-    )
     from .serve import create_app
     from .session import ChatSession
 
 __all__ = [
     "AgentBuilder",
-    "ArchiveRequest",
-    "Archived",
     "CacheBuilder",
     "Chat",
-    "ChatAnswer",
     "ChatLimits",
-    "ChatMessage",
-    "ChatRequest",
     "ChatRouter",
     "ChatSession",
-    "ChatStep",
     "CurrentUser",
-    "MessagePage",
-    "Refusal",
-    "SessionEntry",
-    "SessionPage",
     "create_app",
     "create_chat_router",
 ]

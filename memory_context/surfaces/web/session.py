@@ -233,7 +233,8 @@ class ChatSession:
         coming = self._in_order([*waiting, *(message for message in given.values() if message.id not in known)])
         begins = not self.is_stored
         if begins:
-            await self._begin(coming)
+            await self.context.memory_store.conversations.append(self.key, chat=coming, title=title_of(coming))
+            self.is_stored = True
         task = _last_questions(coming)
         history = coming[: len(coming) - len(task)]
         self._keep(coming, are_durable=begins, are_reported=False)
@@ -250,12 +251,6 @@ class ChatSession:
         asked = asked if line is None else line.message
         return Question(asked, answer=await self._known_answer(asked))
 
-    async def _begin(self, messages: Sequence[ChatMessage]) -> None:
-        conversations = self.context.memory_store.conversations
-        title = title_of(messages)
-        await conversations.append(self.key, chat=messages, title=title)
-        self.is_stored = True
-
     async def _known_answer(self, asked: ChatMessage) -> ChatMessage | None:
         answer_id = self.answer_id(asked.id)
         line = self._log.get(answer_id)
@@ -263,15 +258,13 @@ class ChatSession:
         if answer is not None:
             return answer
         later = [one for one in self._messages() if one.sender == "ai" and _place(one) > _place(asked)]
-        if self._is_newest(asked):  # only the transcript's end answers it
-            later = [one for one in later if one.text == replace_surrogates(self._final_words() or "")]
-        return next(iter(later), None)
-
-    def _is_newest(self, asked: ChatMessage) -> bool:
         transcript = self.context.transcript
         position = transcript.task(self.context.policy.user_sources)
         # texts kept only in the store are empty here
-        return position is not None and transcript[position].message.content in (asked.text, "")
+        if position is not None and transcript[position].message.content in (asked.text, ""):
+            # the newest question: only the transcript's end answers it
+            later = [one for one in later if one.text == replace_surrogates(self._final_words() or "")]
+        return next(iter(later), None)
 
     def _final_words(self) -> str | None:
         """Return None if the transcript ends in the middle of a run."""
