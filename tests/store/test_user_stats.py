@@ -98,7 +98,7 @@ async def test_inventory_of_a_user_counts_all_sessions_of_that_user(lived: Memor
     assert keys == ["two_False\x00", f"{SESSION}/sub_False\x00", f"{SESSION}_False\x00"]
     assert [one.memory_key for one in await stats.forgotten(USER, limit=1)] == keys[:1]
     extent = await stats.extent(USER)
-    assert (extent.sessions, extent.messages, extent.chats) == (3, 19, 3)
+    assert (extent.sessions, extent.messages, extent.chats) == (3, 19, 2)
     assert set((await stats.scope(USER)).keys) == {f"{one}_True\x00" for one in (SESSION, f"{SESSION}/sub", "two")}
     assert (await stats.scope("carol")).keys is None
     assert await stats.only_user() == (2, None)
