@@ -14,29 +14,16 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.thorough]
 IN, FOREIGN_HOST, FOREIGN_PAGE = 0, 421, 403
 OWN, OTHER_PORT = "own origin", "http://127.0.0.1:1"
 
-# headers beside the usual ones, what becomes of a read, what becomes of a write
+# headers beside the usual ones, what becomes of a read, what becomes of a write; `test_rules` has all of the rules
 CASES: list[tuple[list[tuple[str, str]], int, int]] = [
     ([], IN, IN),
-    ([("Cookie", "a=b")], IN, IN),
-    ([("Host", "localhost:9")], IN, IN),
-    ([("Host", "LOCALHOST")], IN, IN),
     ([("Host", "[::1]:9")], IN, IN),
-    ([("Host", "evil.example")], FOREIGN_HOST, FOREIGN_HOST),
-    ([("Host", "127.0.0.1.evil.example")], FOREIGN_HOST, FOREIGN_HOST),
     ([("Host", "localhost@evil.example")], FOREIGN_HOST, FOREIGN_HOST),
-    ([("Host", "10.0.0.7:80")], FOREIGN_HOST, FOREIGN_HOST),
     ([("Host", "evil.example"), ("Origin", "http://evil.example")], FOREIGN_HOST, FOREIGN_HOST),
-    ([("Origin", OWN)], IN, IN),
     ([("Origin", OWN), ("Sec-Fetch-Site", "same-origin")], IN, IN),
-    ([("Sec-Fetch-Site", "same-origin")], IN, IN),
     ([("Sec-Fetch-Site", "none")], IN, IN),
     ([("Sec-Fetch-Site", "same-site")], IN, FOREIGN_PAGE),
-    ([("Sec-Fetch-Site", "cross-site")], IN, FOREIGN_PAGE),
-    ([("Sec-Fetch-Site", "same-origin"), ("Sec-Fetch-Site", "cross-site")], IN, FOREIGN_PAGE),
-    ([("Origin", "https://evil.example")], FOREIGN_PAGE, FOREIGN_PAGE),
-    ([("Origin", "https://evil.example"), ("Sec-Fetch-Site", "same-origin")], FOREIGN_PAGE, FOREIGN_PAGE),
     ([("Origin", "https://evil.example"), ("Authorization", "Bearer x")], FOREIGN_PAGE, FOREIGN_PAGE),
-    ([("Origin", "http://127.0.0.1.evil.example")], FOREIGN_PAGE, FOREIGN_PAGE),
     ([("Origin", "null")], FOREIGN_PAGE, FOREIGN_PAGE),
     ([("Origin", "http://[::1")], FOREIGN_PAGE, FOREIGN_PAGE),
     ([("Origin", "")], FOREIGN_PAGE, FOREIGN_PAGE),

@@ -177,6 +177,26 @@ async def test_create_app_serves_probes_and_static_page(store: MemoryStore, mode
         assert (await client.say("hello")).json()["message"]["text"] == "answer to hello"
 
 
+async def test_pages_of_listed_origins_read_answers_and_refusals(store: MemoryStore, model: Model):
+    """Browsers ask first, and show a page nothing without the headers of CORS."""
+    page = {"Origin": "https://app.example.org"}
+    app = create_app(store, assistant(model), agents=["assistant"], allow_anonymous=True, origins=[page["Origin"]])
+    async with (
+        app.router.lifespan_context(app),
+        Client(transport=httpx.ASGITransport(app), base_url="http://chat", headers=page) as client,
+    ):
+        asked = {"Access-Control-Request-Method": "DELETE"}
+        for answer, status in (
+            (await client.options("/api/chat/sessions/1", headers=asked), 200),
+            (await client.say("hello"), 200),
+            (await client.get("/api/chat/sessions/none"), 404),
+        ):
+            assert answer.status_code == status
+            assert answer.headers["access-control-allow-origin"] == page["Origin"]
+        refused = await client.get("/api/chat/sessions", headers={"Origin": "https://evil.example"})
+        assert (refused.status_code, "access-control-allow-origin" in refused.headers) == (403, False)
+
+
 async def test_silent_stream_sends_pings(start_chat: StartChat, model: Model):
     """Comments keep proxies from closing it."""
     model.may_answer.clear()

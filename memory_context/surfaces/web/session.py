@@ -5,7 +5,7 @@ messages the agent has not heard ─┬─ up to the last answer: replayed into 
 """
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -121,18 +121,22 @@ class ChatSession:
     async def _read_unheard(self) -> list[ChatMessage]:
         """Return the newest stored messages, back to a page already heard."""
         heard, found = self._heard(), list[ChatMessage]()
-        while len(found) < _LOG_MESSAGES:
-            page = await self._page(found)
+        async for page in self._pages():
             found = [*page, *found]
-            if len(page) < _PAGE_MESSAGES or heard.issuperset(message.id for message in page):
+            if len(found) >= _LOG_MESSAGES or heard.issuperset(message.id for message in page):
                 break
         return found
 
-    async def _page(self, later: Sequence[ChatMessage]) -> list[ChatMessage]:
-        before = _place(later[0]) if later else None
+    async def _pages(self) -> AsyncIterator[list[ChatMessage]]:
+        """Yield pages of stored messages, the newest first."""
         user_id, _, session_id = self.key
-        conversations = self.context.memory_store.conversations
-        return await conversations.chat_page(user_id, session_id, limit=_PAGE_MESSAGES, before=before)
+        chat_page = self.context.memory_store.conversations.chat_page
+        page = await chat_page(user_id, session_id, limit=_PAGE_MESSAGES)
+        while page:
+            yield page
+            is_first = len(page) < _PAGE_MESSAGES
+            before = _place(page[0])
+            page = [] if is_first else await chat_page(user_id, session_id, limit=_PAGE_MESSAGES, before=before)
 
     def _heard(self) -> set[str]:
         end = self.context.transcript.end
@@ -192,14 +196,16 @@ class ChatSession:
 
     def confirmed(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Replace a client's answers by this session's, or mark them unverified."""
-        return [message if message.sender == "user" else self._own_answer(message) for message in messages]
-
-    def _own_answer(self, claimed: ChatMessage) -> ChatMessage:
-        known = self._log.get(claimed.id)
-        if known is not None and known.message.sender == "ai":
-            return known.message
-        was_said = bool(claimed.text) and self._streamed.startswith(claimed.text)  # a stopped answer
-        return replace(claimed, is_verified=was_said)
+        told: list[ChatMessage] = []
+        for message in messages:
+            line = self._log.get(message.id)
+            if message.sender == "ai" and line is not None and line.message.sender == "ai":
+                message = line.message
+            elif message.sender == "ai":
+                was_said = bool(message.text) and self._streamed.startswith(message.text)  # a stopped answer
+                message = replace(message, is_verified=was_said)
+            told.append(message)
+        return told
 
     def note_streamed(self, text: str) -> None:
         self._streamed += text
@@ -280,13 +286,11 @@ class ChatSession:
 
     async def _stored_message(self, message_id: str) -> ChatMessage | None:
         user_id, _, session_id = self.key
-        if not await self.context.memory_store.conversations.known_chat_ids(user_id, session_id, [message_id]):
-            return None
-        page: list[ChatMessage] = []
-        while page := await self._page(page):
-            for message in page:
-                if message.id == message_id:
-                    return message
+        if await self.context.memory_store.conversations.known_chat_ids(user_id, session_id, [message_id]):
+            async for page in self._pages():
+                for message in page:
+                    if message.id == message_id:
+                        return message
         return None
 
     def answer(self, asked: ChatMessage, text: str) -> ChatMessage:
