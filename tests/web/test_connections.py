@@ -177,6 +177,21 @@ async def test_create_app_serves_probes_and_static_page(store: MemoryStore, mode
         assert (await client.say("hello")).json()["message"]["text"] == "answer to hello"
 
 
+async def test_session_ids_are_read_from_the_address_as_it_was_sent(client: Client):
+    """Over a real socket, in an application that another one mounts under a name that is encoded, too."""
+    outer = FastAPI()
+    outer.mount("/my chat", client.app)
+    await client.say("hello", session="a/b?c#d 100%")
+    async with (
+        listening(outer) as (host, port),
+        httpx.AsyncClient(base_url=f"http://{host}:{port}/my%20chat/", headers={"X-User": "alice"}) as real,
+    ):
+        path = "api/chat/sessions/a%2Fb%3Fc%23d%20100%25"
+        assert (await real.get(path)).json()["session_id"] == "a/b?c#d 100%"
+        assert len((await real.get(f"{path}/messages")).json()["messages"]) == 2
+        assert (await real.delete(path)).status_code == 204
+
+
 async def test_pages_of_listed_origins_read_answers_and_refusals(store: MemoryStore, model: Model):
     """Browsers ask first, and show a page nothing without the headers of CORS."""
     page = {"Origin": "https://app.example.org"}

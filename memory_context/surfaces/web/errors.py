@@ -112,7 +112,10 @@ def route_class(body_bytes: int, hosts: Collection[str], origins: Collection[str
         def matches(self, scope: Scope) -> tuple[Match, Scope]:
             # a server decodes the path: "/" in an id would be one of the path
             raw_path = scope.get("raw_path")
-            return super().matches({**scope, "path": raw_path.decode("latin-1")} if raw_path else scope)
+            if raw_path:
+                root_path = quote(scope.get("root_path", ""))
+                scope = {**scope, "path": raw_path.decode("latin-1"), "root_path": root_path}
+            return super().matches(scope)
 
         async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
             headers = Headers(scope=scope)
