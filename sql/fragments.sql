@@ -22,17 +22,8 @@ memory_context.may_read(
 item.id NOT IN (SELECT id FROM memory_context.jobs WHERE user_id = %(user_id)s AND kind = 'index')
 
 -- fragment: in_session(session_id)
--- Whether a row is of the session or of one of its sub-agents, whose sessions begin with its name and a slash. Other chats
--- whose ids a client made that way are not.
-(session_id = %(session_id)s OR (
-    session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'
-    AND NOT (session_id || '/') ^@ ANY (ARRAY(
-        SELECT chat.session_id || '/' FROM memory_context.agent_sessions AS chat
-        WHERE chat.user_id = %(user_id)s
-            AND chat.session_id >= %(session_id)s || '/' AND chat.session_id < %(session_id)s || '0'
-            AND chat.chat_count > 0
-    ))
-))
+-- Whether a row is of the session or of one of its sub-agents, whose sessions begin with its name and a slash.
+(session_id = %(session_id)s OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'))
 
 -- fragment: item_columns(item)
 -- An item, without its content.

@@ -107,8 +107,7 @@ SELECT
     (
         SELECT count(*) FROM memory_context.agent_sessions
         WHERE user_id = %(user_id)s
-            AND session_id <> %(session_id)s
-            AND {in_session(session_id)}
+            AND session_id > %(session_id)s || '/' AND session_id < %(session_id)s || '0'
             AND deleted_at IS NULL
     ) AS subagent_sessions,
     count(*) AS items,

@@ -47,8 +47,7 @@ async def lived(store: MemoryStore) -> MemoryStore:
         store.events.add(user, NewEvent("retrieved", (f"{session}_True\x00",), "", agent, session))
         message = ChatMessage("m", "hello", "user", START)
         for number in range(2):
-            chat = [] if "/" in session else [message]  # a person talks to the agent, not to its sub-agents
-            await store.conversations.append(SessionKey(user, agent, session), batch=batch(number), chat=chat)
+            await store.conversations.append(SessionKey(user, agent, session), batch=batch(number), chat=[message])
     await store.conversations.append(SessionKey(USER, "critic", SESSION), batch=batch(0, message_count=7), branch="b")
     await store.events.flush()
     return store
@@ -98,7 +97,7 @@ async def test_inventory_of_a_user_counts_all_sessions_of_that_user(lived: Memor
     assert keys == ["two_False\x00", f"{SESSION}/sub_False\x00", f"{SESSION}_False\x00"]
     assert [one.memory_key for one in await stats.forgotten(USER, limit=1)] == keys[:1]
     extent = await stats.extent(USER)
-    assert (extent.sessions, extent.messages, extent.chats) == (3, 19, 2)
+    assert (extent.sessions, extent.messages, extent.chats) == (3, 19, 3)
     assert set((await stats.scope(USER)).keys) == {f"{one}_True\x00" for one in (SESSION, f"{SESSION}/sub", "two")}
     assert (await stats.scope("carol")).keys is None
     assert await stats.only_user() == (2, None)

@@ -103,7 +103,7 @@ async def test_archive_route_takes_text_beacons_of_own_pages_only(client: Client
 
 async def test_each_session_id_that_is_taken_can_be_read_archived_and_deleted(client: Client):
     """Also one that means something in an address; ids that differ in spelling only are different sessions."""
-    ids = ["a", "a/b", "a/b/messages", "a%2Fb", "what?", "x#y", "100% sure", "a b", "/", "a+b", "ü\"'", "...", "%00"]
+    ids = ["a/b", "a%2Fb", "a/messages", "what?", "x#y", "100% sure", "a b", "/", "a+b", "ü\"'", "...", "%00"]
     for session in ids:
         assert (await client.say(f"hello {session}", session=session)).status_code == 200
         batch = {"session_id": session, "messages_batch": [message("noted")]}
