@@ -13,8 +13,7 @@ from chainlit.server import app
 from chainlit.types import ThreadDict
 
 from memory_context import MemoryContextError
-from memory_context.surfaces.access.bodies import BodyLimits, BoundedJson
-from memory_context.surfaces.access.gate import Gate, GateRules
+from memory_context.surfaces.access.gate import Gate
 
 from .answers import answer_again, answer_question, refresh_meter
 from .failures import RETRY, offer_retry
@@ -37,9 +36,8 @@ app.add_middleware(OwnPages, login_hint=users.login_hint)
 # Chainlit gives allow_origins to CORS only, and CORS covers no WebSocket
 _own_hosts: list[str] = []
 _ALLOWED = "allow_origins of .chainlit/config.toml"
-_rules = GateRules(_own_hosts, config.project.allow_origins, host_setting=_ALLOWED, origin_setting=_ALLOWED)
-app.add_middleware(BoundedJson, limits=BodyLimits(8_000_000, values=20_000))
-app.add_middleware(Gate, rules=_rules)
+_origins = config.project.allow_origins
+app.add_middleware(Gate, hosts=_own_hosts, origins=_origins, host_setting=_ALLOWED, origin_setting=_ALLOWED)
 put_wording()
 config.ui.default_theme = "system"  # which the settings file cannot say
 # AutoGen's event log has whole results of tools in it, which are people's data

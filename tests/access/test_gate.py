@@ -1,7 +1,6 @@
 """One gate for every server: names, pages and WebSockets are let in or refused alike, over real sockets."""
 
 import asyncio
-import json
 
 import httpx
 import pytest
@@ -15,29 +14,16 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.thorough]
 IN, FOREIGN_HOST, FOREIGN_PAGE = 0, 421, 403
 OWN, OTHER_PORT = "own origin", "http://127.0.0.1:1"
 
-# headers beside the usual ones, what becomes of a read, what becomes of a write
+# headers beside the usual ones, what becomes of a read, what becomes of a write; `test_rules` has all of the rules
 CASES: list[tuple[list[tuple[str, str]], int, int]] = [
     ([], IN, IN),
-    ([("Cookie", "a=b")], IN, IN),
-    ([("Host", "localhost:9")], IN, IN),
-    ([("Host", "LOCALHOST")], IN, IN),
     ([("Host", "[::1]:9")], IN, IN),
-    ([("Host", "evil.example")], FOREIGN_HOST, FOREIGN_HOST),
-    ([("Host", "127.0.0.1.evil.example")], FOREIGN_HOST, FOREIGN_HOST),
     ([("Host", "localhost@evil.example")], FOREIGN_HOST, FOREIGN_HOST),
-    ([("Host", "10.0.0.7:80")], FOREIGN_HOST, FOREIGN_HOST),
     ([("Host", "evil.example"), ("Origin", "http://evil.example")], FOREIGN_HOST, FOREIGN_HOST),
-    ([("Origin", OWN)], IN, IN),
     ([("Origin", OWN), ("Sec-Fetch-Site", "same-origin")], IN, IN),
-    ([("Sec-Fetch-Site", "same-origin")], IN, IN),
     ([("Sec-Fetch-Site", "none")], IN, IN),
     ([("Sec-Fetch-Site", "same-site")], IN, FOREIGN_PAGE),
-    ([("Sec-Fetch-Site", "cross-site")], IN, FOREIGN_PAGE),
-    ([("Sec-Fetch-Site", "same-origin"), ("Sec-Fetch-Site", "cross-site")], FOREIGN_PAGE, FOREIGN_PAGE),
-    ([("Origin", "https://evil.example")], FOREIGN_PAGE, FOREIGN_PAGE),
-    ([("Origin", "https://evil.example"), ("Sec-Fetch-Site", "same-origin")], FOREIGN_PAGE, FOREIGN_PAGE),
     ([("Origin", "https://evil.example"), ("Authorization", "Bearer x")], FOREIGN_PAGE, FOREIGN_PAGE),
-    ([("Origin", "http://127.0.0.1.evil.example")], FOREIGN_PAGE, FOREIGN_PAGE),
     ([("Origin", "null")], FOREIGN_PAGE, FOREIGN_PAGE),
     ([("Origin", "http://[::1")], FOREIGN_PAGE, FOREIGN_PAGE),
     ([("Origin", "")], FOREIGN_PAGE, FOREIGN_PAGE),
@@ -54,10 +40,7 @@ async def _statuses(door: Door, client: httpx.AsyncClient, headers: list[tuple[s
     write = await client.post(door.write, json=door.body, headers=_told(door, headers))
     for answer in (read, write):
         if answer.status_code in (FOREIGN_HOST, FOREIGN_PAGE):
-            told = answer.json()
-            text = told["error"]["message"] if door.name == "mcp" else told["detail"]
-            assert text
-            assert door.name == "mcp" or answer.headers["content-type"] == "application/problem+json"
+            assert answer.json()["detail"]
     refused = (FOREIGN_HOST, FOREIGN_PAGE)
     return tuple(answer.status_code if answer.status_code in refused else IN for answer in (read, write))  # type: ignore[return-value]
 
@@ -84,7 +67,7 @@ async def test_refusals_name_the_setting_that_would_allow_the_request(door: Door
     async with httpx.AsyncClient(base_url=door.url, timeout=PATIENT_SECONDS, trust_env=False) as client:
         answer = await client.post(door.write, json=door.body, headers={"Host": "evil.example"})
         assert settings[door.name] in answer.text
-        assert "'evil.example'" in json.loads(answer.text).get("detail", answer.text)
+        assert "'evil.example'" in answer.json()["detail"]
 
 
 async def test_requests_with_two_hosts_or_none_reach_nothing(door: Door):
@@ -118,17 +101,3 @@ async def test_websockets_of_foreign_pages_are_refused(door: Door):
             assert status == (101 if is_in else FOREIGN_PAGE), headers
         else:
             assert status != 101
-
-
-async def test_hostile_bodies_are_refused_by_every_server(door: Door):
-    """By their number of values, their depth and their size; the server goes on."""
-    accept = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-    async with httpx.AsyncClient(base_url=door.url, headers=accept, timeout=PATIENT_SECONDS, trust_env=False) as client:
-        for body, status in (
-            (b'{"session_id": [' + b"{}," * 100_000 + b"{}]}", 413),
-            (b"[" * 5_000 + b"]" * 5_000, 400),
-            (b'"%b"' % (b"x" * 9_000_000), 413),
-        ):
-            answer = await client.post(door.write, content=body)
-            assert (answer.status_code, bool(answer.json())) == (status, True)
-        assert (await client.post(door.write, json=door.body)).status_code == 200

@@ -351,7 +351,6 @@ def test_two_agents_of_one_name_are_refused() -> None:
         ('{"provider": "x",}', "This is no JSON: .* \\(line 1, column 18\\)"),
         ("[1]", 'A component is a JSON object with "provider" and "config"'),
         ("[" * 100_000, "nested too deeply"),
-        ("[" + "1," * 30_000 + "1]", "at most 20,000 values"),
         (" " * 1_000_001, "takes 1,000,000 at most"),
     ],
 )

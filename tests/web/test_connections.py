@@ -106,7 +106,7 @@ async def test_two_processes_serve_one_session_in_turn(start_chat: StartChat, st
 async def test_router_works_in_application_with_prefix_middleware_and_lifespan(
     store: MemoryStore, model: Model, stream: bool
 ):
-    """Under a prefix of its own, behind its middleware, with its lifespan: answers, problems and disconnections."""
+    """Under a prefix of its own, behind its middleware, with its lifespan: answers, refusals and disconnections."""
     events: list[str] = []
 
     @asynccontextmanager
@@ -134,7 +134,7 @@ async def test_router_works_in_application_with_prefix_middleware_and_lifespan(
         assert "answer to hello" in said.text
         assert ("event: done" in said.text) == stream
         wrong = await client.put("/v1/chat/sessions/1")
-        assert (wrong.status_code, wrong.headers["allow"]) == (405, "DELETE, GET")
+        assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET")
         async with listening(app, state={"own": "state"}) as (host, port):
             model.asked.clear()
             model.may_answer.clear()
@@ -175,6 +175,41 @@ async def test_create_app_serves_probes_and_static_page(store: MemoryStore, mode
         assert (await client.get("/ready")).json() == {"status": "ready"}
         assert (await client.get("/")).text == "<p>chat</p>"
         assert (await client.say("hello")).json()["message"]["text"] == "answer to hello"
+
+
+async def test_session_ids_are_read_from_the_address_as_it_was_sent(client: Client):
+    """Over a real socket, in an application that another one mounts under a name that is encoded, too."""
+    outer = FastAPI()
+    outer.mount("/my chat", client.app)
+    await client.say("hello", session="a/b?c#d 100%")
+    async with (
+        listening(outer) as (host, port),
+        httpx.AsyncClient(base_url=f"http://{host}:{port}/my%20chat/", headers={"X-User": "alice"}) as real,
+    ):
+        path = "api/chat/sessions/a%2Fb%3Fc%23d%20100%25"
+        assert (await real.get(path)).json()["session_id"] == "a/b?c#d 100%"
+        assert len((await real.get(f"{path}/messages")).json()["messages"]) == 2
+        assert (await real.delete(path)).status_code == 204
+
+
+async def test_pages_of_listed_origins_read_answers_and_refusals(store: MemoryStore, model: Model):
+    """Browsers ask first, and show a page nothing without the headers of CORS."""
+    page = {"Origin": "https://app.example.org"}
+    app = create_app(store, assistant(model), agents=["assistant"], allow_anonymous=True, origins=[page["Origin"]])
+    async with (
+        app.router.lifespan_context(app),
+        Client(transport=httpx.ASGITransport(app), base_url="http://chat", headers=page) as client,
+    ):
+        asked = {"Access-Control-Request-Method": "DELETE"}
+        for answer, status in (
+            (await client.options("/api/chat/sessions/1", headers=asked), 200),
+            (await client.say("hello"), 200),
+            (await client.get("/api/chat/sessions/none"), 404),
+        ):
+            assert answer.status_code == status
+            assert answer.headers["access-control-allow-origin"] == page["Origin"]
+        refused = await client.get("/api/chat/sessions", headers={"Origin": "https://evil.example"})
+        assert (refused.status_code, "access-control-allow-origin" in refused.headers) == (403, False)
 
 
 async def test_silent_stream_sends_pings(start_chat: StartChat, model: Model):

@@ -373,7 +373,7 @@ async def test_a_busy_server_is_asked_again_when_it_says_so(visit: Visit):
     problem = '{"type": "x", "title": "Busy", "status": 503, "detail": "too much to do"}'
 
     async def refuse(route: Route) -> None:
-        headers = {"Retry-After": "1", "Content-Type": "application/problem+json"}
+        headers = {"Retry-After": "1", "Content-Type": "application/json"}
         await route.fulfill(status=503, headers=headers, body=problem)
 
     await page.route("**/api/chat", refuse)

@@ -1,1 +1,1 @@
-"""Access control of all servers, as plain ASGI: host and origin checks, body limits, trusted proxies, bearer tokens."""
+"""Access control of all servers, as plain ASGI: host and origin checks, bearer tokens, a limit of bodies."""

@@ -51,19 +51,6 @@ def serve(
         str | None, typer.Option("--redis", help="Redis, which keeps what live sessions have not archived yet.")
     ] = None,
     allow_anonymous: Annotated[bool, typer.Option(help="Let everybody in, as the same user.")] = False,
-    user_header: Annotated[
-        str | None, typer.Option(help="The header in which a reverse proxy says who asks, such as X-User.")
-    ] = None,
-    trusted_proxies: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--trusted-proxy", help="An address or network of that proxy; repeatable. [default: this machine]"
-        ),
-    ] = None,
-    proxy_secret_env: Annotated[
-        str | None, typer.Option(help="The environment variable with a secret that the proxy sends along.")
-    ] = None,
-    proxy_secret_header: Annotated[str, typer.Option(help="The header with that secret.")] = "X-Proxy-Secret",
     public_hosts: PublicHostOption = None,
     token_env: Annotated[
         str | None, typer.Option(help="The environment variable with user:token pairs, for bearer tokens.")

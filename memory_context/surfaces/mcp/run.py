@@ -28,7 +28,7 @@ from memory_context.foundation.runtime.background import Background
 from memory_context.store.memory_store import MemoryStore
 
 from ..access.gate import Tokens, UsageError, is_loopback
-from ..http_server import ConnectionLimits, bounded_config, check_port, serve_until_stopped
+from ..http_server import CONNECTIONS, bounded_config, check_port, serve_until_stopped
 from .http import create_app
 from .memory import ServedMemory
 from .server import create_server
@@ -55,7 +55,7 @@ class McpOptions:
     public_hosts: tuple[str, ...] = ()
     read_only: bool = False
     forgets: bool = False
-    connections: int = ConnectionLimits.connections
+    connections: int = CONNECTIONS
 
 
 def serve(options: McpOptions) -> None:
@@ -103,7 +103,7 @@ async def _serve_stdio(options: McpOptions) -> None:
 async def _serve_http(options: McpOptions, tokens: Tokens | None) -> None:
     store, server_for = _store_and_servers(options)
     app = create_app(store, lambda user: server_for(user or options.user or None), tokens, options.public_hosts)
-    config = bounded_config(app, ConnectionLimits(options.connections), host=options.host, port=options.port)
+    config = bounded_config(app, options.connections, host=options.host, port=options.port)
     async with _opening(store):
         await serve_until_stopped(uvicorn.Server(config))
 

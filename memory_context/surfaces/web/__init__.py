@@ -1,47 +1,24 @@
 """A chat server: routes for any FastAPI application, or a whole application.
 
-Stored messages are never lost, requests are idempotent, users reach only their own sessions, and errors are problems
-(RFC 9457).
+Stored messages are never lost, requests are idempotent, users reach only their own sessions, and errors say what to do.
 """
 
 from memory_context.foundation.extras import needs
 
 with needs("web", "the chat server"):
     from .chat import AgentBuilder, CacheBuilder, Chat, ChatLimits
-    from .problems import Problem
     from .router import ChatRouter, CurrentUser, create_chat_router
-    from .schemas import (
-        Archived,
-        ArchiveRequest,
-        ChatAnswer,
-        ChatMessage,
-        ChatRequest,
-        ChatStep,
-        MessagePage,
-        SessionEntry,
-        SessionPage,
-    )
     from .serve import create_app
     from .session import ChatSession
 
 __all__ = [
     "AgentBuilder",
-    "ArchiveRequest",
-    "Archived",
     "CacheBuilder",
     "Chat",
-    "ChatAnswer",
     "ChatLimits",
-    "ChatMessage",
-    "ChatRequest",
     "ChatRouter",
     "ChatSession",
-    "ChatStep",
     "CurrentUser",
-    "MessagePage",
-    "Problem",
-    "SessionEntry",
-    "SessionPage",
     "create_app",
     "create_chat_router",
 ]

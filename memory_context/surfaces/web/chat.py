@@ -9,13 +9,15 @@ A session handles one request at a time. An id is reported once its message is d
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
 from datetime import datetime
 from inspect import isawaitable
+from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 from autogen_agentchat.base import TaskRunner
 from autogen_core.models import ChatCompletionClient
+from fastapi import HTTPException
+from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt, model_validator
 
 from memory_context.context.builder import provider_sentence
 from memory_context.context.context import MemoryContext
@@ -29,9 +31,10 @@ from memory_context.sessions.live.entry import SessionStates
 from memory_context.store.conversation_rows import ChatMessage, SessionInfo
 from memory_context.store.memory_store import MemoryStore
 
-from ..access.bodies import BodyLimits
-from .problems import ProblemError
-from .run import AgentAnswer, Answer, Delta, RequestRun, RunEnd, RunStart, run_agent
+from .errors import try_again
+from .run import Delta, RequestRun, RunEnd, RunEvent, RunStart, run_agent
+from .schemas import ChatMessage as Answer
+from .schemas import ChatStep
 from .session import ChatSession, title_of
 
 __all__ = ["AgentBuilder", "CacheBuilder", "Chat", "ChatLimits"]
@@ -39,7 +42,11 @@ __all__ = ["AgentBuilder", "CacheBuilder", "Chat", "ChatLimits"]
 _logger = logging.getLogger("memory_context")
 
 _CLOSE_SECONDS = 5.0
-_BODY_DEPTH = 16
+_WITHDRAWN = {
+    "body_seconds": "a reverse proxy in front refuses slow bodies",
+    "messages": "a request has at most 100",
+    "text_characters": "a message has at most 200,000; body_bytes limits all of them",
+}
 
 AgentBuilder = Callable[[MemoryContext], TaskRunner | Awaitable[TaskRunner]]
 """Makes the agent of a session around its context."""
@@ -47,9 +54,8 @@ CacheBuilder = Callable[[Callable[[SessionKey], Awaitable[ChatSession]]], Sessio
 """Makes the cache of live sessions from the function that makes a session."""
 
 
-@dataclass(frozen=True)
-class ChatLimits:
-    """Limits of one client, above zero.
+class ChatLimits(BaseModel):
+    """Limits of one client, above zero. A request has at most 100 messages of 200,000 characters.
 
     Attributes:
         requests_per_minute: Per user, or per address in anonymous use.
@@ -57,24 +63,21 @@ class ChatLimits:
         wait_seconds: Wait for a busy session.
     """
 
-    body_bytes: int = 1_000_000
-    body_seconds: float = 30
-    messages: int = 100
-    text_characters: int = 200_000
-    requests_per_minute: int = 120
-    run_seconds: float = 600
-    wait_seconds: float = 10
-    ping_seconds: int = 15
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value <= 0:
-                raise ValueError(f"{field.name}={value!r}: use more than zero")
+    body_bytes: PositiveInt = 1_000_000
+    requests_per_minute: PositiveInt = 120
+    run_seconds: PositiveFloat = 600
+    wait_seconds: PositiveFloat = 10
+    ping_seconds: PositiveInt = 15
 
-    @property
-    def body(self) -> BodyLimits:
-        return BodyLimits(self.body_bytes, values=8 * self.messages + 64, depth=_BODY_DEPTH, seconds=self.body_seconds)
+    @model_validator(mode="before")
+    @classmethod
+    def _name_withdrawn(cls, given: Any) -> Any:
+        withdrawn = [name for name in _WITHDRAWN if name in given]
+        if withdrawn:
+            raise ValueError(f"leave {withdrawn[0]} out: {_WITHDRAWN[withdrawn[0]]}")
+        return given
 
 
 class Chat:
@@ -127,7 +130,7 @@ class Chat:
     async def close(self) -> None:
         """Stop all runs, archive and release every session; the store stays open."""
         for run in [*self._runs]:
-            run.stop(ProblemError("unavailable", "the server is shutting down", retry_after_seconds=2))
+            run.stop(try_again(503, "the server is shutting down", 2))
         if self._runs:
             await asyncio.wait([run.task for run in self._runs], timeout=_CLOSE_SECONDS)
         await self.sessions.close()
@@ -144,7 +147,7 @@ class Chat:
         """Start answering and return the run, a task of its own; ids as in `ChatRequest`.
 
         Raises:
-            ProblemError: There is no such agent, the session is another agent's, or it was deleted.
+            HTTPException: There is no such agent, the session is another agent's, or it was deleted.
         """
         self._check_agent(agent_id)
         is_named = session_id is not None
@@ -170,7 +173,7 @@ class Chat:
     def _check_agent(self, agent_id: str | None) -> None:
         if agent_id is not None and agent_id not in self._agents:
             known = ", ".join(map(repr, self._agents))
-            raise ProblemError("unknown-agent", f"there is no agent {agent_id!r}; there is {known}")
+            raise HTTPException(404, f"there is no agent {agent_id!r}; there is {known}")
 
     async def _key(
         self, user_id: str, session_id: str, agent_id: str | None, is_named: bool
@@ -183,18 +186,16 @@ class Chat:
             its_agent, is_stored = (info.agent_id, True) if info else (agent_id or next(iter(self._agents)), False)
         if (agent_id or its_agent) != its_agent or its_agent not in self._agents:
             text = f"agent {its_agent!r} began it" + ("" if its_agent in self._agents else ", who is not here")
-            raise ProblemError("other-agent", f"{text}; begin a session with another one")
+            raise HTTPException(409, f"{text}; begin a session with another one")
         return SessionKey(user_id, its_agent, session_id), is_stored
 
-    async def _answer(
-        self, run: RequestRun, session: ChatSession, messages: Sequence[ChatMessage]
-    ) -> list[Answer | RunEnd]:
+    async def _answer(self, run: RequestRun, session: ChatSession, messages: Sequence[ChatMessage]) -> list[RunEvent]:
         """Return the events that end the run."""
         session.check()
         agent = session.agent or await self._build_agent(session)
         await session.replay_missing_messages()
         question = await session.take(messages)
-        run.emit(RunStart(session.key.session_id, session.key.agent_id))
+        run.emit(RunStart(session_id=session.key.session_id, agent_id=session.key.agent_id))
         answer = question.answer
         if answer is None and question.message is not None:
             text = None if question.task else session.finished_words(agent)
@@ -203,8 +204,8 @@ class Chat:
             answer = None if text is None else session.answer(question.message, text)
         session.check()
         stored_ids = session.stored_ids([*messages, *([answer] if answer else [])])
-        end = RunEnd(tuple(stored_ids), question.answer is not None)
-        return [end] if answer is None else [Answer(answer), end]
+        end = RunEnd(stored_ids=stored_ids, replayed=question.answer is not None)
+        return [end] if answer is None else [Answer.of(answer), end]
 
     async def _run_agent(
         self, run: RequestRun, session: ChatSession, agent: TaskRunner, task: Sequence[ChatMessage]
@@ -212,24 +213,23 @@ class Chat:
         """Return the answer; after a failure the agent is built again."""
         seconds = self._limits.run_seconds
         too_slow = f"it was stopped after {seconds:g} s; send it again to go on"
-        timer = Timer(lambda: run.stop(ProblemError("too-slow", too_slow)))
+        timer = Timer(lambda: run.stop(HTTPException(504, too_slow)))
         timer.plan(seconds)
         run.is_agent_running, session.agent = True, None
-        text: str | None = None
+
+        def emit(event: Delta | ChatStep) -> None:
+            if isinstance(event, Delta):
+                session.note_streamed(event.text)
+            run.emit(event)
+
         try:
-            async for event in run_agent(agent, session.context, task, run.cancellation):
-                if isinstance(event, AgentAnswer):
-                    text = event.text
-                    continue
-                if isinstance(event, Delta):
-                    session.note_streamed(event.text)
-                run.emit(event)
+            text = await run_agent(agent, session.context, task, run.cancellation, emit)
         except Exception as error:
             said = provider_sentence(error)
             trace = None if said else error  # no trace for a failed service
             _logger.error("the agent of session %s failed: %s", session.key.session_id, said or error, exc_info=trace)
             told = f"{said or 'The log says why.'} Your message is kept: send it again to go on."
-            raise ProblemError("agent-failed", told) from error
+            raise HTTPException(502, told) from error
         finally:
             timer.cancel()
             run.is_agent_running = False
@@ -248,7 +248,7 @@ class Chat:
             session.agent = await made if isawaitable(made) else made
         except Exception as error:
             _logger.error("agent %r could not be made: %s", session.key.agent_id, error, exc_info=error)
-            raise ProblemError("agent-failed", "it could not be made; the log says why") from error
+            raise HTTPException(502, "it could not be made; the log says why") from error
         return session.agent
 
     # --- sessions and their messages
@@ -259,7 +259,7 @@ class Chat:
         """Store chat messages, also during a run of the session, and return their ids.
 
         Raises:
-            ProblemError: There is no such agent, or the session was deleted.
+            HTTPException: There is no such agent, or the session was deleted.
         """
         self._check_agent(agent_id)
         info = await self._info(user_id, session_id)
@@ -281,7 +281,7 @@ class Chat:
         return await self.memory_store.conversations.sessions(user_id, limit=limit, before=before, only_chats=True)
 
     async def session(self, user_id: str, session_id: str) -> SessionInfo:
-        """Return a stored session, or raise ProblemError."""
+        """Return a stored session, or raise HTTPException."""
         info = await self._info(user_id, session_id)
         if info is None:
             raise _unknown(session_id)
@@ -309,12 +309,12 @@ class Chat:
             live.context.archiver.abandon()
         for run, key in [*self._runs.items()]:
             if (key.user_id, key.session_id) == (user_id, session_id):
-                run.stop(ProblemError("session-deleted", f"session {session_id!r} was deleted"))
+                run.stop(HTTPException(410, f"session {session_id!r} was deleted"))
         for agent_id in self._agents:
             await self.sessions.discard(SessionKey(user_id, agent_id, session_id))
 
     def notes(self, user_id: str, agent_id: str) -> LongTermNotes:
-        """Return the notes of one of the agents, or raise ProblemError."""
+        """Return the notes of one of the agents, or raise HTTPException."""
         self._check_agent(agent_id)
         return LongTermNotes(self.memory_store, user_id, agent_id)
 
@@ -323,16 +323,16 @@ class Chat:
         return next((session for session in places if session is not None), None)
 
     async def _info(self, user_id: str, session_id: str, *, may_be_deleted: bool = False) -> SessionInfo | None:
-        """Raises ProblemError if the session was deleted."""
+        """Raises HTTPException if the session was deleted."""
         conversations = self.memory_store.conversations
         info = await conversations.session(user_id, session_id)
         if info is None and not may_be_deleted:
             at = await conversations.deleted_at(user_id, session_id)
             if at is not None:
                 when = f"{at:%Y-%m-%d at %H:%M:%S} UTC"
-                raise ProblemError("session-deleted", f"session {session_id!r} was deleted on {when}")
+                raise HTTPException(410, f"session {session_id!r} was deleted on {when}")
         return info
 
 
-def _unknown(session_id: str) -> ProblemError:
-    return ProblemError("unknown-session", f"there is no session {session_id!r}")
+def _unknown(session_id: str) -> HTTPException:
+    return HTTPException(404, f"there is no session {session_id!r}")

@@ -18,8 +18,7 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 from autogen_core.models import ChatCompletionClient
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from fastapi.routing import APIRoute
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from limits import RateLimitItemPerMinute
 from limits.aio.strategies import MovingWindowRateLimiter
 from limits.storage import storage_from_string
@@ -30,9 +29,8 @@ from memory_context.foundation.policy import ContextPolicy
 from memory_context.sessions.live.entry import SessionStates
 from memory_context.store.memory_store import MemoryStore
 
-from ..access.gate import GateRules
 from .chat import AgentBuilder, CacheBuilder, Chat, ChatLimits
-from .problems import Flaw, ProblemError, ProblemKind, ProblemRoute
+from .errors import refusals, route_class, try_again
 from .run import EVENTS, collect, stream
 from .schemas import (
     Archived,
@@ -40,15 +38,12 @@ from .schemas import (
     ChatAnswer,
     ChatMessage,
     ChatRequest,
-    Identifier,
     MessagePage,
     SessionEntry,
+    SessionId,
     SessionPage,
     decode_cursor,
     encode_cursor,
-    json_response,
-    read_body,
-    route,
 )
 from .user_memory import add_notes, add_user_memory
 
@@ -60,10 +55,8 @@ CurrentUser = Callable[..., str | Awaitable[str]]
 HOST_SETTING = "hosts (--public-host of memory-context serve)"
 _ANONYMOUS = "anonymous"
 _MEMORY = "async+memory://"
-_METHODS = frozenset(("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"))
-_OF_SESSION: tuple[ProblemKind, ...] = ("unknown-session", "session-deleted")
+_OF_SESSION = refusals(_404="There is no such session or page", _410="The session was deleted")
 
-SessionId = Annotated[Identifier, Path()]
 Limit = Annotated[int, Query(ge=1, le=200)]
 Before = Annotated[
     str | None,
@@ -139,22 +132,14 @@ def create_chat_router(
         finally:
             await chat.close()
 
-    rules = GateRules(hosts, origins, host_setting=HOST_SETTING)
-
-    async def gate(request: Request) -> None:
-        refusal = rules.refusal(request.scope)
-        if refusal is not None:
-            raise ProblemError(refusal.kind, refusal.detail)
-
-    gates = [Depends(gate)]
-    router = ChatRouter(prefix=prefix, route_class=ProblemRoute, tags=["chat"], lifespan=lifespan, dependencies=gates)
+    route = route_class(limits.body_bytes, hosts, origins, HOST_SETTING)
+    router = ChatRouter(prefix=prefix, route_class=route, tags=["chat"], lifespan=lifespan)
     router.chat = chat
     user = _user_dependency(current_user, RequestLimiter(limits.requests_per_minute, limits_storage_url))
-    _add_answering(router, user, limits)
+    _add_answering(router, user, limits.ping_seconds)
     _add_sessions(router, user)
-    add_notes(router, user, chat, limits)
-    add_user_memory(router, memory_store, user, limits.body)
-    _add_other_addresses(router)
+    add_notes(router, user, chat)
+    add_user_memory(router, memory_store, user)
     return router
 
 
@@ -187,7 +172,7 @@ class RequestLimiter:
         self._outages = OutageLog()
 
     async def check(self, client: str) -> None:
-        """Count a request; raise ProblemError over the limit."""
+        """Count a request; raise HTTPException over the limit."""
         try:
             is_allowed = await self._limiter.hit(self._item, "chat", client)
             window = None if is_allowed else await self._limiter.get_window_stats(self._item, "chat", client)
@@ -195,11 +180,9 @@ class RequestLimiter:
             self._outages.failed("counting requests", "requests are not counted for now: %r", error)
             return
         self._outages.worked("counting requests")
-        if window is None:
-            return
-        seconds = max(1, math.ceil(window.reset_time - time.time()))
-        detail = f"more than {self._item.amount} in a minute; come back in {seconds} s"
-        raise ProblemError("too-many-requests", detail, retry_after_seconds=seconds)
+        if window is not None:
+            seconds = max(1, math.ceil(window.reset_time - time.time()))
+            raise try_again(429, f"more than {self._item.amount} in a minute; come back in {seconds} s", seconds)
 
 
 def _user_dependency(current_user: CurrentUser | None, limiter: RequestLimiter) -> Any:
@@ -210,7 +193,7 @@ def _user_dependency(current_user: CurrentUser | None, limiter: RequestLimiter) 
         try:
             user_id = checked_identifier("user_id", told)
         except ValueError:
-            raise ProblemError("not-allowed", "the user id has to be 1 to 128 printable characters") from None
+            raise HTTPException(403, "the user id has to be 1 to 128 printable characters") from None
         address = request.client.host if request.client else ""
         await limiter.check(f"user {user_id}" if current_user else f"address {address}")
         return user_id
@@ -218,124 +201,70 @@ def _user_dependency(current_user: CurrentUser | None, limiter: RequestLimiter) 
     return Depends(counted_user)
 
 
-def _add_answering(router: ChatRouter, user: Any, limits: ChatLimits) -> None:
-    chat, body_limits = router.chat, limits.body
-
-    @route(
-        router,
-        "POST",
-        "",
-        "Say something and get the answer",
-        ChatAnswer,
-        "unknown-agent",
-        "session-busy",
-        "other-agent",
-        "session-deleted",
-        "agent-failed",
-        "too-slow",
-        body=ChatRequest,
-        described={
+def _add_answering(router: ChatRouter, user: Any, ping_seconds: int) -> None:
+    chat = router.chat
+    described: dict[int | str, dict[str, Any]] = {
+        200: {
             "description": "The answer; or the events session, delta, step, message, done, error",
             "content": {EVENTS: {"schema": {"type": "string"}}},
-        },
+        }
+    }
+    failures = refusals(
+        _404="There is no such agent",
+        _409="The session is busy, or another agent's",
+        _410="The session was deleted",
+        _502="The agent failed",
+        _504="The agent took too long",
     )
-    async def say(request: Request, user_id: str = user) -> Response:
-        asked = await read_body(request, body_limits, ChatRequest)
-        _check(asked.new_messages, "new_messages", limits)
+
+    @router.post(
+        "", summary="Say something and get the answer", response_model=ChatAnswer, responses=described | failures
+    )
+    async def say(request: Request, asked: ChatRequest, user_id: str = user) -> Response | ChatAnswer:
         messages = [message.to_store() for message in asked.new_messages]
         run = await chat.answer(user_id, asked.session_id, asked.agent_id, messages)
         if asked.stream or EVENTS in request.headers.get("accept", ""):
-            return await stream(request, run, limits.ping_seconds)
-        return json_response(await collect(request, run))
+            return await stream(request, run, ping_seconds)
+        return await collect(request, run)
 
-    @route(
-        router,
-        "POST",
-        "/session/archive_messages",
-        "Make chat messages durable",
-        Archived,
-        "unknown-agent",
-        "session-deleted",
-        body=ArchiveRequest,
-    )
-    async def archive(request: Request, user_id: str = user) -> Response:
-        asked = await read_body(request, body_limits, ArchiveRequest)
-        _check(asked.messages_batch, "messages_batch", limits)
+    responses = refusals(_404="There is no such agent", _410="The session was deleted")
+
+    @router.post("/session/archive_messages", summary="Make chat messages durable", responses=responses)
+    async def archive(asked: ArchiveRequest, user_id: str = user) -> Archived:
         messages = [message.to_store() for message in asked.messages_batch]
-        return json_response(
-            Archived(stored_ids=await chat.archive(user_id, asked.session_id, asked.agent_id, messages))
-        )
+        return Archived(stored_ids=await chat.archive(user_id, asked.session_id, asked.agent_id, messages))
 
     _ = say, archive
 
 
 def _add_sessions(router: ChatRouter, user: Any) -> None:
     chat = router.chat
+    summary = "List one's sessions, the last used first"
 
-    @route(router, "GET", "/sessions", "List one's sessions, the last used first", SessionPage, "unknown-cursor")
-    async def sessions(limit: Limit = 50, before: Before = None, user_id: str = user) -> Response:
+    @router.get("/sessions", summary=summary, responses=refusals(_404="There is no such page"))
+    async def sessions(limit: Limit = 50, before: Before = None, user_id: str = user) -> SessionPage:
         found = await chat.list_sessions(user_id, limit, decode_cursor(before))
         more = encode_cursor(found[-1].last_activity_at, found[-1].session_id) if len(found) == limit else None
-        return json_response(SessionPage(sessions=[SessionEntry.of(info) for info in found], next=more))
+        return SessionPage(sessions=[SessionEntry.model_validate(info) for info in found], next=more)
 
-    @route(router, "GET", "/sessions/{session_id}", "What is known of a session", SessionEntry, *_OF_SESSION)
-    async def session(session_id: SessionId, user_id: str = user) -> Response:
-        return json_response(SessionEntry.of(await chat.session(user_id, session_id)))
+    @router.get("/sessions/{session_id:chat_id}", summary="What is known of a session", responses=_OF_SESSION)
+    async def session(session_id: SessionId, user_id: str = user) -> SessionEntry:
+        return SessionEntry.model_validate(await chat.session(user_id, session_id))
 
-    @route(
-        router,
-        "GET",
-        "/sessions/{session_id}/messages",
-        "The messages of a session, the newest page first, the oldest of a page first",
-        MessagePage,
-        *_OF_SESSION,
-        "unknown-cursor",
-    )
+    summary = "The messages of a session, the newest page first, the oldest of a page first"
+
+    @router.get("/sessions/{session_id:chat_id}/messages", summary=summary, responses=_OF_SESSION)
     async def messages(
         session_id: SessionId, limit: Limit = 50, before: Before = None, user_id: str = user
-    ) -> Response:
+    ) -> MessagePage:
         found = await chat.messages(user_id, session_id, limit, decode_cursor(before))
         more = encode_cursor(found[0].timestamp, found[0].id) if len(found) == limit else None
-        return json_response(MessagePage(messages=[ChatMessage.of(message) for message in found], next=more))
+        return MessagePage(messages=[ChatMessage.of(message) for message in found], next=more)
 
     summary = "Delete a session with all that was stored in it"
 
-    @route(router, "DELETE", "/sessions/{session_id}", summary, None, "unknown-session")
-    async def delete(session_id: SessionId, user_id: str = user) -> Response:
+    @router.delete("/sessions/{session_id:chat_id}", status_code=204, summary=summary, responses=_OF_SESSION)
+    async def delete(session_id: SessionId, user_id: str = user) -> None:
         await chat.delete(user_id, session_id)
-        return Response(status_code=204)
 
     _ = sessions, session, messages, delete
-
-
-def _add_other_addresses(router: ChatRouter) -> None:
-    """Answer 404 and 405 as problems, unlike the application's own."""
-    allowed: dict[str, set[str]] = {}
-    for one in router.routes:
-        if isinstance(one, APIRoute):
-            allowed.setdefault(one.path.removeprefix(router.prefix), set()).update(one.methods or ())
-    for path, methods in allowed.items():
-        names = ", ".join(sorted(methods))
-        refuse = _refusal("wrong-method", f"use {names}", {"Allow": names})
-        router.add_api_route(path, refuse, methods=[*_METHODS - methods], include_in_schema=False)
-    refuse = _refusal("unknown", "the chat has no such address", {})
-    router.add_api_route("/{rest:path}", refuse, methods=[*_METHODS], include_in_schema=False)
-
-
-def _refusal(kind: ProblemKind, detail: str, headers: Mapping[str, str]) -> Callable[[], Awaitable[Response]]:
-    async def refuse() -> Response:
-        raise ProblemError(kind, detail, headers=headers)
-
-    return refuse
-
-
-def _check(messages: Sequence[ChatMessage], field: str, limits: ChatLimits) -> None:
-    flaws = [
-        Flaw(detail=f"use at most {limits.text_characters:,} characters", pointer=f"#/{field}/{place}/text")
-        for place, message in enumerate(messages)
-        if len(message.text) > limits.text_characters
-    ]
-    if len(messages) > limits.messages:
-        flaws = [Flaw(detail=f"send at most {limits.messages} at a time", pointer=f"#/{field}")]
-    if flaws:
-        raise ProblemError("invalid", "it is more than is taken at a time", flaws=flaws[:20])

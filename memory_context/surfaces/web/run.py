@@ -6,14 +6,12 @@ cancelled a second later. An error before the first event is an HTTP error, late
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from autogen_agentchat.base import TaskResult, TaskRunner
 from autogen_agentchat.messages import (
-    BaseAgentEvent,
     BaseChatMessage,
     MemoryQueryEvent,
     ModelClientStreamingChunkEvent,
@@ -25,6 +23,7 @@ from autogen_core import CancellationToken
 from autogen_core.models import FunctionExecutionResult, FunctionExecutionResultMessage
 from fastapi import Request, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.exceptions import HTTPException
 
 from memory_context.context.context import MemoryContext
 from memory_context.foundation.messages import Address
@@ -32,68 +31,42 @@ from memory_context.foundation.references import shorten
 from memory_context.foundation.runtime.background import Timer, begin
 from memory_context.store.conversation_rows import ChatMessage as StoredMessage
 
-from .problems import ProblemError
-from .schemas import ChatAnswer, ChatMessage, ChatStep, replace_surrogates, to_json
+from .errors import http_error
+from .schemas import ChatAnswer, ChatMessage, ChatStep, Text, Wire
 
-__all__ = [
-    "EVENTS",
-    "AgentAnswer",
-    "Answer",
-    "Delta",
-    "RequestRun",
-    "RunEnd",
-    "RunStart",
-    "collect",
-    "run_agent",
-    "stream",
-]
+__all__ = ["EVENTS", "Delta", "RequestRun", "RunEnd", "RunEvent", "RunStart", "collect", "run_agent", "stream"]
 
 EVENTS = "text/event-stream"
-_CLIENT_IS_GONE = ProblemError("internal", "nobody listens any more")
+_CLIENT_IS_GONE = HTTPException(500, "nobody listens any more")
 _GRACE_SECONDS = 1.0  # from stop to cancellation
 _SUMMARY_CHARACTERS = 300
 _ENTRIES_SEARCHED = 8  # more than one, as agents may share a context
 
 
-@dataclass(frozen=True)
-class RunStart:
+class RunStart(Wire):
     """The session is ready."""
 
     session_id: str
     agent_id: str
 
 
-@dataclass(frozen=True)
-class Delta:
+class Delta(Wire):
     """A piece of the answer."""
 
-    text: str
+    text: Text
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The answer."""
-
-    message: StoredMessage
-
-
-@dataclass(frozen=True)
-class RunEnd:
+class RunEnd(Wire):
     """The ids now durable; `replayed` if no agent ran."""
 
-    stored_ids: tuple[str, ...]
+    stored_ids: list[str]
     replayed: bool
 
 
-@dataclass(frozen=True)
-class AgentAnswer:
-    """The agent's final words; None if it said nothing."""
+RunEvent = RunStart | Delta | ChatStep | ChatMessage | RunEnd
+"""Events of a run, in order; the message is the answer."""
 
-    text: str | None
-
-
-RunEvent = RunStart | Delta | ChatStep | Answer | RunEnd
-"""Events of a run, in order."""
+_NAMES = {RunStart: "session", Delta: "delta", ChatStep: "step", ChatMessage: "message", RunEnd: "done"}
 
 
 class RequestRun:
@@ -106,8 +79,8 @@ class RequestRun:
     def __init__(self, work: "Callable[[RequestRun], Awaitable[None]]") -> None:
         self.cancellation = CancellationToken()
         self.is_agent_running = False
-        self._reason: ProblemError | None = None
-        self._events: asyncio.Queue[RunEvent | ProblemError | None] = asyncio.Queue()
+        self._reason: HTTPException | None = None
+        self._events: asyncio.Queue[RunEvent | HTTPException | None] = asyncio.Queue()
         self._timer = Timer(lambda: self.task.cancel())
         self.task = begin(self._run(work))
 
@@ -118,14 +91,14 @@ class RequestRun:
         """Yield the events.
 
         Raises:
-            ProblemError: The run failed or was stopped.
+            HTTPException: The run failed or was stopped.
         """
         while (event := await self._events.get()) is not None:
-            if isinstance(event, ProblemError):
+            if isinstance(event, HTTPException):
                 raise event
             yield event
 
-    def stop(self, reason: ProblemError) -> None:
+    def stop(self, reason: HTTPException) -> None:
         """End the run without waiting."""
         if self.task.done() or self._reason is not None:
             return
@@ -141,20 +114,24 @@ class RequestRun:
             await work(self)
             self._events.put_nowait(None)
         except asyncio.CancelledError:
-            self._events.put_nowait(self._reason or ProblemError("agent-failed", "its run was cancelled"))
+            self._events.put_nowait(self._reason or HTTPException(502, "the agent's run was cancelled"))
             if self._reason is None:
                 raise
         except Exception as error:
-            self._events.put_nowait(self._reason or ProblemError.of(error))
+            self._events.put_nowait(self._reason or http_error(error))
 
 
 # --- the agent
 
 
 async def run_agent(
-    agent: TaskRunner, context: MemoryContext, task: Sequence[StoredMessage], cancellation: CancellationToken
-) -> AsyncIterator[Delta | ChatStep | AgentAnswer]:
-    """Run an agent or a team and yield its events, `AgentAnswer` last; without a task it continues from its context.
+    agent: TaskRunner,
+    context: MemoryContext,
+    task: Sequence[StoredMessage],
+    cancellation: CancellationToken,
+    emit: Callable[[Delta | ChatStep], None],
+) -> str | None:
+    """Run an agent or a team and return its final words; without a task it continues from its context.
 
     Stored results show as the placeholders that the model sees.
     """
@@ -164,28 +141,22 @@ async def run_agent(
     async with aclosing(agent.run_stream(task=told or None, cancellation_token=cancellation)) as events:
         async for event in events:
             for item in [item for _, one in context.transcript.log[seen:] for item in one.items_opened()]:
-                yield _step("memory", item.key, item.why)
+                emit(_step("memory", item.key, item.why))
             seen = len(context.transcript.log)
             if isinstance(event, TaskResult):
                 said = [one for one in event.messages if isinstance(one, BaseChatMessage) and one.source != "user"]
                 answer = said[-1].to_text() if said else None
             elif isinstance(event, ModelClientStreamingChunkEvent):
-                yield Delta(replace_surrogates(event.content))
-            elif isinstance(event, BaseAgentEvent):
-                for step in _steps_of(event, context):
-                    yield step
-    yield AgentAnswer(answer)
-
-
-def _steps_of(event: BaseAgentEvent, context: MemoryContext) -> Iterator[ChatStep]:
-    if isinstance(event, ToolCallRequestEvent):
-        for call in event.content:
-            yield _step("call", call.name, call.arguments)
-    elif isinstance(event, ToolCallExecutionEvent):
-        for result in event.content:
-            yield _step("result", result.name, _result_summary(result, context))
-    elif isinstance(event, MemoryQueryEvent):
-        yield _step("memory", event.source, f"{len(event.content)} memories")
+                emit(Delta(text=event.content))
+            elif isinstance(event, ToolCallRequestEvent):
+                for call in event.content:
+                    emit(_step("call", call.name, call.arguments))
+            elif isinstance(event, ToolCallExecutionEvent):
+                for result in event.content:
+                    emit(_step("result", result.name, _result_summary(result, context)))
+            elif isinstance(event, MemoryQueryEvent):
+                emit(_step("memory", event.source, f"{len(event.content)} memories"))
+    return answer
 
 
 def _result_summary(result: FunctionExecutionResult, context: MemoryContext) -> str:
@@ -204,24 +175,30 @@ def _result_summary(result: FunctionExecutionResult, context: MemoryContext) -> 
     return result.content
 
 
-def _step(kind: str, name: str, summary: str) -> ChatStep:
+def _step(kind: Literal["call", "result", "memory"], name: str, summary: str) -> ChatStep:
     text = summary if "[MemoryRef:" in summary else shorten(summary, _SUMMARY_CHARACTERS)
-    return ChatStep.model_construct(
-        kind=kind, name=shorten(replace_surrogates(name), 128), summary=replace_surrogates(text)
-    )
+    return ChatStep(kind=kind, name=shorten(name, 128), summary=text)
 
 
 # --- over HTTP
 
 
 async def collect(request: Request, run: RequestRun) -> ChatAnswer:
-    """Return the whole answer; raise ProblemError if the run fails."""
+    """Return the whole answer; raise HTTPException if the run fails."""
     await _while_connected(request, run, run.task)
-    return await _answer_of(run)
+    parts: dict[str, Any] = {"steps": [], "message": None}
+    async for event in run.events():
+        if isinstance(event, ChatStep):
+            parts["steps"].append(event)
+        elif isinstance(event, ChatMessage):
+            parts["message"] = event
+        elif not isinstance(event, Delta):
+            parts |= dict(event)
+    return ChatAnswer(**parts)
 
 
 async def stream(request: Request, run: RequestRun, ping_seconds: int) -> Response:
-    """Return the run as events; raise ProblemError if it fails before the first."""
+    """Return the run as events; raise HTTPException if it fails before the first."""
     events = run.events()
 
     async def next_event() -> RunEvent:
@@ -237,7 +214,12 @@ async def stream(request: Request, run: RequestRun, ping_seconds: int) -> Respon
 
 async def _while_connected(request: Request, run: RequestRun, result: "asyncio.Future[Any]") -> None:
     """Wait for a result; stop the run on a disconnect or a cancellation of the caller."""
-    gone = begin(_disconnected(request))
+
+    async def disconnected() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    gone = begin(disconnected())
     try:
         await asyncio.wait([result, gone], return_when=asyncio.FIRST_COMPLETED)
         if not result.done():
@@ -250,55 +232,17 @@ async def _while_connected(request: Request, run: RequestRun, result: "asyncio.F
         gone.cancel()
 
 
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _answer_of(run: RequestRun) -> ChatAnswer:
-    start, message, end = RunStart("", ""), None, RunEnd((), False)
-    steps: list[ChatStep] = []
-    async for event in run.events():
-        if isinstance(event, RunStart):
-            start = event
-        elif isinstance(event, ChatStep):
-            steps.append(event)
-        elif isinstance(event, Answer):
-            message = ChatMessage.of(event.message)
-        elif isinstance(event, RunEnd):
-            end = event
-    return ChatAnswer.model_construct(
-        session_id=start.session_id,
-        agent_id=start.agent_id,
-        message=message,
-        steps=steps,
-        stored_ids=[*end.stored_ids],
-        replayed=end.replayed,
-    )
-
-
 async def _sent(
     run: RequestRun, first: RunEvent, others: AsyncIterator[RunEvent]
 ) -> AsyncGenerator[ServerSentEvent, None]:
     try:
-        yield _event(first)
+        yield ServerSentEvent(first.model_dump_json(), event=_NAMES[type(first)])
         async for event in others:
-            yield _event(event)
-    except ProblemError as error:
-        yield ServerSentEvent(error.text(), event="error")
+            yield ServerSentEvent(event.model_dump_json(), event=_NAMES[type(event)])
+    except HTTPException as error:
+        told: dict[str, Any] = {"status": error.status_code, "detail": error.detail}
+        if error.headers and "Retry-After" in error.headers:
+            told["retry_after"] = int(error.headers["Retry-After"])
+        yield ServerSentEvent(json.dumps(told), event="error")
     finally:
         run.stop(_CLIENT_IS_GONE)  # no effect after its end
-
-
-def _event(event: RunEvent) -> ServerSentEvent:
-    if isinstance(event, Answer):
-        return ServerSentEvent(to_json(ChatMessage.of(event.message)), event="message")
-    if isinstance(event, ChatStep):
-        return ServerSentEvent(to_json(event), event="step")
-    if isinstance(event, Delta):
-        name, data = "delta", {"text": event.text}
-    elif isinstance(event, RunStart):
-        name, data = "session", {"session_id": event.session_id, "agent_id": event.agent_id}
-    else:
-        name, data = "done", {"stored_ids": [*event.stored_ids], "replayed": event.replayed}
-    return ServerSentEvent(json.dumps(data), event=name)

@@ -1,27 +1,20 @@
-"""Request and response bodies: requests are parsed strictly and within limits, responses carry any text."""
+"""Request and response bodies."""
 
 import base64
 import binascii
-import json
-import re
-from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Request, Response
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
-from starlette.requests import ClientDisconnect
+from fastapi import HTTPException
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 from typing_extensions import Self
 
 from memory_context.foundation.identifiers import checked_identifier
 from memory_context.store.conversation_rows import ChatMessage as StoredMessage
 
-from ..access.bodies import BodyLimits, BodyRefusal, ClientGone, check_json, off_the_loop
-from ..access.bodies import read_body as read_bytes
-from .problems import ALWAYS, OF_BODY, Flaw, ProblemError, ProblemKind, problem_responses
+from .errors import replace_surrogates
 
 __all__ = [
-    "JSON",
     "ArchiveRequest",
     "Archived",
     "ChatAnswer",
@@ -30,41 +23,35 @@ __all__ = [
     "ChatStep",
     "Identifier",
     "MessagePage",
-    "NotesEntry",
-    "NotesText",
-    "NotesVersionEntry",
-    "NotesVersions",
+    "NewMessage",
     "SessionEntry",
+    "SessionId",
     "SessionPage",
+    "Text",
     "Wire",
     "decode_cursor",
     "encode_cursor",
-    "json_response",
-    "parse",
-    "read_body",
-    "replace_surrogates",
-    "route",
-    "to_json",
 ]
 
-JSON = "application/json"
-
-_MAX_FLAWS = 20
+_MAX_MESSAGES = 100
+_MAX_CHARACTERS = 200_000
 _FIRST_YEAR, _LAST_YEAR = 1970, 9000  # conversion of timezones cannot overflow
-_SURROGATES = re.compile("[\ud800-\udfff]")
-_REFUSALS: Mapping[str, ProblemKind] = {"too-large": "too-large", "too-slow": "body-too-slow", "not-json": "not-json"}
-
-_Model = TypeVar("_Model", bound=BaseModel)
 
 
 def _check_id(value: str) -> str:
     return checked_identifier("id", value)
 
 
+def _check_session_id(value: str) -> str:
+    if value in (".", ".."):  # browsers and proxies take them out of an address
+        raise ValueError("use another session id than . or ..")
+    return value
+
+
 def _check_time(value: datetime) -> datetime:
     if not _FIRST_YEAR <= value.year <= _LAST_YEAR:
         raise ValueError(f"use a year from {_FIRST_YEAR} to {_LAST_YEAR}")
-    return value
+    return value.astimezone(timezone.utc)
 
 
 Identifier = Annotated[
@@ -73,23 +60,20 @@ Identifier = Annotated[
     AfterValidator(_check_id),
 ]
 """1 to 128 printable characters; OpenAPI promises those of Latin-1."""
+SessionId = Annotated[Identifier, AfterValidator(_check_session_id)]
 Timestamp = Annotated[
     AwareDatetime,
     Field(json_schema_extra={"pattern": r"^(19[7-9]\d|[2-8]\d{3})-"}),
     AfterValidator(_check_time),
 ]
+Text = Annotated[str, BeforeValidator(replace_surrogates)]
+"""Text of a response."""
 
 
 class Wire(BaseModel):
-    """A strict, frozen body."""
+    """A frozen body without other fields; a response can be made of a stored value."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-    @classmethod
-    def of(cls, value: Any) -> Self:
-        """Return the body of a stored value: its attributes of the same names, or of a field's alias."""
-        names = {name: field.validation_alias or name for name, field in cls.model_fields.items()}
-        return cls.model_construct(**{name: getattr(value, str(stored)) for name, stored in names.items()})
+    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
 
 
 class ChatMessage(Wire):
@@ -97,24 +81,35 @@ class ChatMessage(Wire):
 
     Attributes:
         id: Made by the sender; the same id is the same message.
-        timestamp: Time with a timezone; messages are ordered by time, then by id.
+        timestamp: Messages are ordered by time, then by id.
         unverified: A client brought this answer and the server cannot confirm it; ignored in requests.
     """
 
-    id: Identifier
-    text: str
+    id: str
+    text: Text
     sender: Literal["user", "ai"]
-    timestamp: Timestamp
+    timestamp: datetime
     unverified: bool = False
+
+    @classmethod
+    def of(cls, value: StoredMessage) -> Self:
+        at = value.timestamp.astimezone(timezone.utc)
+        return cls(id=value.id, text=value.text, sender=value.sender, timestamp=at, unverified=not value.is_verified)
+
+
+class NewMessage(ChatMessage):
+    """A message that a client sends; its timestamp has a timezone."""
+
+    id: Identifier
+    text: Annotated[str, Field(max_length=_MAX_CHARACTERS)]
+    timestamp: Timestamp
 
     def to_store(self) -> StoredMessage:
         """A client's answer is unverified."""
         return StoredMessage(self.id, self.text, self.sender, self.timestamp, is_verified=self.sender == "user")
 
-    @classmethod
-    def of(cls, value: StoredMessage) -> Self:
-        known = {name: getattr(value, name) for name in ("id", "text", "sender", "timestamp")}
-        return cls.model_construct(**known, unverified=not value.is_verified)
+
+Batch = Annotated[list[NewMessage], Field(min_length=1, max_length=_MAX_MESSAGES, fail_fast=True)]
 
 
 class ChatRequest(Wire):
@@ -126,8 +121,8 @@ class ChatRequest(Wire):
         stream: Whether to answer with server-sent events, as with `Accept: text/event-stream`.
     """
 
-    new_messages: Annotated[list[ChatMessage], Field(min_length=1, fail_fast=True)]
-    session_id: Identifier | None = None
+    new_messages: Batch
+    session_id: SessionId | None = None
     agent_id: Identifier | None = None
     stream: bool = False
 
@@ -135,8 +130,8 @@ class ChatRequest(Wire):
 class ArchiveRequest(Wire):
     """Chat messages to make durable; an unused session id begins a session, with the agent or the first."""
 
-    session_id: Identifier
-    messages_batch: Annotated[list[ChatMessage], Field(min_length=1, fail_fast=True)]
+    session_id: SessionId
+    messages_batch: Batch
     agent_id: Identifier | None = None
 
 
@@ -148,8 +143,8 @@ class ChatStep(Wire):
     """
 
     kind: Literal["call", "result", "memory"]
-    name: str
-    summary: str
+    name: Text
+    summary: Text
 
 
 class ChatAnswer(Wire):
@@ -180,8 +175,8 @@ class SessionEntry(Wire):
 
     session_id: str
     agent_id: str
-    title: str
-    summary: str
+    title: Text
+    summary: Text
     message_count: Annotated[int, Field(validation_alias="chat_count")]
     created_at: datetime
     last_activity_at: datetime
@@ -201,127 +196,6 @@ class MessagePage(Wire):
     next: str | None
 
 
-class NotesText(Wire):
-    """Long-term notes, Markdown; "" for none."""
-
-    notes: str
-
-
-class NotesEntry(Wire):
-    """The long-term notes of an agent; version 0 means that none were written yet."""
-
-    agent_id: str
-    notes: str
-    version: int
-    updated_at: datetime | None
-
-
-class NotesVersionEntry(Wire):
-    """A version of notes; `repeats` is the version whose text it is."""
-
-    version: int
-    notes: Annotated[str, Field(validation_alias="text")]
-    repeats: int
-    operation: str
-    written_at: datetime
-
-
-class NotesVersions(Wire):
-    """The versions of notes, newest first."""
-
-    versions: list[NotesVersionEntry]
-
-
-# --- reading and writing
-
-
-async def read_body(request: Request, limits: BodyLimits, model: type[_Model]) -> _Model:
-    """Parse a request body within limits; raise ProblemError."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != JSON or request.headers.get("content-encoding", "identity") != "identity":
-        raise ProblemError("wrong-media-type", f"send JSON, uncompressed, as {JSON}")
-
-    def parse_within_limits(body: bytes) -> _Model:
-        check_json(body, limits)
-        return parse(model, body)
-
-    try:
-        body = await read_bytes(request.receive, limits, request.headers.get("content-length", ""))
-        return await off_the_loop(parse_within_limits, body)
-    except BodyRefusal as refusal:
-        raise ProblemError(_REFUSALS[refusal.kind], str(refusal)) from None
-    except ClientGone:
-        raise ClientDisconnect from None
-
-
-def route(
-    router: APIRouter,
-    method: str,
-    path: str,
-    summary: str,
-    answer: type[BaseModel] | None,
-    *problems: ProblemKind,
-    body: type[BaseModel] | None = None,
-    described: Mapping[str, Any] | None = None,
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the decorator of a route, with its description for OpenAPI.
-
-    Args:
-        answer: None for a 204.
-        problems: Beside those of every route, and of every body.
-        described: More of the answer's description.
-    """
-    found: dict[int | str, dict[str, Any]] = {} if answer is None else {200: {"model": answer, **(described or {})}}
-    return router.api_route(
-        path,
-        methods=[method],
-        summary=summary,
-        status_code=204 if answer is None else 200,
-        response_class=Response,
-        openapi_extra=_request_body(body) if body else None,
-        responses=found | problem_responses(*ALWAYS, *(OF_BODY if body else ()), *problems),
-    )
-
-
-def _request_body(model: type[BaseModel]) -> dict[str, Any]:
-    """Describe a body for OpenAPI, as `read_body` bypasses FastAPI's models."""
-    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-    schema.pop("$defs", None)
-    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
-
-
-def parse(model: type[_Model], body: bytes) -> _Model:
-    """Parse a body; raise ProblemError with the JSON pointer of each flaw."""
-    try:
-        return model.model_validate_json(body)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        if found[0]["type"] == "json_invalid":
-            raise ProblemError("not-json", found[0]["msg"]) from None
-        flaws = [Flaw(detail=one["msg"], pointer=_pointer(one["loc"])) for one in found[:_MAX_FLAWS]]
-        raise ProblemError("invalid", f"{len(found)} of its parts are not as they have to be", flaws=flaws) from None
-
-
-def _pointer(place: Sequence[int | str]) -> str:
-    return "#/" + "/".join(str(part).replace("~", "~0").replace("/", "~1")[:100] for part in place)
-
-
-def to_json(value: BaseModel) -> str:
-    """Return ASCII JSON, which carries any text."""
-    return json.dumps(value.model_dump(), default=_time_to_json, separators=(",", ":"))
-
-
-def _time_to_json(value: Any) -> str:
-    if isinstance(value, datetime):
-        return value.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
-    raise TypeError(f"{value!r} is not a wire value")
-
-
-def replace_surrogates(text: str) -> str:
-    """Replace each lone surrogate by U+FFFD."""
-    return _SURROGATES.sub("\ufffd", text)
-
-
 def encode_cursor(at: datetime, id_: str) -> str:
     """Return a place as an opaque URL-safe cursor."""
     place = f"{at.astimezone(timezone.utc).isoformat()} {id_}".encode("utf-8", "surrogatepass")
@@ -329,18 +203,13 @@ def encode_cursor(at: datetime, id_: str) -> str:
 
 
 def decode_cursor(cursor: str | None) -> tuple[datetime, str] | None:
-    """Return the place of a cursor; raise ProblemError for a foreign one."""
+    """Return the place of a cursor; raise HTTPException for a foreign one."""
     if cursor is None:
         return None
     try:
         place = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         at, _, id_ = place.decode("utf-8", "surrogatepass").partition(" ")
-        return _check_time(datetime.fromisoformat(at).astimezone(timezone.utc)), _check_id(id_)
+        return _check_time(datetime.fromisoformat(at)), _check_id(id_)
     except (ValueError, binascii.Error, OverflowError):
         text = "`before` was never given by this server: send the `next` of the page before, or leave it out"
-        raise ProblemError("unknown-cursor", text) from None
-
-
-def json_response(value: BaseModel, headers: Mapping[str, str] | None = None) -> Response:
-    """Return a value as the answer of a request."""
-    return Response(to_json(value), headers=headers, media_type=JSON)
+        raise HTTPException(404, text) from None

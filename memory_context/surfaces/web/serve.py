@@ -15,7 +15,9 @@ from typing import Any, cast
 import uvicorn
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import ChatCompletionClient
-from fastapi import APIRouter, FastAPI, HTTPException, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from fastapi.staticfiles import StaticFiles
 
 from memory_context.context.builder import LightModelChoice, choose_light_model, openai_client
@@ -25,10 +27,10 @@ from memory_context.foundation.outages import outages_of
 from memory_context.sessions.live.redis import RedisStates
 from memory_context.store.memory_store import MemoryStore
 
-from ..access.gate import Gate, GateRules, ProxyRefusal, Tokens, TrustedProxy, UsageError, is_loopback
-from ..http_server import ConnectionLimits, bounded_config, check_port, serve_until_stopped
+from ..access.gate import Gate, Tokens, UsageError, is_loopback
+from ..http_server import CONNECTIONS, bounded_config, check_port, serve_until_stopped
 from .chat import AgentBuilder, Chat
-from .problems import ProblemError, ProblemRoute, problem_responses
+from .errors import Refusal, try_again
 from .router import HOST_SETTING, CurrentUser, create_chat_router
 
 __all__ = ["ServeOptions", "create_app", "serve", "user_dependency"]
@@ -58,31 +60,38 @@ def create_app(
         raise ValueError(f"static_folder={str(static_folder)!r}: there is no such folder")
     chat_router = create_chat_router(memory_store, build_agent, current_user, hosts=hosts, origins=origins, **settings)
     app = FastAPI(title="memory_context chat", summary="Conversations with agents whose memory lasts")
-    app.add_middleware(Gate, rules=GateRules(hosts, origins, host_setting=HOST_SETTING))
     app.include_router(chat_router)
     app.include_router(_probes(chat_router.chat))
     if static_folder is not None:
         app.mount("/", StaticFiles(directory=static_folder, html=True), name="static")
+    app.add_middleware(Gate, hosts=hosts, origins=origins, host_setting=HOST_SETTING)
+    if origins:  # around the gate, so that pages can read its refusals
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_credentials="*" not in origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=["ETag", "Retry-After"],
+        )
     return app
 
 
 def _probes(chat: Chat) -> APIRouter:
-    router = APIRouter(route_class=ProblemRoute, tags=["probes"])
+    router = APIRouter(tags=["probes"])
 
     @router.get("/health", summary="Whether the process answers")
     async def health() -> dict[str, str]:
         return {"status": "alive"}
 
-    @router.get(
-        "/ready", summary="Whether requests can be served", responses=problem_responses("internal", "unavailable")
-    )
+    @router.get("/ready", summary="Whether requests can be served", responses={503: {"model": Refusal}})
     async def ready() -> dict[str, str]:
         try:
             await asyncio.wait_for(chat.check(), _READY_SECONDS)
         except (StoreError, asyncio.TimeoutError) as error:
             reason = str(error) or f"the store did not answer in {_READY_SECONDS:g} s"
             outages_of(chat).failed("ready", "not ready: %s", reason)
-            raise ProblemError("unavailable", "the store does not answer", retry_after_seconds=2) from None
+            raise try_again(503, "the store does not answer", 2) from None
         outages_of(chat).worked("ready")
         return {"status": "ready"}
 
@@ -106,13 +115,9 @@ class ServeOptions:
     static_folder: Path | None = None
     redis_url: str | None = None
     allow_anonymous: bool = False
-    user_header: str | None = None
-    trusted_proxies: tuple[str, ...] = ()
-    proxy_secret_env: str | None = None
-    proxy_secret_header: str = "X-Proxy-Secret"
     public_hosts: tuple[str, ...] = ()
     token_env: str | None = None
-    connections: int = ConnectionLimits.connections
+    connections: int = CONNECTIONS
     light_model: str | None = None
 
 
@@ -162,13 +167,7 @@ async def _serve(
             states=RedisStates(redis) if redis else None,
             limits_storage_url=f"async+{redis}" if redis else "async+memory://",
         )
-        config = bounded_config(
-            app,
-            ConnectionLimits(options.connections),
-            host=options.host,
-            port=options.port,
-            proxy_headers=options.user_header is None,  # else X-Forwarded-For would hide the proxy's address
-        )
+        config = bounded_config(app, options.connections, host=options.host, port=options.port)
         print(light_model, file=sys.stderr, flush=True)
         await serve_until_stopped(uvicorn.Server(config))
     finally:
@@ -209,49 +208,25 @@ def _assistant(model: str) -> tuple[AgentBuilder, ChatCompletionClient]:
 
 
 def user_dependency(options: ServeOptions) -> CurrentUser | None:
-    """Return the dependency that authenticates users; None if everybody is the same user.
+    """Return the dependency that authenticates users by bearer tokens; None if everybody is the same user.
 
     Raises:
-        UsageError: Several ways are named, or none though other machines reach the port.
+        UsageError: Tokens contradict anonymous use, or there are none though other machines reach the port.
     """
-    ways = {
-        "--allow-anonymous": options.allow_anonymous,
-        "--user-header": options.user_header,
-        "--token-env": options.token_env,
-    }
-    given = [name for name, value in ways.items() if value]
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} contradict each other: give one of them")
-    if options.user_header is None and (options.trusted_proxies or options.proxy_secret_env):
-        raise UsageError("--trusted-proxy and --proxy-secret-env go with --user-header NAME")
-    if options.user_header:
-        secret = options.proxy_secret_env, options.proxy_secret_header
-        return _by_header(
-            TrustedProxy.from_options(options.user_header, options.host, options.trusted_proxies, *secret)
-        )
-    if options.token_env:
-        return _by_token(Tokens.from_environment(options.token_env))
-    if not given and not is_loopback(options.host):
+    if options.token_env and options.allow_anonymous:
+        raise UsageError("--allow-anonymous and --token-env contradict each other: give one of them")
+    if not options.token_env:
+        if options.allow_anonymous or is_loopback(options.host):
+            return None
         raise UsageError(
             f"--host {options.host}: others can reach it unauthenticated: give --token-env NAME, "
-            "--user-header NAME behind a reverse proxy, or --allow-anonymous to let everybody be the same user"
+            "or --allow-anonymous to let everybody be the same user"
         )
-    return None
+    tokens = Tokens.from_environment(options.token_env)
+    bearer = HTTPBearer(auto_error=False)
 
-
-def _by_header(proxy: TrustedProxy) -> CurrentUser:
-    async def current_user(request: Request) -> str:
-        try:
-            return proxy.user_of(request.scope)
-        except ProxyRefusal as refusal:
-            raise HTTPException(refusal.status, str(refusal)) from None
-
-    return current_user
-
-
-def _by_token(tokens: Tokens) -> CurrentUser:
-    async def current_user(request: Request) -> str:
-        user = tokens.user_of(request.headers.get("authorization", ""))
+    async def current_user(given: HTTPAuthorizationCredentials | None = Depends(bearer)) -> str:  # noqa: B008
+        user = tokens.user_of(f"{given.scheme} {given.credentials}") if given else None
         if user is None:
             raise HTTPException(401, "send Authorization: Bearer <token>", {"WWW-Authenticate": "Bearer"})
         return user

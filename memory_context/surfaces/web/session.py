@@ -5,7 +5,7 @@ messages the agent has not heard ─┬─ up to the last answer: replayed into 
 """
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -20,7 +20,7 @@ from memory_context.foundation.identifiers import SessionKey
 from memory_context.foundation.references import one_line
 from memory_context.store.conversation_rows import ChatMessage
 
-from .schemas import replace_surrogates
+from .errors import replace_surrogates
 
 __all__ = ["ChatSession", "Question", "title_of"]
 
@@ -121,18 +121,22 @@ class ChatSession:
     async def _read_unheard(self) -> list[ChatMessage]:
         """Return the newest stored messages, back to a page already heard."""
         heard, found = self._heard(), list[ChatMessage]()
-        while len(found) < _LOG_MESSAGES:
-            page = await self._page(found)
+        async for page in self._pages():
             found = [*page, *found]
-            if len(page) < _PAGE_MESSAGES or heard.issuperset(message.id for message in page):
+            if len(found) >= _LOG_MESSAGES or heard.issuperset(message.id for message in page):
                 break
         return found
 
-    async def _page(self, later: Sequence[ChatMessage]) -> list[ChatMessage]:
-        before = _place(later[0]) if later else None
+    async def _pages(self) -> AsyncIterator[list[ChatMessage]]:
+        """Yield pages of stored messages, the newest first."""
         user_id, _, session_id = self.key
-        conversations = self.context.memory_store.conversations
-        return await conversations.chat_page(user_id, session_id, limit=_PAGE_MESSAGES, before=before)
+        chat_page = self.context.memory_store.conversations.chat_page
+        page = await chat_page(user_id, session_id, limit=_PAGE_MESSAGES)
+        while page:
+            yield page
+            is_first = len(page) < _PAGE_MESSAGES
+            before = _place(page[0])
+            page = [] if is_first else await chat_page(user_id, session_id, limit=_PAGE_MESSAGES, before=before)
 
     def _heard(self) -> set[str]:
         end = self.context.transcript.end
@@ -192,14 +196,16 @@ class ChatSession:
 
     def confirmed(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Replace a client's answers by this session's, or mark them unverified."""
-        return [message if message.sender == "user" else self._own_answer(message) for message in messages]
-
-    def _own_answer(self, claimed: ChatMessage) -> ChatMessage:
-        known = self._log.get(claimed.id)
-        if known is not None and known.message.sender == "ai":
-            return known.message
-        was_said = bool(claimed.text) and self._streamed.startswith(claimed.text)  # a stopped answer
-        return replace(claimed, is_verified=was_said)
+        told: list[ChatMessage] = []
+        for message in messages:
+            line = self._log.get(message.id)
+            if message.sender == "ai" and line is not None and line.message.sender == "ai":
+                message = line.message
+            elif message.sender == "ai":
+                was_said = bool(message.text) and self._streamed.startswith(message.text)  # a stopped answer
+                message = replace(message, is_verified=was_said)
+            told.append(message)
+        return told
 
     def note_streamed(self, text: str) -> None:
         self._streamed += text
@@ -233,7 +239,8 @@ class ChatSession:
         coming = self._in_order([*waiting, *(message for message in given.values() if message.id not in known)])
         begins = not self.is_stored
         if begins:
-            await self._begin(coming)
+            await self.context.memory_store.conversations.append(self.key, chat=coming, title=title_of(coming))
+            self.is_stored = True
         task = _last_questions(coming)
         history = coming[: len(coming) - len(task)]
         self._keep(coming, are_durable=begins, are_reported=False)
@@ -250,12 +257,6 @@ class ChatSession:
         asked = asked if line is None else line.message
         return Question(asked, answer=await self._known_answer(asked))
 
-    async def _begin(self, messages: Sequence[ChatMessage]) -> None:
-        conversations = self.context.memory_store.conversations
-        title = title_of(messages)
-        await conversations.append(self.key, chat=messages, title=title)
-        self.is_stored = True
-
     async def _known_answer(self, asked: ChatMessage) -> ChatMessage | None:
         answer_id = self.answer_id(asked.id)
         line = self._log.get(answer_id)
@@ -263,15 +264,13 @@ class ChatSession:
         if answer is not None:
             return answer
         later = [one for one in self._messages() if one.sender == "ai" and _place(one) > _place(asked)]
-        if self._is_newest(asked):  # only the transcript's end answers it
-            later = [one for one in later if one.text == replace_surrogates(self._final_words() or "")]
-        return next(iter(later), None)
-
-    def _is_newest(self, asked: ChatMessage) -> bool:
         transcript = self.context.transcript
         position = transcript.task(self.context.policy.user_sources)
         # texts kept only in the store are empty here
-        return position is not None and transcript[position].message.content in (asked.text, "")
+        if position is not None and transcript[position].message.content in (asked.text, ""):
+            # the newest question: only the transcript's end answers it
+            later = [one for one in later if one.text == replace_surrogates(self._final_words() or "")]
+        return next(iter(later), None)
 
     def _final_words(self) -> str | None:
         """Return None if the transcript ends in the middle of a run."""
@@ -287,13 +286,11 @@ class ChatSession:
 
     async def _stored_message(self, message_id: str) -> ChatMessage | None:
         user_id, _, session_id = self.key
-        if not await self.context.memory_store.conversations.known_chat_ids(user_id, session_id, [message_id]):
-            return None
-        page: list[ChatMessage] = []
-        while page := await self._page(page):
-            for message in page:
-                if message.id == message_id:
-                    return message
+        if await self.context.memory_store.conversations.known_chat_ids(user_id, session_id, [message_id]):
+            async for page in self._pages():
+                for message in page:
+                    if message.id == message_id:
+                        return message
         return None
 
     def answer(self, asked: ChatMessage, text: str) -> ChatMessage:

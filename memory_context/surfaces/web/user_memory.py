@@ -12,11 +12,11 @@ PUT    {prefix}/notes/{agent}             replaces them, If-Match
 GET    {prefix}/notes/{agent}/versions
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Header, HTTPException, Path, Query, Response
 from pydantic import AwareDatetime, Field
 
 from memory_context.foundation.errors import ConflictError, ItemNotFoundError, NotesError, SecretError
@@ -27,25 +27,16 @@ from memory_context.store.items import TRUSTED_ORIGINS, USER_TYPES
 from memory_context.store.memory_store import MemoryStore
 from memory_context.store.notes import AgentNotes
 
-from ..access.bodies import BodyLimits
-from .chat import Chat, ChatLimits
-from .problems import Flaw, ProblemError
-from .schemas import (
-    Identifier,
-    NotesEntry,
-    NotesText,
-    NotesVersionEntry,
-    NotesVersions,
-    Wire,
-    json_response,
-    read_body,
-    route,
-)
+from .chat import Chat
+from .errors import invalid, refusals
+from .schemas import Identifier, Text, Wire
 
 __all__ = ["add_notes", "add_user_memory"]
 
 _Name = Annotated[str, Path(pattern="^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
 _Key = Annotated[str, Path(pattern=f"^{KEY_PATTERN.pattern}$")]
+_OF_STATEMENT = refusals(_404="There is no such statement")
+_OF_AGENT = refusals(_404="There is no such agent")
 
 
 class StatementRequest(Wire):
@@ -66,28 +57,28 @@ class StatementEntry(Wire):
     """
 
     key: str
-    statement: str
+    statement: Text
     type: str
     origin: str
-    quote: str
-    session_id: str
-    confirmed_by: str
+    quote: Text
+    session_id: Text
+    confirmed_by: Text
     valid_from: datetime
     valid_until: datetime | None
     superseded_by: str | None
 
     @classmethod
     def of(cls, value: MemoryItem) -> "StatementEntry":
-        words = {name: str(value.metadata.get(name) or "") for name in ("quote", "quoted_session", "confirmed_by")}
-        is_claim = value.origin not in TRUSTED_ORIGINS  # its metadata is the claim of whoever stored it
+        # of an untrusted origin the metadata is the claim of whoever stored it
+        told: Mapping[str, Any] = value.metadata if value.origin in TRUSTED_ORIGINS else {}
         return cls(
             key=value.key,
             statement=value.content,
             type=value.type,
             origin=value.origin,
-            quote="" if is_claim else words["quote"],
-            session_id="" if is_claim else words["quoted_session"],
-            confirmed_by="" if is_claim else words["confirmed_by"],
+            quote=str(told.get("quote") or ""),
+            session_id=str(told.get("quoted_session") or ""),
+            confirmed_by=str(told.get("confirmed_by") or ""),
             valid_from=value.valid_from or value.created_at,
             valid_until=value.valid_until,
             superseded_by=value.superseded_by,
@@ -121,124 +112,139 @@ class SecretList(Wire):
     secrets: list[SecretEntry]
 
 
-def add_user_memory(router: APIRouter, memory_store: MemoryStore, user: Any, limits: BodyLimits) -> None:
+class NotesText(Wire):
+    """Long-term notes, Markdown; "" for none."""
+
+    notes: str
+
+
+class NotesEntry(Wire):
+    """The long-term notes of an agent; version 0 means that none were written yet."""
+
+    agent_id: str
+    notes: Text
+    version: int
+    updated_at: datetime | None
+
+
+class NotesVersionEntry(Wire):
+    """A version of notes; `repeats` is the version whose text it is."""
+
+    version: int
+    notes: Annotated[Text, Field(validation_alias="text")]
+    repeats: int
+    operation: str
+    written_at: datetime
+
+
+class NotesVersions(Wire):
+    """The versions of notes, newest first."""
+
+    versions: list[NotesVersionEntry]
+
+
+def add_user_memory(router: APIRouter, memory_store: MemoryStore, user: Any) -> None:
     """Add the routes; `user` is the dependency that returns the authenticated user's id."""
 
-    @route(router, "GET", "/memory", "What is known of the user", StatementPage)
+    @router.get("/memory", summary="What is known of the user", responses=refusals())
     async def statements(
         as_of: Annotated[AwareDatetime | date | None, Query()] = None, superseded: bool = False, user_id: str = user
-    ) -> Response:
+    ) -> StatementPage:
         memory = AgentMemory(memory_store, user_id)
         known = await memory.user_memory(as_of, with_superseded=superseded)
         claims = await memory.unconfirmed()
-        return json_response(
-            StatementPage(
-                statements=[StatementEntry.of(item) for item in known],
-                unconfirmed=[StatementEntry.of(item) for item in claims],
-            )
+        return StatementPage(
+            statements=[StatementEntry.of(item) for item in known],
+            unconfirmed=[StatementEntry.of(item) for item in claims],
         )
 
-    @route(router, "POST", "/memory", "Add a preference or fact", StatementKey, body=StatementRequest)
-    async def add(request: Request, user_id: str = user) -> Response:
-        asked = await read_body(request, limits, StatementRequest)
+    @router.post("/memory", summary="Add a preference or fact", responses=refusals())
+    async def add(asked: StatementRequest, user_id: str = user) -> StatementKey:
         return await _changed(AgentMemory(memory_store, user_id).add(asked.statement, type=asked.type))
 
     summary = "Edit a preference or fact; the older one stays, linked"
 
-    @route(router, "PUT", "/memory/{key}", summary, StatementKey, "unknown-statement", body=StatementRequest)
-    async def edit(request: Request, key: _Key, user_id: str = user) -> Response:
-        asked = await read_body(request, limits, StatementRequest)
+    @router.put("/memory/{key}", summary=summary, responses=_OF_STATEMENT)
+    async def edit(asked: StatementRequest, key: _Key, user_id: str = user) -> StatementKey:
         return await _changed(AgentMemory(memory_store, user_id).edit(key, asked.statement))
 
-    summary = "Confirm what a model, tool or file stored"
-
-    @route(router, "POST", "/memory/{key}/confirm", summary, StatementKey, "unknown-statement")
-    async def confirm(key: _Key, user_id: str = user) -> Response:
+    @router.post("/memory/{key}/confirm", summary="Confirm what a model, tool or file stored", responses=_OF_STATEMENT)
+    async def confirm(key: _Key, user_id: str = user) -> StatementKey:
         return await _changed(AgentMemory(memory_store, user_id).confirm(key))
 
-    @route(router, "DELETE", "/memory/{key}", "Forget a preference or fact", None, "unknown-statement")
-    async def forget(key: _Key, user_id: str = user) -> Response:
+    @router.delete("/memory/{key}", status_code=204, summary="Forget a preference or fact", responses=_OF_STATEMENT)
+    async def forget(key: _Key, user_id: str = user) -> None:
         found = await memory_store.items.fetch_memory(user_id, key)
         if found is None or found.type not in USER_TYPES or not await memory_store.user_stats.forget(user_id, [key]):
-            raise ProblemError("unknown-statement", f"no preference or fact {key!r} is stored")
-        return Response(status_code=204)
+            raise HTTPException(404, f"no preference or fact {key!r} is stored")
 
-    @route(router, "GET", "/secrets", "The names of the user's secrets", SecretList)
-    async def secrets(user_id: str = user) -> Response:
+    @router.get("/secrets", summary="The names of the user's secrets", responses=refusals())
+    async def secrets(user_id: str = user) -> SecretList:
         names = await AgentMemory(memory_store, user_id).secrets.names()
-        return json_response(SecretList(secrets=[SecretEntry.of(one) for one in names]))
+        return SecretList(secrets=[SecretEntry.model_validate(one) for one in names])
 
-    @route(router, "DELETE", "/secrets/{name}", "Delete a secret; texts keep its name", None, "unknown-secret")
-    async def delete_secret(name: _Name, user_id: str = user) -> Response:
+    responses = refusals(_404="There is no such secret")
+
+    @router.delete(
+        "/secrets/{name}", status_code=204, summary="Delete a secret; texts keep its name", responses=responses
+    )
+    async def delete_secret(name: _Name, user_id: str = user) -> None:
         if not await AgentMemory(memory_store, user_id).secrets.delete(name):
-            raise ProblemError("unknown-secret", f"no secret {name!r} is stored")
-        return Response(status_code=204)
+            raise HTTPException(404, f"no secret {name!r} is stored")
 
     _ = statements, add, edit, confirm, forget, secrets, delete_secret
 
 
-async def _changed(change: Awaitable[MemoryRef]) -> Response:
+async def _changed(change: Awaitable[MemoryRef]) -> StatementKey:
     try:
-        return json_response(StatementKey(key=(await change).key))
+        return StatementKey(key=(await change).key)
     except ItemNotFoundError as error:
-        raise ProblemError("unknown-statement", str(error)) from None
+        raise HTTPException(404, str(error)) from None
     except (SecretError, ValueError) as error:
-        raise ProblemError("invalid", str(error)) from None
+        raise invalid(str(error), "statement") from None
 
 
-IfMatch = Annotated[
+_IfMatch = Annotated[
     str | None, Header(pattern='^"[0-9]{1,18}"$', description='The ETag of the notes that were read, such as `"3"`.')
 ]
 
 
-def add_notes(router: APIRouter, user: Any, chat: Chat, limits: ChatLimits) -> None:
+def add_notes(router: APIRouter, user: Any, chat: Chat) -> None:
     """Add the routes; `user` is the dependency that returns the user's id."""
 
-    def answer(agent_id: str, found: AgentNotes) -> Response:
-        body = NotesEntry(agent_id=agent_id, notes=found.text, version=found.version, updated_at=found.updated_at)
-        return json_response(body, {"ETag": f'"{found.version}"'})
-
-    @route(
-        router,
-        "GET",
-        "/notes/{agent_id}",
-        "The long-term notes of an agent about the user; their version is the ETag",
-        NotesEntry,
-        "unknown-agent",
-    )
-    async def notes(agent_id: Identifier, user_id: str = user) -> Response:
-        return answer(agent_id, await chat.notes(user_id, agent_id).fetch())
-
-    @route(
-        router,
-        "PUT",
-        "/notes/{agent_id}",
-        "Replace the notes, if the version in If-Match is in force; that of no notes is 0",
-        NotesEntry,
-        "unknown-agent",
-        "stale-version",
-        "version-needed",
-        body=NotesText,
-    )
-    async def write(request: Request, agent_id: Identifier, if_match: IfMatch = None, user_id: str = user) -> Response:
-        notes = chat.notes(user_id, agent_id)
-        asked = await read_body(request, limits.body, NotesText)
-        if if_match is None:
-            raise ProblemError("version-needed", "send the ETag of the notes that you read as If-Match")
-        version = int(if_match.strip('"'))
-        try:
-            return answer(agent_id, await notes.overwrite(asked.notes, expected_version=version))
-        except ConflictError as error:
-            raise ProblemError("stale-version", str(error)) from None
-        except NotesError as error:
-            flaws = [Flaw(detail=str(error), pointer="#/notes")]
-            raise ProblemError("invalid", "these notes are not taken", flaws=flaws) from None
+    def answer(response: Response, agent_id: str, found: AgentNotes) -> NotesEntry:
+        response.headers["ETag"] = f'"{found.version}"'
+        return NotesEntry(agent_id=agent_id, notes=found.text, version=found.version, updated_at=found.updated_at)
 
     summary = "The notes in force and their last versions, the newest first"
 
-    @route(router, "GET", "/notes/{agent_id}/versions", summary, NotesVersions, "unknown-agent")
-    async def versions(agent_id: Identifier, user_id: str = user) -> Response:
+    @router.get("/notes/{agent_id:chat_id}/versions", summary=summary, responses=_OF_AGENT)
+    async def versions(agent_id: Identifier, user_id: str = user) -> NotesVersions:
         found = await chat.notes(user_id, agent_id).versions()
-        return json_response(NotesVersions(versions=[NotesVersionEntry.of(one) for one in found]))
+        return NotesVersions(versions=[NotesVersionEntry.model_validate(one) for one in found])
+
+    summary = "The long-term notes of an agent about the user; their version is the ETag"
+
+    @router.get("/notes/{agent_id:chat_id}", summary=summary, responses=_OF_AGENT)
+    async def notes(response: Response, agent_id: Identifier, user_id: str = user) -> NotesEntry:
+        return answer(response, agent_id, await chat.notes(user_id, agent_id).fetch())
+
+    summary = "Replace the notes, if the version in If-Match is in force; that of no notes is 0"
+    responses = _OF_AGENT | refusals(_412="Another version is in force", _428="If-Match has to name a version")
+
+    @router.put("/notes/{agent_id:chat_id}", summary=summary, responses=responses)
+    async def write(
+        asked: NotesText, response: Response, agent_id: Identifier, if_match: _IfMatch = None, user_id: str = user
+    ) -> NotesEntry:
+        notes = chat.notes(user_id, agent_id)
+        if if_match is None:
+            raise HTTPException(428, "send the ETag of the notes that you read as If-Match")
+        version = int(if_match.strip('"'))
+        try:
+            return answer(response, agent_id, await notes.overwrite(asked.notes, expected_version=version))
+        except ConflictError as error:
+            raise HTTPException(412, str(error)) from None
+        except NotesError as error:
+            raise invalid(str(error), "notes") from None
 
     _ = notes, write, versions

@@ -14,14 +14,15 @@ const PROBE_SECONDS = 5;
 /** Why a request failed. `status` is 0 if no answer came at all. */
 export class Problem extends Error {
   /**
-   * @param told What the server says about it (RFC 9457); a proxy in between says nothing.
+   * @param told What the server says about it, `{detail}`; a proxy in between says nothing.
    */
   constructor(status, told, retryAfterSeconds = null) {
-    super([told.detail || told.title, ...(told.errors ?? []).map(({ detail }) => detail)].join(" "));
+    const { detail } = told; // a sentence, or FastAPI's list of what is wrong with a request
+    super(Array.isArray(detail) ? detail.map(({ msg }) => msg).join(" ") : detail || told.title);
     this.name = "Problem";
     this.status = status;
     this.retryAfterSeconds = retryAfterSeconds;
-    this.isTold = told.type !== undefined;
+    this.isTold = detail !== undefined;
   }
 
   /** The conversation is not there any more. */
