@@ -37,12 +37,12 @@ def test_statements_are_added_listed_edited_confirmed_and_forgotten(run: Run, da
     assert "my database is Orders" in run("memory", "list", "--as-of", today, *where)[1]
     assert "my database" not in run("memory", "list", "--as-of", "2020-01-01T12:00", *where)[1]
     assert run("memory", "list", "--as-of", "next week", *where)[0] == 2
-    second = run("memory", "edit", first, "my database is Sales", *where)[1].strip()
+    second = run("memory", "add", "my database is Sales", "--replaces", first, *where)[1].strip()
     found = json.loads(run("memory", "list", "--json", *where)[1])
     assert {one["statement"] for one in found["statements"]} == {"my database is Sales", "My editor is Emacs."}
     assert found["unconfirmed"] == []
-    exported = json.loads(run("memory", "export", *where)[1])
-    assert [one["superseded_by"] for one in exported if one["key"] == first] == [second]
+    kept = json.loads(run("memory", "list", "--all", "--json", *where)[1])["statements"]
+    assert [one["superseded_by"] for one in kept if one["key"] == first] == [second]
     assert run("memory", "forget", "nothing_1", "--yes", *where)[0] == 1
     assert run("memory", "forget", "--yes", *where)[0] == 2
     assert "3 statements forgotten" in run("memory", "forget", "--all", "--yes", *where)[2]

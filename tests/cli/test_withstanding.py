@@ -25,18 +25,18 @@ from .lived import Lived
 pytestmark = pytest.mark.thorough
 
 SECRET = "s3cret-word"
-LOOKING = [["status"], ["migrate", "--status"]]
+LOOKING = [["status"], ["migrate", "--check"]]
 """What answers whatever the schema is."""
 READING = [
     ["list", "--user", "alice"],
     ["show", "k", "--user", "alice"],
     ["search", "owls", "--user", "alice"],
-    ["sessions", "list", "--user", "alice"],
-    ["sessions", "show", "owls", "--user", "alice"],
+    ["sessions", "--user", "alice"],
+    ["sessions", "owls", "--user", "alice"],
     ["stats", "--user", "alice"],
-    ["explain", "owls", "--user", "alice"],
+    ["sessions", "owls", "--explain", "--user", "alice"],
     ["export", "--user", "alice"],
-    ["users"],
+    ["stats", "--users"],
 ]
 CHANGING = [
     ["migrate"],
@@ -45,7 +45,7 @@ CHANGING = [
     ["import", "FILE"],
     ["store", "FILE", "--user", "alice"],
     ["forget", "k", "--user", "alice", "--yes"],
-    ["sessions", "delete", "owls", "--user", "alice", "--yes"],
+    ["sessions", "owls", "--delete", "--user", "alice", "--yes"],
 ]
 COMMANDS = [*LOOKING, *READING, *CHANGING]
 """A new command joins with a line here; FILE stands for an export."""

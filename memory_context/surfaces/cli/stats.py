@@ -1,4 +1,4 @@
-"""`stats` and `users`: stored items of users, and the recorded bills of their archived sessions."""
+"""`stats`: stored items of a user or of all users, and the recorded bills of their archived sessions."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -9,7 +9,19 @@ import typer
 from memory_context.foundation.identifiers import SessionKey
 
 from .command import Target, TranscriptOption, command, find_session
-from .console import Output, age, byte_size, counted, listed, print_fields, print_table, progress_bar, say
+from .console import (
+    USAGE_ERROR,
+    Failure,
+    Output,
+    age,
+    byte_size,
+    counted,
+    listed,
+    print_fields,
+    print_table,
+    progress_bar,
+    say,
+)
 
 if TYPE_CHECKING:
     from memory_context.context.stats import ContextStats
@@ -19,7 +31,7 @@ if TYPE_CHECKING:
     from memory_context.store.memory_store import MemoryStore
     from memory_context.view.bill import ModelCall
 
-__all__ = ["stats", "users"]
+__all__ = ["stats"]
 
 _MAX_CALLS_PRINTED = 40
 _DAYS = 14
@@ -36,14 +48,21 @@ async def stats(
     target: Target,
     session: Annotated[str | None, typer.Argument(metavar="SESSION", help="A session's id.")] = None,
     calls: Annotated[bool, typer.Option("--calls", help="Every model call of the session, in a table.")] = False,
-    last: Annotated[int, typer.Option(min=0, help="Without SESSION: add up the bill of so many last sessions.")] = 20,
+    users: Annotated[bool, typer.Option("--users", help="How much there is of each user, for the owner.")] = False,
+    last: Annotated[int, typer.Option(min=0, help="Without SESSION: the bills of so many last sessions.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="--users: how many at most.")] = 100,
     agent: TranscriptOption = None,
 ) -> Output:
     """Show what is stored, what it saved, and what calls cost.
 
     Of a user: items by type, source and day, and what the last sessions cost. Of a session: what its model calls sent,
     what keeping everything would have sent, and both by the prices of a prompt cache, as recorded with each call.
+    --users needs the owner's address of the database: --url, or MEMORY_CONTEXT_OWNER_URL.
     """
+    if users and (session is not None or calls or agent is not None):
+        raise Failure("--users goes without SESSION, --calls and --agent", USAGE_ERROR)
+    if users:
+        return await _users(target, limit)
     if session is None:
         account = await _account_of(target, last)
         return Output(account.as_dict, lambda: _print_account(account))
@@ -117,44 +136,34 @@ async def _make_bill(store: "MemoryStore", user: str, info: "SessionInfo", agent
     return _Bill(info, agent, calls, stats, offered, events, unread, unbilled)
 
 
-def _cheapest_of_autogen(stats: "ContextStats") -> str | None:
-    name, cost = stats.cheapest_autogen_context
-    if not stats.raw_cost:
-        return None
-    return f"{cost / stats.raw_cost:.2f} by the cheapest of its own contexts, {name}"
-
-
 def _print_bill(bill: _Bill, *, with_calls: bool) -> None:
     stats, events = bill.stats, bill.events
     lookups = [(kind, events[kind]) for kind in ("retrieved", "searched", "listed", "paged") if kind in events]
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in lookups)
     all_tokens = stats.raw_tokens_total + stats.raw_head_tokens_total
     share = f", {stats.saved_tokens / all_tokens:.0%}" if all_tokens else ""
+    name, cost = stats.cheapest_autogen_context
     sent = f"{stats.view_tokens_total:,} tokens, {stats.cached_tokens_total:,} of them in the prompt cache"
     print_fields(
         [
             ("session", f"{bill.info.session_id} of {bill.agent}"),
             ("title", bill.info.title or None),
             ("model calls", f"{stats.views:,}"),
-            ("sent", sent),
+            ("sent", f"{sent}, {stats.peak_view_tokens:,} at most"),
             ("keeping all", f"{stats.raw_tokens_total:,} tokens"),
             ("with each", _head_of(bill)),
             ("saved", f"{stats.saved_tokens:,} tokens{share}"),
             ("cost", f"{stats.cost_in_words.removeprefix('cost ')}, by the prices of a prompt cache"),
-            ("AutoGen", _cheapest_of_autogen(stats)),
             ("of messages", f"{stats.relative_view_cost:.2f} without tools, instructions and system prompt"),
+            ("AutoGen", f"{cost / stats.raw_cost:.2f} by its cheapest context, {name}" if stats.raw_cost else None),
             ("light model", f"{stats.light_model}{_APART if stats.light_model.total.calls else ''}"),
-            ("largest view", f"{stats.peak_view_tokens:,} tokens"),
-            ("offloads", f"{stats.offloads:,}"),
-            ("compactions", f"{stats.answered_compactions:,} of answered results, {stats.compactions:,} planned"),
-            ("folds", f"{stats.folds:,}"),
+            (
+                "compacted",
+                f"{stats.offloads:,} stored, {stats.answered_compactions:,} compacted, {stats.folds:,} folds",
+            ),
             ("opened", f"{stats.expansions:,} items by itself, {stats.recalls:,} requests brought memories"),
             ("look-ups", f"{sum(count for _, count in lookups):,}" + (f": {kinds}" if kinds else "")),
         ]
-    )
-    say(
-        "Sent and kept are tokens of messages; the costs and what was saved count the tools, instructions and system "
-        "prompt that are named. All figures and prices are those recorded with each call."
     )
     for reservation in bill.reservations:
         say(f"Note: {reservation}.")
@@ -304,12 +313,7 @@ def _print_bills(bills: Sequence[_Bill], session_count: int) -> None:
 # --- all users
 
 
-@command(user=None)
-async def users(target: Target, limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 100) -> Output:
-    """List the users of a store, and how much there is of each.
-
-    Only the owner of the database may list them: its address is --url, or MEMORY_CONTEXT_OWNER_URL.
-    """
+async def _users(target: Target, limit: int) -> Output:
     found: list[dict[str, Any]] = []
     user_stats = target.store.user_stats
     async for user in target.store.every_user():
