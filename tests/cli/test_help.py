@@ -76,21 +76,13 @@ def test_withdrawn_command_names_the_one_that_does_it_now(run: Run, old: str):
 @pytest.mark.thorough
 def test_commands_that_read_import_no_agent_framework(database_url: str):
     """Neither AutoGen nor what it brings; the modules are counted, not the seconds."""
-    lines = [
-        ["list"],
-        ["search", "owls"],
-        ["stats"],
-        ["memory", "list"],
-        ["sessions"],
-        ["notes", "--agent", "a"],
-        ["status"],
-    ]
+    whose = ["--user", "alice", "--url", database_url]
+    looks = ["list"], ["search", "owls"], ["stats"], ["memory", "list"], ["sessions"], ["notes", "--agent", "a"]
+    lines = [*([*look, *whose] for look in looks), ["status", "--url", database_url]]
     script = (
         "import sys; from memory_context.surfaces.cli import execute\n"
-        f"for line in {lines!r}:\n"
-        f"    user = [] if line == ['status'] else ['--user', 'alice']\n"
-        f"    assert execute([*line, *user, '--url', {database_url!r}]) == 0, line\n"
-        f"print('heavy:', sorted({{'autogen_core', 'autogen_agentchat', 'autogen_ext', 'markdown_it'}} & set(sys.modules)))"
+        f"assert [execute(line) for line in {lines!r}] == [0] * {len(lines)}\n"
+        "print('heavy:', sorted({'autogen_core', 'autogen_agentchat', 'autogen_ext', 'markdown_it'} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENT_SECONDS, cwd=REPOSITORY
