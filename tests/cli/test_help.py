@@ -82,7 +82,8 @@ def test_commands_that_read_import_no_agent_framework(database_url: str):
     script = (
         "import sys; from memory_context.surfaces.cli import execute\n"
         f"assert [execute(line) for line in {lines!r}] == [0] * {len(lines)}\n"
-        "print('heavy:', sorted({'autogen_core', 'autogen_agentchat', 'autogen_ext', 'markdown_it'} & set(sys.modules)))"
+        "heavy = {'autogen_core', 'autogen_agentchat', 'autogen_ext', 'markdown_it'} & set(sys.modules)\n"
+        "print('heavy:', sorted(heavy))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENT_SECONDS, cwd=REPOSITORY

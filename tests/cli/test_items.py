@@ -244,6 +244,37 @@ def test_search_highlights_matching_words_in_a_terminal(in_terminal: Command, mo
     assert "\x1b]0;" not in out
 
 
+def test_no_color_is_respected_in_a_terminal(in_terminal: Command, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", "1")
+    _, out, _ = in_terminal("search", "red lone", "--tag", "red")
+    assert "red" in out
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", out)
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_brackets_in_what_is_stored_or_asked_are_no_markup(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, database_url: str, is_terminal: bool
+):
+    """References are shown with their brackets, in tables and in hits."""
+    text = "[MemoryRef: k_1 - [bold]red[/bold] - 5 tokens] [/nothing] :smile:"
+
+    async def fill() -> None:
+        async with MemoryStore(database_url) as store:
+            memory = AgentMemory(store, "carol", "coder", "s")
+            await memory.store(text, description="a line")
+            await memory.add(text)
+            await store.flush_index()
+
+    asyncio.run(fill())
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    command = command_of(capsys, database_url, "carol")
+    for line in (["memory", "list"], ["search", text]):
+        status, out, _ = command(*line)
+        assert (status, text[:24] in out) == (0, True), out
+
+
 def test_list_show_and_search_change_nothing(command: Command, server: Server, lived: Lived):
     """No row is written by list, show or search: an operator's look is nobody's use."""
     before = everything(server, lived.url)

@@ -183,9 +183,11 @@ def execute(arguments: list[str] | None = None) -> int:
         exit_code = ended.exit_code
     except (KeyboardInterrupt, typer.Abort):
         exit_code = _STOPPED
-    except BrokenPipeError:  # `memory-context list | head -1`: the reader has what it wanted
+    except SystemExit as ended:  # typer and rich say 1 where a pipe closes: `memory-context list | head -1`
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
         _leave_closed_pipe()
-        return 0
+        exit_code = 0
     except Exception as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command: its help
             typer.echo(str(error))
