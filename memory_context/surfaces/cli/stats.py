@@ -26,7 +26,7 @@ from .console import (
 if TYPE_CHECKING:
     from memory_context.context.stats import ContextStats
     from memory_context.sessions.transcript.values import OfferedHead
-    from memory_context.store.admin.user_stats import DaySum, KindSum, UserExtent
+    from memory_context.store.admin.user_stats import DaySum, KindSum
     from memory_context.store.conversation_rows import SessionInfo
     from memory_context.store.memory_store import MemoryStore
     from memory_context.view.bill import ModelCall
@@ -64,8 +64,7 @@ async def stats(
     if users:
         return await _users(target, limit)
     if session is None:
-        account = await _account_of(target, last)
-        return Output(account.as_dict, lambda: _print_account(account))
+        return await _account(target, last)
     named = await find_session(target, session)
     bill = await _make_bill(target.store, named.user_id, named.info, named.agent(agent))
     return Output(bill.as_dict, lambda: _print_bill(bill, with_calls=calls))
@@ -204,39 +203,15 @@ def _print_calls(calls: "Sequence[ModelCall]") -> None:
 # --- a user
 
 
-@dataclass(frozen=True)
-class _Account:
-    """Items of a user, and the bills of the latest sessions."""
-
-    user: str
-    where: str
-    kinds: "list[KindSum]"
-    days: "list[DaySum]"
-    extent: "UserExtent"
-    bills: list[_Bill]
-    unread: int
-
-    def as_dict(self) -> dict[str, Any]:
-        bills = [bill.as_dict() for bill in self.bills]
-        for bill in bills:
-            del bill["calls"]
-        return {
-            "user": self.user,
-            "kinds": [asdict(kind) for kind in self.kinds],
-            "days": [asdict(day) for day in self.days],
-            **asdict(self.extent),
-            "billed_sessions": bills,
-        }
-
-
-async def _account_of(target: Target, last: int) -> _Account:
+async def _account(target: Target, last: int) -> Output:
+    """Return the items of a user, and the bills of the latest sessions."""
     store, name = target.store, await target.user()
     kinds, days = await store.user_stats.kinds(name), await store.user_stats.days(name, _DAYS)
     extent = await store.user_stats.extent(name)
     bills: list[_Bill] = []
     unread = 0
     sessions = await store.conversations.sessions(name, limit=last) if last else []
-    with progress_bar("reading sessions", len(sessions)) as show:
+    with progress_bar("reading sessions", len(sessions)) as show_done:
         for number, info in enumerate(sessions, 1):
             transcripts = await store.user_stats.transcripts(name, info.session_id)
             for agent in dict.fromkeys(one.agent_id for one in transcripts):
@@ -244,34 +219,38 @@ async def _account_of(target: Target, last: int) -> _Account:
                     bills.append(await _make_bill(store, name, info, agent))
                 except ValueError:  # archived by a newer version
                     unread += 1
-            show(number)
-    return _Account(name, store.describe(), kinds, days, extent, bills, unread)
+            show_done(number)
 
+    def as_json() -> dict[str, Any]:
+        billed = [{key: value for key, value in bill.as_dict().items() if key != "calls"} for bill in bills]
+        sums = {"kinds": [*map(asdict, kinds)], "days": [*map(asdict, days)]}
+        return {"user": name, **sums, **asdict(extent), "billed_sessions": billed}
 
-def _print_account(account: _Account) -> None:
-    kinds, extent = account.kinds, account.extent
-    items, tokens = sum(kind.items for kind in kinds), sum(kind.tokens for kind in kinds)
-    size = byte_size(sum(kind.content_bytes for kind in kinds))
-    private = sum(kind.private_items for kind in kinds)
-    aside = f", {private:,} of them private to a sub-agent" if private else ""
-    said = f"{counted(extent.messages, 'message')} of agents, {counted(extent.chats, 'chat message')}"
-    print_fields(
-        [
-            ("user", f"{account.user} in {account.where}"),
-            ("stored", f"{counted(items, 'item')} with {tokens:,} tokens, {size}{aside}"),
-            ("said", f"{said} in {counted(extent.sessions, 'session')}"),
-        ]
-    )
-    if kinds:
-        typer.echo()
-        _print_sums(("type", "source"), [((one.memory_type, one.source), one) for one in kinds])
-        typer.echo()
-        _print_sums(("stored on (UTC)",), [((one.stored_on.isoformat(),), one) for one in account.days])
-    if account.bills:
-        typer.echo()
-        _print_bills(account.bills, extent.sessions)
-    if account.unread:
-        say(f"not counted, since a newer version archived them: {counted(account.unread, 'transcript')}")
+    def show() -> None:
+        items, tokens = sum(kind.items for kind in kinds), sum(kind.tokens for kind in kinds)
+        private = sum(kind.private_items for kind in kinds)
+        aside = f", {private:,} of them private to a sub-agent" if private else ""
+        size = byte_size(sum(kind.content_bytes for kind in kinds))
+        said = f"{counted(extent.messages, 'message')} of agents, {counted(extent.chats, 'chat message')}"
+        print_fields(
+            [
+                ("user", f"{name} in {store.describe()}"),
+                ("stored", f"{counted(items, 'item')} with {tokens:,} tokens, {size}{aside}"),
+                ("said", f"{said} in {counted(extent.sessions, 'session')}"),
+            ]
+        )
+        if kinds:
+            typer.echo()
+            _print_sums(("type", "source"), [((one.memory_type, one.source), one) for one in kinds])
+            typer.echo()
+            _print_sums(("stored on (UTC)",), [((one.stored_on.isoformat(),), one) for one in days])
+        if bills:
+            typer.echo()
+            _print_bills(bills, extent.sessions)
+        if unread:
+            say(f"not counted, since a newer version archived them: {counted(unread, 'transcript')}")
+
+    return Output(as_json, show)
 
 
 def _print_sums(names: Sequence[str], sums: "Sequence[tuple[tuple[str, ...], KindSum | DaySum]]") -> None:
