@@ -196,7 +196,7 @@ def _command_calls(url: str, seconds: float) -> dict[str, Call]:
         "command list": lambda: run("list"),
         "command search": lambda: run("search", "lines of notes"),
         "command show": lambda: run("show", _KEY),
-        "command sessions show": lambda: run("sessions", "show", "s"),
+        "command sessions": lambda: run("sessions", "s"),
     }
 
 

@@ -311,8 +311,8 @@ def cli_paths(url: str, victim: Victim) -> list[Path]:
 
         return call
 
-    commands = (("show",), "key"), (("search",), "query"), (("list",), ""), (("sessions", "show"), "session")
-    rest = (("explain",), "session"), (("export", "--session"), "session"), (("sessions", "list"), "")
+    commands = (("show",), "key"), (("search",), "query"), (("list",), ""), (("sessions",), "session")
+    rest = (("sessions", "--explain"), "session"), (("export", "--session"), "session"), (("stats",), "")
     return [Path(f"CLI {' '.join(words)}", of_command(*words, kind=kind)) for words, kind in (*commands, *rest)]
 
 

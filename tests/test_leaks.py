@@ -13,7 +13,8 @@ WITHOUT_TEXTS = {
     "user_stats.kinds",
     "user_stats.transcripts",
     "web chat",
-    "CLI explain",
+    "CLI sessions --explain",
+    "CLI stats",
 }
 SOMETIMES_WITHOUT = {"AgentMemory.audit", "web chat"}
 """They tell why an item opened, by a word of it."""

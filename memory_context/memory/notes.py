@@ -7,10 +7,9 @@ lines). A section includes its nested ones. Notes have line feeds only, and a bl
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import accumulate, pairwise
-from typing import Literal, get_args
-
-from markdown_it import MarkdownIt
+from typing import TYPE_CHECKING, Literal, get_args
 
 from memory_context.foundation.errors import ConflictError, NotesError
 from memory_context.foundation.references import one_line
@@ -19,6 +18,9 @@ from memory_context.store.memory_store import MemoryStore
 from memory_context.store.notes import AgentNotes, NotesVersion
 
 from .vault.secrets import secrets_of
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 __all__ = [
     "LIMIT_CHARACTERS",
@@ -52,8 +54,6 @@ _TAKES: dict[NotesOperation, tuple[str, ...]] = {
 }
 _ATTEMPTS = 50  # each loses to a write of another session
 _PARSED_FACTOR = 50  # parsing Markdown takes some 50 times as long as reading it
-_MARKDOWN = MarkdownIt("commonmark").disable("reference")
-_MARKDOWN.core.ruler.enableOnly(["normalize", "block"])
 _HEADER = re.compile(r"(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?", re.DOTALL)
 _NUMBERED = re.compile(r"(.*\S) \((\d{1,3})\)", re.DOTALL)
 _TAGS = re.compile(r"(?:[ \t]+#[\w/-]+)+$")
@@ -153,10 +153,19 @@ def clean(text: str) -> str:
     return "\n".join(lines[first:])
 
 
+@cache
+def _markdown() -> "MarkdownIt":
+    from markdown_it import MarkdownIt  # here: most processes read no notes, and its rules take long to import
+
+    parser = MarkdownIt("commonmark").disable("reference")
+    parser.core.ruler.enableOnly(["normalize", "block"])
+    return parser
+
+
 def sections_of(text: str) -> list[Section]:
     """Return the sections of clean notes in order."""
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
-    tokens = _MARKDOWN.parse(text)
+    tokens = _markdown().parse(text)
     found: list[Section] = []
     around: list[Section] = []
     for opening, inline in pairwise(tokens):

@@ -3,17 +3,14 @@
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakSet
 
 from memory_context.foundation.embeddings.embedder import Embedder, check_embedder
 from memory_context.foundation.embeddings.wordllama import default_embedder
-from memory_context.foundation.light_model.model import ChatCompletionClient as _ModelClient
-from memory_context.foundation.light_model.model import LightModel
 from memory_context.foundation.references import ToolAnswerRegistry
 from memory_context.foundation.runtime.buffers import WRITE_SECONDS, Unwritten
 
-from .admin.consolidate import Consolidation, ConsolidationReport, is_consolidation_due
 from .admin.daily import DailyConsolidation
 from .admin.prune import PruneReport, prune
 from .admin.status import StoreAdmin
@@ -36,6 +33,11 @@ from .secret_rows import KeyProvider, SecretRows
 from .session_claims import ClaimRows
 from .statements import StatementStore
 from .threads import ThreadStore
+
+if TYPE_CHECKING:  # AutoGen and consolidation took most of the time of a command that only reads
+    from memory_context.foundation.light_model.model import ChatCompletionClient as _ModelClient
+
+    from .admin.consolidate import ConsolidationReport
 
 __all__ = ["MemoryStore"]
 
@@ -223,10 +225,10 @@ class MemoryStore:
         self,
         user_id: str,
         *,
-        model_client: _ModelClient | None = None,
+        model_client: "_ModelClient | None" = None,
         budget_tokens: int = 20_000,
         retention: Mapping[str, timedelta] | None = None,
-    ) -> ConsolidationReport | None:
+    ) -> "ConsolidationReport | None":
         """Merge statements that say the same; with a model, write articles and summarise old sessions, too.
 
         Idempotent, resumable after a crash, and safe beside running agents. Statements are merged only if no number,
@@ -240,6 +242,10 @@ class MemoryStore:
         Returns:
             A report; None if another process consolidates.
         """
+        from memory_context.foundation.light_model.model import LightModel
+
+        from .admin.consolidate import Consolidation
+
         await self.jobs.flush([CONVERSATION_JOB])
         model = None if model_client is None else LightModel(model_client, timeout_seconds=_MODEL_SECONDS)
         consolidation = Consolidation(
@@ -256,6 +262,8 @@ class MemoryStore:
 
     async def consolidate_due(self, *, every: timedelta = timedelta(days=1)) -> int:
         """Consolidate all users, by rules, whose last run is older and who said or stored something since."""
+        from .admin.consolidate import is_consolidation_due
+
         done = 0
         async for user_id in self.every_user():
             if await is_consolidation_due(self._database, user_id, every):

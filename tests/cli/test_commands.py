@@ -99,7 +99,7 @@ def test_an_ambiguous_beginning_is_a_usage_error_that_names_the_candidates(comma
 
 def test_a_unique_beginning_names_a_session(command: Command):
     """A sub-agent's session, whose id extends that of its own, does not make it ambiguous."""
-    for line in (("sessions", "show"), ("explain",), ("stats",)):
+    for line in (("sessions",), ("sessions", "--explain"), ("stats",)):
         told = [command(*line, session, "--json")[:2] for session in (SESSION[:2], SESSION)]
         assert told[0] == told[1]
         assert told[0][0] == 0
@@ -169,11 +169,11 @@ def test_check_of_migrations_ends_with_a_verdict(run: Run, lived: Lived, empty_d
 
 
 def test_users_are_listed_with_what_they_have(run: Run, lived: Lived):
-    ended, out, _ = run("users", "--json", "--url", lived.url)
+    ended, out, _ = run("stats", "--users", "--json", "--url", lived.url)
     users = {one.pop("user_id"): one for one in json.loads(out)}
     assert (ended, users.keys()) == (0, {"alice", "bob"})
     assert users["bob"]["items"] == 1
-    ended, out, err = run("users", "--limit", "1", "--url", lived.url)
+    ended, out, err = run("stats", "--users", "--limit", "1", "--url", lived.url)
     assert (ended, len(out.splitlines())) == (0, 3)
     assert "there are more than 1" in err
 

@@ -56,11 +56,3 @@ def test_model_without_a_key_is_a_usage_error(run: Run, database_url: str) -> No
     ended, _, err = run("consolidate", "--model", "small", "--url", database_url)
     assert ended == 2
     assert "OPENAI_API_KEY" in err
-
-
-def test_retention_is_a_type_and_an_age(run: Run, database_url: str) -> None:
-    remember(database_url, "I prefer tabs")
-    assert run("consolidate", "--keep", "web_content=90d", "--url", database_url)[:2] == (0, "nothing to consolidate\n")
-    ended, _, err = run("consolidate", "--keep", "web_content", "--url", database_url)
-    assert ended == 2
-    assert "give TYPE=AGE, such as web_content=90d" in err

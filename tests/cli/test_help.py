@@ -4,14 +4,16 @@ import re
 import subprocess
 import sys
 
+import pytest
 from typer.main import get_command
 
 from memory_context.surfaces.cli import app
-from memory_context.surfaces.cli.sessions import sessions_app
+from memory_context.surfaces.cli.app import EXAMPLES, WITHDRAWN
 from tests.support.waiting import PATIENT_SECONDS
 
 from ..command_table import PAGE, command_table, with_table
 from ..conftest import REPOSITORY
+from .conftest import Run
 
 HEAVY = (
     "autogen_core",
@@ -37,16 +39,57 @@ def test_every_command_has_a_row_and_a_sentence():
     """Groups by their parts; no cell breaks the table."""
     rows = [line for line in command_table().splitlines() if line.startswith("| `")][1:]
     names = [re.match(r"\| `([a-z]+(?: [a-z]+)?)", row)[1].strip() for row in rows]  # type: ignore[index]
-    assert {"list", "show", "search", "forget", "stats", "explain", "sessions list", "serve"} <= set(names)
+    assert {"list", "show", "search", "forget", "stats", "sessions", "memory list", "serve"} <= set(names)
     assert len(names) == len(set(names))
     assert all(re.fullmatch(r"\| `[^|]+` \| [A-Z][^|]+\. \| [^|]* \|", row) for row in rows)
 
 
 def test_no_command_is_cut_in_the_list_of_commands():
     """At 80 columns there is room for 60 characters; typer would end a longer sentence in dots."""
-    commands = {**get_command(app).commands, **get_command(sessions_app).commands}  # type: ignore[attr-defined]
+    commands = get_command(app).commands  # type: ignore[attr-defined]
     said = {name: command.help.split("\n\n")[0].replace("\n", " ") for name, command in commands.items()}
     assert {name: text for name, text in said.items() if len(text) > 60} == {}
+
+
+def test_there_are_at_most_24_commands():
+    """An inspector may come on top."""
+    assert sum(line.startswith("| `") for line in command_table().splitlines()[1:]) <= 24
+
+
+def test_every_command_has_an_example():
+    assert {name for name, lines in EXAMPLES.items() if lines} == {"", *get_command(app).commands}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("old", WITHDRAWN)
+def test_withdrawn_command_names_the_one_that_does_it_now(run: Run, old: str):
+    """Before its arguments are looked at; the command named exists, with its options."""
+    ended, out, err = run(*old.split(), "--whatever")
+    assert (ended, out, err.count("\n")) == (2, "", 1)
+    named = re.fullmatch(rf"memory-context: there is no command '{old}' any more: memory-context (.*)\n", err)
+    assert named is not None
+    words = named[1].partition(",")[0].split()
+    command = get_command(app).commands[words[0]]  # type: ignore[attr-defined]
+    command = getattr(command, "commands", {}).get(words[1], command) if len(words) > 1 else command
+    assert {word for word in words if word.startswith("--")} <= {name for one in command.params for name in one.opts}
+
+
+@pytest.mark.thorough
+def test_commands_that_read_import_no_agent_framework(database_url: str):
+    """Neither AutoGen nor what it brings; the modules are counted, not the seconds."""
+    whose = ["--user", "alice", "--url", database_url]
+    looks = ["list"], ["search", "owls"], ["stats"], ["memory", "list"], ["sessions"], ["notes", "--agent", "a"]
+    lines = [*([*look, *whose] for look in looks), ["status", "--url", database_url]]
+    script = (
+        "import sys; from memory_context.surfaces.cli import execute\n"
+        f"assert [execute(line) for line in {lines!r}] == [0] * {len(lines)}\n"
+        "heavy = {'autogen_core', 'autogen_agentchat', 'autogen_ext', 'markdown_it'} & set(sys.modules)\n"
+        "print('heavy:', sorted(heavy))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENT_SECONDS, cwd=REPOSITORY
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "heavy: []"
 
 
 def test_help_imports_nothing_that_takes_time():

@@ -24,27 +24,22 @@ def note(url: str, agent: str, text: str) -> None:
 @pytest.mark.thorough
 def test_notes_are_shown_edited_and_undone(run: Run, database_url: str, tmp_path: Path) -> None:
     url = ("--url", database_url, "--user", "alice")
-    assert run("notes", "list", *url) == (0, "", "no agent has notes\n")
-    assert run("notes", "show", *url)[0::2] == (2, "memory-context: no agent has notes; give --agent NAME\n")
+    assert run("notes", *url)[0::2] == (2, "memory-context: no agent has notes; give --agent NAME\n")
     note(database_url, "coder", "# Work\nOrders is at db1.\n# Home\nParis")
-    assert run("notes", "show", *url) == (0, "# Work\nOrders is at db1.\n# Home\nParis\n", "")
-    assert run("notes", "show", "--section", "home", *url) == (0, "# Home\nParis\n", "")
-    ended, _, err = run("notes", "delete", "Hom", *url)
-    assert (ended, err) == (1, "memory-context: there is no section 'Hom'; there are '# Work', '# Home'\n")
-    assert run("notes", "delete", "Home", *url) == (0, "", "version 2, 24 characters\n")
+    assert run("notes", *url) == (0, "# Work\nOrders is at db1.\n# Home\nParis\n", "")
+    assert run("notes", "--section", "home", *url) == (0, "# Home\nParis\n", "")
     (tmp_path / "notes.md").write_text("# New\n")
-    assert run("notes", "set", str(tmp_path / "notes.md"), "--version", "1", *url)[0] == 1
-    assert run("notes", "set", str(tmp_path / "notes.md"), *url) == (0, "", "version 3, 5 characters\n")
+    assert run("notes", "--set", str(tmp_path / "notes.md"), "--version", "0", *url)[0] == 1
+    assert run("notes", "--set", str(tmp_path / "notes.md"), *url) == (0, "", "version 2, 5 characters\n")
     (tmp_path / "notes.md").write_text("# Newer\n")
-    assert run("notes", "append", str(tmp_path / "notes.md"), *url)[0] == 0
-    assert run("notes", "undo", *url) == (0, "", "version 5, 5 characters\n")
-    assert run("notes", "undo", "--to", "1", *url) == (0, "", "version 6, 37 characters\n")
-    assert run("notes", "show", "--version", "2", *url)[1] == "# Work\nOrders is at db1.\n"
-    history = json.loads(run("notes", "history", "--json", *url)[1])
-    assert [one["operation"] for one in history] == [
-        *("undo", "undo", "append", "overwrite", "delete_section_by_header", "append", "")
-    ]
-    assert run("notes", "history", *url)[1].count("\n") == 9
+    assert run("notes", "--append", str(tmp_path / "notes.md"), *url)[0] == 0
+    assert run("notes", "--undo", *url) == (0, "", "version 4, 5 characters\n")
+    assert run("notes", "--undo", "--version", "1", *url) == (0, "", "version 5, 37 characters\n")
+    assert run("notes", "--version", "2", *url)[1] == "# New\n"
+    assert "version 99 is not kept" in run("notes", "--version", "99", *url)[2]
+    history = json.loads(run("notes", "--history", "--json", *url)[1])
+    assert [one["operation"] for one in history] == [*("undo", "undo", "append", "overwrite", "append", "")]
+    assert run("notes", "--history", *url)[1].count("\n") == 8
 
 
 def test_notes_of_several_agents_are_told_apart(run: Run, database_url: str) -> None:
@@ -52,19 +47,22 @@ def test_notes_of_several_agents_are_told_apart(run: Run, database_url: str) -> 
     url = ("--url", database_url, "--user", "alice")
     for agent in ("coder", "critic"):
         note(database_url, agent, f"of {agent}")
-    assert "several agents have notes: 'critic', 'coder'; give --agent NAME" in run("notes", "show", *url)[2]
-    assert run("notes", "show", "--agent", "critic", *url)[1] == "of critic\n"
-    assert [one["agent_id"] for one in json.loads(run("notes", "list", "--json", *url)[1])] == ["critic", "coder"]
-    assert run("notes", "erase", "--agent", "critic", "--yes", *url) == (0, "", "erased\n")
-    assert run("notes", "show", "--agent", "critic", *url) == (0, "", "the notes are empty\n")
-    assert run("notes", "undo", "--agent", "critic", *url)[0] == 1
-    assert run("notes", "list", *url)[1].count("coder") == 1
+    assert "several agents have notes: 'critic', 'coder'; give --agent NAME" in run("notes", *url)[2]
+    assert run("notes", "--agent", "critic", *url)[1] == "of critic\n"
+    assert run("notes", "--erase", "--agent", "critic", "--yes", *url) == (0, "", "erased\n")
+    assert run("notes", "--agent", "critic", *url) == (0, "", "the notes are empty\n")
+    assert run("notes", "--undo", "--agent", "critic", *url)[0] == 1
 
 
-@pytest.mark.parametrize("command", ["set", "append"])
-def test_unclosed_code_is_refused(run: Run, database_url: str, tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize("option", ["--set", "--append"])
+def test_unclosed_code_is_refused(run: Run, database_url: str, tmp_path: Path, option: str) -> None:
     (tmp_path / "notes.md").write_text("```\ncode")
     ended, _, err = run(
-        "notes", command, str(tmp_path / "notes.md"), "--agent", "coder", "--url", database_url, "--user", "alice"
+        "notes", option, str(tmp_path / "notes.md"), "--agent", "coder", "--url", database_url, "--user", "alice"
     )
     assert (ended, "is not closed at its end" in err) == (1, True)
+
+
+def test_notes_refuses_options_that_contradict_each_other(run: Run, database_url: str) -> None:
+    ended, _, err = run("notes", "--undo", "--erase", "--yes", "--url", database_url, "--user", "alice")
+    assert (ended, "give one of --section, --history" in err) == (2, True)

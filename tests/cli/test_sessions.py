@@ -1,4 +1,4 @@
-"""`sessions list|show|delete`: who said what, as people saw it and as the agent has it."""
+"""`sessions`: who said what, as people saw it and as the agent has it."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from .lived import SESSION, Command, Lived, command_of, everything
 
 def test_sessions_are_listed_with_title_and_counts(command: Command):
     """Of one's own."""
-    status, out, _ = command("sessions", "list")
+    status, out, _ = command("sessions")
     (row,) = out.splitlines()[2:]
     assert status == 0
     assert row.split()[:4] == [SESSION, "coder", "9", "2"]
@@ -28,7 +28,7 @@ def test_sessions_are_listed_with_title_and_counts(command: Command):
 
 def test_a_session_shows_what_people_saw(command: Command, lived: Lived):
     """Their messages in order, harmless, and what is known of the session; nothing is written."""
-    status, out, _ = command("sessions", "show", SESSION)
+    status, out, _ = command("sessions", SESSION)
     assert status == 0
     assert "transcript  coder: 9 messages in 1 batch" in out
     assert f"items       {len(lived.keys) + 2}, " in out
@@ -39,20 +39,20 @@ def test_a_session_shows_what_people_saw(command: Command, lived: Lived):
 
 def test_a_transcript_is_read_page_by_page(command: Command, lived: Lived):
     """What was stored shows its placeholder; stderr says how to go on."""
-    status, out, err = command("sessions", "show", SESSION, "--transcript", "--limit", "3")
+    status, out, err = command("sessions", SESSION, "--transcript", "--limit", "3")
     assert (status, err) == (0, "messages 1-3 of 9; --from 4 goes on\n")
     assert out.startswith("(1) user said:\nSurvey the owls.\n(2) coder called survey with:\n")
     assert f"[MemoryRef: {lived.keys[0]} - " in out
-    pages = json.loads(command("sessions", "show", SESSION, "--transcript", "--from", "4", "--json")[1])
+    pages = json.loads(command("sessions", SESSION, "--transcript", "--from", "4", "--json")[1])
     assert [message["number"] for message in pages["messages"]] == [4, 5, 6, 7, 8, 9]
-    status, _, err = command("sessions", "show", SESSION, "--transcript", "--from", "10")
+    status, _, err = command("sessions", SESSION, "--transcript", "--from", "10")
     assert (status, err) == (2, "memory-context: there is no message 10: there are 1-9\n")
 
 
 def test_sessions_list_and_show_change_nothing(command: Command, server: Server, lived: Lived):
     """No row is written."""
     before = everything(server, lived.url)
-    for arguments in (["list"], ["show", SESSION], ["show", SESSION, "--transcript"]):
+    for arguments in ([], [SESSION], [SESSION, "--transcript"], [SESSION, "--explain"]):
         assert command("sessions", *arguments)[0] == 0
     assert everything(server, lived.url) == before
 
@@ -60,12 +60,17 @@ def test_sessions_list_and_show_change_nothing(command: Command, server: Server,
 @pytest.mark.parametrize(
     ("arguments", "status", "told"),
     [
-        (["show", "owlz"], 1, "user 'alice' has no session 'owlz'; did you mean 'owls'?"),
-        (["show", "nowhere"], 1, "memory-context sessions list shows all"),
-        (["show", SESSION, "--from", "2"], 2, "--from and --agent go with --transcript"),
-        (["show", SESSION, "--transcript", "--agent", "x"], 1, "no transcript of 'x'; there are those of 'coder'"),
-        (["delete", "owl", "--yes"], 1, "did you mean 'owls'?"),
-        (["delete", SESSION], 2, "Delete session 'owls' (Survey the owls.) with 9 messages of agents, 2 chat messages"),
+        (["owlz"], 1, "user 'alice' has no session 'owlz'; did you mean 'owls'?"),
+        (["nowhere"], 1, "memory-context sessions lists them"),
+        (["--delete"], 2, "go with a SESSION"),
+        ([SESSION, "--from", "2"], 2, "--from goes with --transcript"),
+        ([SESSION, "--transcript", "--agent", "x"], 1, "no transcript of 'x'; there are those of 'coder'"),
+        (["owl", "--delete", "--yes"], 1, "did you mean 'owls'?"),
+        (
+            [SESSION, "--delete"],
+            2,
+            "Delete session 'owls' (Survey the owls.) with 9 messages of agents, 2 chat messages",
+        ),
     ],
 )
 def test_sessions_reports_a_wrong_name_in_one_line(command: Command, arguments: list[str], status: int, told: str):
@@ -73,7 +78,7 @@ def test_sessions_reports_a_wrong_name_in_one_line(command: Command, arguments: 
     found, out, err = command("sessions", *arguments)
     assert (found, out, err.count("\n")) == (status, "", 1)
     assert told in err
-    assert command("sessions", "show", SESSION)[0] == 0
+    assert command("sessions", SESSION)[0] == 0
 
 
 def test_session_of_two_agents_requires_the_agent(capsys: pytest.CaptureFixture[str], database_url: str):
@@ -88,12 +93,12 @@ def test_session_of_two_agents_requires_the_agent(capsys: pytest.CaptureFixture[
 
     asyncio.run(talk())
     command = command_of(capsys, database_url)
-    for arguments in (["sessions", "show", "s", "--transcript"], ["stats", "s"], ["explain", "s"]):
+    for arguments in (["sessions", "s", "--transcript"], ["stats", "s"], ["sessions", "s", "--explain"]):
         status, _, err = command(*arguments)
         assert status == 2
         assert "session 's' has transcripts of several agents, give --agent: 'scout', 'lead'" in err
-    assert "Words for scout." in command("sessions", "show", "s", "--transcript", "--agent", "scout")[1]
-    assert "no chat messages were archived; --transcript shows" in command("sessions", "show", "s")[2]
+    assert "Words for scout." in command("sessions", "s", "--transcript", "--agent", "scout")[1]
+    assert "no chat messages were archived; --transcript shows" in command("sessions", "s")[2]
 
 
 def test_an_answer_that_a_client_brought_is_marked(capsys: pytest.CaptureFixture[str], database_url: str):
@@ -107,10 +112,10 @@ def test_an_answer_that_a_client_brought_is_marked(capsys: pytest.CaptureFixture
 
     asyncio.run(talk())
     command = command_of(capsys, database_url)
-    told = command("sessions", "show", "s")[1]
+    told = command("sessions", "s")[1]
     assert "ai, 2026-01-01 00:00 UTC:\nMine." in told
     assert "ai, 2026-01-01 00:00 UTC, unverified: a client brought it:\nForged." in told
-    shown = json.loads(command("sessions", "show", "s", "--json")[1])
+    shown = json.loads(command("sessions", "s", "--json")[1])
     assert [one["is_verified"] for one in shown["chat"]] == [True, False]
 
 
@@ -144,15 +149,15 @@ def test_a_deleted_session_is_gone_and_stays_so(capsys: pytest.CaptureFixture[st
 
     live, key = asyncio.run(stay())
     command = command_of(capsys, database_url)
-    status, _, err = command("sessions", "delete", "s", "--yes")
+    status, _, err = command("sessions", "s", "--delete", "--yes")
     assert (status, err) == (0, "session 's' is deleted, with 2 items\n")
-    assert "session 's' was deleted on 20" in command("sessions", "show", "s")[2]
+    assert "session 's' was deleted on 20" in command("sessions", "s")[2]
     assert [one["key"] for one in json.loads(command("list", "--json")[1])] == [key]
     asyncio.run(go_on(live))
-    again = command("sessions", "delete", "s", "--yes")
+    again = command("sessions", "s", "--delete", "--yes")
     assert again[0] == 1
     assert "session 's' was deleted on 20" in again[2]
     asyncio.run(store_late())
-    again = command("sessions", "delete", "s", "--yes")
+    again = command("sessions", "s", "--delete", "--yes")
     assert (again[0], again[2]) == (0, "session 's' was deleted before; what was left of it is gone now\n")
     assert [one["key"] for one in json.loads(command("list", "--json")[1])] == [key]

@@ -4,6 +4,7 @@ import asyncio
 import io
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,27 +17,27 @@ import typer
 from memory_context.store.pool import Connection, ConnectionPool
 from tests.support.exports import item, many, written
 from tests.support.rows import make_newer
-from tests.support.waiting import soon
+from tests.support.waiting import PATIENT_SECONDS, soon
 
-from ..conftest import Server, StartPython
+from ..conftest import REPOSITORY, Server, StartPython
 from .conftest import Run, contents
 from .lived import Lived
 
 pytestmark = pytest.mark.thorough
 
 SECRET = "s3cret-word"
-LOOKING = [["status"], ["migrate", "--status"]]
+LOOKING = [["status"], ["migrate", "--check"]]
 """What answers whatever the schema is."""
 READING = [
     ["list", "--user", "alice"],
     ["show", "k", "--user", "alice"],
     ["search", "owls", "--user", "alice"],
-    ["sessions", "list", "--user", "alice"],
-    ["sessions", "show", "owls", "--user", "alice"],
+    ["sessions", "--user", "alice"],
+    ["sessions", "owls", "--user", "alice"],
     ["stats", "--user", "alice"],
-    ["explain", "owls", "--user", "alice"],
+    ["sessions", "owls", "--explain", "--user", "alice"],
     ["export", "--user", "alice"],
-    ["users"],
+    ["stats", "--users"],
 ]
 CHANGING = [
     ["migrate"],
@@ -45,7 +46,7 @@ CHANGING = [
     ["import", "FILE"],
     ["store", "FILE", "--user", "alice"],
     ["forget", "k", "--user", "alice", "--yes"],
-    ["sessions", "delete", "owls", "--user", "alice", "--yes"],
+    ["sessions", "owls", "--delete", "--user", "alice", "--yes"],
 ]
 COMMANDS = [*LOOKING, *READING, *CHANGING]
 """A new command joins with a line here; FILE stands for an export."""
@@ -141,6 +142,26 @@ def test_login_without_rights_is_refused_in_one_line(run: Run, server: Server, f
         ended, out, err = run(*command, "--url", url)
         assert ended == 1
         assert is_one_line(out, err), err
+
+
+# --- a reader that has gone
+
+
+@pytest.mark.parametrize("command", [["list"], ["list", "--json"], ["search", "owls"], ["sessions", "owls"]], ids=named)
+def test_pipe_that_closes_early_ends_a_command_quietly(full: Lived, command: list[str]):
+    """As with `memory-context list | head -1`: no traceback, no line, exit code 0."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    main = "from memory_context.surfaces.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", main, *command, "--url", full.url, "--user", "alice"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        timeout=PATIENT_SECONDS,
+        cwd=REPOSITORY,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 # --- interrupted, and a disk that is full

@@ -46,18 +46,18 @@ def test_commands_set_list_rotate_and_delete(
     """The value comes from stdin and is printed nowhere."""
     where = ("--url", database_url, "--user", "alice")
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{VALUE}\n"))
-    said = [run(capsys, "secrets", "set", "API_TOKEN", *where)]
+    said = [run(capsys, "secrets", "--set", "API_TOKEN", *where)]
     assert said[0] == (0, "", "API_TOKEN is set: {{secret:API_TOKEN}} stands for it\n")
-    said.append(run(capsys, "secrets", "list", *where))
+    said.append(run(capsys, "secrets", *where))
     assert "API_TOKEN   yes" in said[-1][1]
-    said.append(run(capsys, "secrets", "list", "--json", *where))
+    said.append(run(capsys, "secrets", "--json", *where))
     assert '"has_value": true' in said[-1][1]
-    said.append(run(capsys, "secrets", "rotate", "--url", database_url))
+    said.append(run(capsys, "secrets", "--rotate", "--url", database_url))
     assert said[-1] == (0, "", "0 values encrypted anew\n")
-    said.append(run(capsys, "secrets", "delete", "OTHER", "--yes", *where))
+    said.append(run(capsys, "secrets", "--delete", "OTHER", "--yes", *where))
     assert (said[-1][0], "there is no secret 'OTHER'" in said[-1][2]) == (1, True)
-    assert run(capsys, "secrets", "delete", "API_TOKEN", "--yes", *where) == (0, "", "API_TOKEN is deleted\n")
-    assert run(capsys, "secrets", "list", *where)[2] == "there are no secrets: memory-context secrets set NAME\n"
+    assert run(capsys, "secrets", "--delete", "API_TOKEN", "--yes", *where) == (0, "", "API_TOKEN is deleted\n")
+    assert run(capsys, "secrets", *where)[2] == "there are no secrets: memory-context secrets --set NAME\n"
     assert not [one for one in said if VALUE in str(one)]
 
 
@@ -78,7 +78,7 @@ def test_command_refuses_what_it_cannot_keep(
     if not key_is:
         monkeypatch.delenv(SECRET_KEY_ENV)
     monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
-    ended, out, err = run(capsys, "secrets", "set", "API_TOKEN", "--url", database_url, "--user", "alice")
+    ended, out, err = run(capsys, "secrets", "--set", "API_TOKEN", "--url", database_url, "--user", "alice")
     assert (ended, out, says in err, err.count("\n")) == (code, "", True, 1)
 
 
@@ -113,4 +113,4 @@ def test_import_encrypts_secrets_in_clear_or_leaves_them_out(
     assert (ended, "1 secret stood in clear in the file, now encrypted: safe" in err) == (0, True)
     assert "harbour" in dump(database_url)
     assert "opens with" not in dump(database_url)
-    assert "safe   yes" in run(capsys, "secrets", "list", "--user", "alice", *where)[1]
+    assert "safe   yes" in run(capsys, "secrets", "--user", "alice", *where)[1]

@@ -9,16 +9,12 @@ from dataclasses import dataclass
 
 from memory_context.foundation.utf8 import to_utf8
 
-from .assignments import named_credentials, states_a_credential
-from .formats import formatted_credentials
-
 __all__ = [
     "MASK",
     "Credential",
     "credentials_in",
     "masked",
     "masked_in_place",
-    "states_a_credential",
     "without_padding",
 ]
 
@@ -37,6 +33,10 @@ class Credential:
 
 def credentials_in(text: str) -> list[Credential]:
     """Return a text's credentials, in order and disjoint, in linear time."""
+    # here: their patterns take a third of the time of a command that only reads, and masks nothing
+    from .assignments import named_credentials
+    from .formats import formatted_credentials
+
     data = to_utf8(text)
     found = sorted([*formatted_credentials(data), *named_credentials(data)], key=lambda one: (one[0], -one[1]))
     distinct: list[tuple[int, int, str]] = []

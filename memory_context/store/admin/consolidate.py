@@ -8,14 +8,13 @@ The next run resumes a killed one when its lease ends; each step is idempotent.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from psycopg.rows import DictRow
 from pydantic import BaseModel
 
 from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.errors import LightModelError
-from memory_context.foundation.light_model.model import LightModel
 from memory_context.foundation.references import memory_key_for, one_line
 from memory_context.foundation.text.statements import (
     canonical_words,
@@ -30,6 +29,9 @@ from ..items import NewItem, content_of
 from ..jobs import Claim, JobKind
 from ..sql import Statement, load_queries
 from .prune import prune_items
+
+if TYPE_CHECKING:  # it brings AutoGen, and whoever has a model has that
+    from memory_context.foundation.light_model.model import LightModel
 
 __all__ = ["JOB", "Consolidation", "ConsolidationReport", "is_consolidation_due"]
 
@@ -149,7 +151,7 @@ class Consolidation:
     database: Database
     user_id: str
     store: Store
-    model: LightModel | None = None
+    model: "LightModel | None" = None
     budget_tokens: int = 20_000
     retention: Mapping[str, timedelta] = field(default_factory=dict[str, timedelta])
     report: ConsolidationReport = field(default_factory=ConsolidationReport)

@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 runtime failure, 2 usage error, 130 Ctrl-C.
 """
 
 import io
+import os
 import sys
 from typing import Annotated, Any
 
@@ -12,37 +13,22 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from .console import USAGE_ERROR, Failure, say_error
-from .explain import explain
 from .items import forget, list_items, search, store_file
 from .maintenance import consolidate, migrate, prune, reindex, stop
-from .memory import memory_app, notes_app, secrets_app
+from .memory import memory_app, notes, secrets
 from .serve import mcp, serve
-from .sessions import sessions_app
+from .sessions import sessions
 from .show import show
-from .stats import stats, users
+from .stats import stats
 from .status import doctor, status
 from .transfer import export, import_
 
-__all__ = ["EXAMPLES", "app", "execute", "main"]
+__all__ = ["EXAMPLES", "WITHDRAWN", "app", "execute", "main"]
 
 _STOPPED = 130
 _GROUPS: dict[str, dict[str, Any]] = {
-    "Look": {
-        "list": list_items,
-        "show": show,
-        "search": search,
-        "sessions": sessions_app,
-        "stats": stats,
-        "explain": explain,
-        "users": users,
-    },
-    "Change": {
-        "store": store_file,
-        "forget": forget,
-        "memory": memory_app,
-        "notes": notes_app,
-        "secrets": secrets_app,
-    },
+    "Look": {"list": list_items, "show": show, "search": search, "sessions": sessions, "stats": stats},
+    "Change": {"store": store_file, "forget": forget, "memory": memory_app, "notes": notes, "secrets": secrets},
     "Move": {"export": export, "import": import_},
     "Look after": {
         "status": status,
@@ -61,26 +47,30 @@ EXAMPLES = {
     "show": (
         "show read_file_3tb --grep 'def .*retry'",
         "show read_file_3tb --lines 120:180",
-        "show read_file_3tbfgi > file.py",
         "show run_shell_k3f9x2 | grep -C 5 Traceback",
     ),
-    "search": ("search 'connection refused' --type command_output", "search retries --session s1 --json"),
+    "search": ("search 'connection refused' --type command_output",),
+    "sessions": ("sessions", "sessions s1 --transcript --from 21", "sessions s1 --explain", "sessions s1 --delete"),
+    "stats": ("stats", "stats s1 --calls", "stats --users"),
     "store": ("store notes.md --tag billing", "make test 2>&1 | memory-context store --source make"),
+    "forget": ("forget read_file_3tbfgi", "forget --session s1 --yes"),
     "memory": (
-        "memory list --all",
-        "memory add 'The user lives in Porto.'",
+        "memory list --as-of 2026-03-14",
+        "memory add 'The user lives in Porto.' --replaces user_fact_k3f9x2ab",
         "memory confirm user_fact_k3f9x2ab",
         "memory forget user_fact_k3f9x2ab --yes",
     ),
-    "forget": ("forget read_file_3tbfgi", "forget --session s1 --yes"),
-    "stats": ("stats", "stats s1 --calls"),
-    "explain": ("explain s1", "explain s1 --full --now"),
+    "notes": ("notes --agent coder > notes.md", "notes --agent coder --set notes.md", "notes --undo"),
+    "secrets": ("secrets", "pass show api | memory-context secrets --set API_TOKEN"),
     "export": ("export alice.jsonl.gz --user alice", "export --session s1 > s1.jsonl"),
     "import": ("import alice.jsonl.gz --check", "import alice.jsonl.gz --user bob"),
-    "secrets": ("secrets set API_TOKEN", "pass show api | memory-context secrets set API_TOKEN", "secrets list"),
+    "status": ("status --json | jq .items",),
+    "doctor": ("doctor --url postgresql://db.example.org/memory",),
+    "stop": ("stop",),
+    "migrate": ("migrate --check && deploy",),
     "prune": ("prune --older-than 90d --dry-run",),
     "consolidate": ("consolidate --user alice", "consolidate --all --model gpt-4o-mini"),
-    "migrate": ("migrate --check && deploy",),
+    "reindex": ("reindex --embedder openai --model text-embedding-3-small",),
     "serve": (
         "serve --agent shop:build_agent",
         "serve --agent shop:build_agent --host 0.0.0.0 --token-env CHAT_TOKENS",
@@ -88,6 +78,29 @@ EXAMPLES = {
     "mcp": ("mcp --user alice", "mcp --transport http --token-env MCP_TOKENS"),
 }
 """Examples at the end of each help, by command; "" for the whole."""
+
+WITHDRAWN = {
+    "explain": "sessions SESSION --explain",
+    "users": "stats --users",
+    "sessions list": "sessions",
+    "sessions show": "sessions SESSION",
+    "sessions delete": "sessions SESSION --delete",
+    "memory edit": "memory add STATEMENT --replaces KEY",
+    "memory export": "memory list --all --json",
+    "notes list": "notes",
+    "notes show": "notes",
+    "notes set": "notes --set FILE",
+    "notes append": "notes --append FILE",
+    "notes delete": "notes --set FILE, with a file that lacks the section",
+    "notes undo": "notes --undo",
+    "notes history": "notes --history",
+    "notes erase": "notes --erase",
+    "secrets list": "secrets",
+    "secrets set": "secrets --set NAME",
+    "secrets delete": "secrets --delete NAME",
+    "secrets rotate": "secrets --rotate",
+}
+"""Commands of earlier versions, and the command that does the same now."""
 
 
 class GroupedCommands(TyperGroup):
@@ -149,17 +162,32 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # for characters that its encoding lacks
-    sys.exit(execute())
+    exit_code = execute()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _leave_closed_pipe()
+    sys.exit(exit_code)
 
 
 def execute(arguments: list[str] | None = None) -> int:
     """Run one command line, by default this process's own, and return its exit code."""
+    words = sys.argv[1:] if arguments is None else arguments
+    for named in (" ".join(words[:2]), *words[:1]):
+        if named in WITHDRAWN:
+            say_error(f"there is no command {named!r} any more: memory-context {WITHDRAWN[named]}")
+            return USAGE_ERROR
     try:
-        exit_code: int = get_command(app).main(arguments, "memory-context", standalone_mode=False) or 0
+        exit_code: int = get_command(app).main(words, "memory-context", standalone_mode=False) or 0
     except typer.Exit as ended:
         exit_code = ended.exit_code
     except (KeyboardInterrupt, typer.Abort):
         exit_code = _STOPPED
+    except SystemExit as ended:  # typer and rich say 1 where a pipe closes: `memory-context list | head -1`
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        _leave_closed_pipe()
+        exit_code = 0
     except Exception as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command: its help
             typer.echo(str(error))
@@ -172,3 +200,8 @@ def execute(arguments: list[str] | None = None) -> int:
     if exit_code == _STOPPED:  # Ctrl-C, on which typer prints nothing
         say_error("stopped; what was done until now stays")
     return exit_code
+
+
+def _leave_closed_pipe() -> None:
+    """Send the rest to nowhere: the interpreter flushes stdout once more, and would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from memory_context.store.memory_store import MemoryStore
 
 __all__ = [
+    "USER_ENV",
     "JsonOption",
     "NamedSession",
     "SessionArgument",
@@ -65,6 +66,7 @@ def not_empty(name: str | None) -> str | None:
     return name
 
 
+USER_ENV = "MEMORY_CONTEXT_USER"
 UrlOption = Annotated[
     str | None,
     typer.Option(
@@ -76,7 +78,7 @@ UserOption = Annotated[
     typer.Option(
         "--user",
         callback=not_empty,
-        envvar="MEMORY_CONTEXT_USER",
+        envvar=USER_ENV,
         help="Whose memory. [default: that of the only user]",
     ),
 ]
@@ -292,7 +294,7 @@ async def _no_session(store: "MemoryStore", user: str, session_id: str) -> Failu
     known = [one.session_id for one in await store.conversations.sessions(user, limit=_COMPARED_SESSIONS)]
     near = get_close_matches(session_id, known, _OFFERED_NAMES)
     offer = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return Failure(f"user {user!r} has no session {session_id!r}{offer or ': memory-context sessions list shows all'}")
+    return Failure(f"user {user!r} has no session {session_id!r}{offer or ': memory-context sessions lists them'}")
 
 
 async def find_key(store: "MemoryStore", user_id: str, key: str) -> str:

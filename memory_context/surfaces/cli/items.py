@@ -5,8 +5,7 @@ Commands act for the user: they also list and forget items that one agent keeps 
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,11 +16,11 @@ from .command import Target, YesOption, command, find_key, parse_since
 from .console import USAGE_ERROR, Failure, Output, age, confirm, counted, harmless, listed, progress_bar, say
 
 if TYPE_CHECKING:
-    from memory_context.memory.agent_memory import SearchHit
     from memory_context.store.admin.user_stats import Tombstone
     from memory_context.store.criteria import MemoryCriteria
     from memory_context.store.items import MemoryItem
     from memory_context.store.memory_store import MemoryStore
+    from memory_context.store.search.hits import SearchHit
 
 __all__ = [
     "AgentOption",
@@ -62,7 +61,7 @@ def criteria_of(
     Raises:
         Failure: `since` is not a time.
     """
-    from memory_context.memory.agent_memory import MemoryCriteria
+    from memory_context.store.criteria import MemoryCriteria
 
     return MemoryCriteria(
         types=tuple(types or ()),
@@ -249,32 +248,23 @@ async def forget(
     store, user = target.store, await target.user()
     if erase_user:
         await _erase(store, user, yes)
-    elif keys:
-        await _forget_keys(store, user, keys, yes)
-    else:
+        return
+    if not keys:
         criteria = criteria_of(types, session=session, agent=agent, limit=_NO_LIMIT)
-        await _forget_matching(store, user, criteria, yes)
-
-
-async def _forget_keys(store: "MemoryStore", user: str, keys: list[str], yes: bool) -> None:
-    from memory_context.memory.agent_memory import AgentMemory
-
+        items = await store.items.select_memories(user, criteria, scope=await store.user_stats.scope(user))
+        tokens = sum(item.ref.token_count for item in items)
+        if items:
+            await _forget(store, user, [item.key for item in items], f", {tokens:,} tokens", yes)
+        else:
+            say("nothing is stored that meets this")
+        return
     if not yes:  # scripts have to give whole keys
         keys = [await find_key(store, user, key) for key in keys]
     for key in keys:  # all are checked before any is forgotten
         found = await store.items.fetch_whereabouts(user, key)
         if found is None or not found.is_active:
-            raise await AgentMemory(store, user).not_found(key)
+            raise await (await target.memory()).not_found(key)
     await _forget(store, user, list(dict.fromkeys(keys)), "", yes)
-
-
-async def _forget_matching(store: "MemoryStore", user: str, criteria: "MemoryCriteria", yes: bool) -> None:
-    items = await store.items.select_memories(user, criteria, scope=await store.user_stats.scope(user))
-    if not items:
-        say("nothing is stored that meets this")
-        return
-    tokens = sum(item.ref.token_count for item in items)
-    await _forget(store, user, [item.key for item in items], f", {tokens:,} tokens", yes)
 
 
 async def _forget(store: "MemoryStore", user: str, keys: list[str], extent: str, yes: bool) -> None:
@@ -354,11 +344,8 @@ def _print_hits(query: str, hits: "Sequence[SearchHit]", max_lines: int) -> None
     from rich.console import Console
     from rich.text import Text
 
-    from memory_context.foundation.text.tokenize import query_terms
-
-    terms = set(query_terms(query))
-    is_terminal = sys.stdout.isatty()
-    console = Console(highlight=False)
+    words = {word for word in _WORDS.findall(query.lower()) if len(word) > 2}
+    console = Console(highlight=False, soft_wrap=True)
     for number, hit in enumerate(hits, 1):
         score, item, passage = hit.score, hit.item, hit.passages[0]
         place = f"{number}. {item.key}, lines {hit.start_line}-{hit.end_line}"
@@ -366,27 +353,21 @@ def _print_hits(query: str, hits: "Sequence[SearchHit]", max_lines: int) -> None
         origin += f", {item.created_at:%Y-%m-%d %H:%M} UTC, {item.place}" if item.place else ""
         origin += f", {item.caveat}" if item.caveat else ""
         parts = f"words {score.lexical:.2f}, meaning {score.semantic:.2f}, neighbours {score.neighbours:.2f}"
-        console.print(Text.assemble((place, "bold"), f": {harmless(hit.ref.description)}"), soft_wrap=True)
-        console.print(Text(harmless(f"   score {score.total:.2f} ({parts}) {origin}")), soft_wrap=True)
-        shown, first = _window(harmless(passage.text).split("\n"), terms, max_lines)
+        # as Text throughout: a query, source or line may look like rich's markup
+        console.print(Text.assemble((place, "bold"), harmless(f": {hit.ref.description}")))
+        console.print(Text(harmless(f"   score {score.total:.2f} ({parts}) {origin}")))
+        shown, first = _window(harmless(passage.text).split("\n"), words, max_lines)
         for line_number, line in enumerate(shown, passage.start_line + first):
             text = Text.assemble((f"{line_number:>6} ", "dim"), line.expandtabs(4))
-            for start, end in _matches(text.plain, terms, start=7):
-                text.stylize("bold yellow", start, end)
-            console.print(text, no_wrap=True, overflow="ellipsis", soft_wrap=not is_terminal)
+            text.highlight_words(words, "bold yellow", case_sensitive=False)
+            if console.is_terminal:
+                text.truncate(console.width, overflow="ellipsis")
+            console.print(text)
         console.print()
 
 
-def _window(lines: Sequence[str], terms: AbstractSet[str], count: int) -> tuple[Sequence[str], int]:
-    """Return the lines with most matches, and the number before them."""
-    found = [sum(1 for _ in _matches(line, terms)) for line in lines]
+def _window(lines: Sequence[str], words: set[str], count: int) -> tuple[Sequence[str], int]:
+    """Return the lines with most words of the query, and the number before them."""
+    found = [sum(word in line.lower() for word in words) for line in lines]
     first = max(range(max(len(lines) - count, 0) + 1), key=lambda start: (sum(found[start : start + count]), -start))
     return lines[first : first + count], first
-
-
-def _matches(line: str, terms: AbstractSet[str], start: int = 0) -> Iterator[tuple[int, int]]:
-    from memory_context.foundation.text.tokenize import terms_of
-
-    for word in _WORDS.finditer(line, start):
-        if not terms.isdisjoint(terms_of(word[0])):
-            yield word.span()

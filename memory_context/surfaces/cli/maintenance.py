@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
-from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -49,9 +48,8 @@ _MIGRATION_STATES = {
 @command(user=None)
 async def migrate(
     target: Target,
-    only_status: Annotated[bool, typer.Option("--status", help="List the migrations; change nothing.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="As --status, with exit code 1 unless the schema is up to date.")
+        bool, typer.Option("--check", help="List the migrations instead; exit code 1 unless the schema is up to date.")
     ] = False,
     pre: Annotated[
         bool | None,
@@ -70,27 +68,25 @@ async def migrate(
     To upgrade without a pause, run it with --pre, deploy the new version beside the old one, and run it with --post
     when the old one is gone. On a server of your own the first use of a store only does what --pre does.
     """
-    part = None if pre is None else "pre" if pre else "post"
-    if only_status or check:
-        return _listed_migrations(await _states(target.store, part), check)
-    admin = target.store.admin
+    from memory_context.store.sql import part_of
+
+    part, admin = None if pre is None else "pre" if pre else "post", target.store.admin
+    if check:
+        states = [one for one in await admin.migrations() if part in (None, part_of(one.name) or "pre")]
+        is_done = all(one.state in ("applied", "ahead") for one in states)
+
+        def show() -> None:
+            rows = [(one.name, _MIGRATION_STATES[one.state], one.applied_at) for one in states]
+            print_table(("migration", "state", "applied at (UTC)"), rows)
+            say(_verdict(states))
+
+        return Output(lambda: [asdict(one) for one in states], show, exit_code=0 if is_done else FAILED)
     applied = await admin.migrate(part)
     await _adopt_clear_secrets(target.store)
     if advice := await admin.vector_advice():
         say(f"warning: {advice}")
     told = "\n".join(f"applied {name}" for name in applied) or "up to date"
     return Output(lambda: {"applied": applied}, lambda: typer.echo(told))
-
-
-def _listed_migrations(states: "Sequence[MigrationState]", check: bool) -> Output:
-    def show() -> None:
-        rows = [(one.name, _MIGRATION_STATES[one.state], one.applied_at) for one in states]
-        print_table(("migration", "state", "applied at (UTC)"), rows)
-        say(_verdict(states))
-
-    is_done = all(one.state in ("applied", "ahead") for one in states)
-    exit_code = FAILED if check and not is_done else 0
-    return Output(lambda: [asdict(one) for one in states], show, exit_code=exit_code)
 
 
 async def _adopt_clear_secrets(store: "MemoryStore") -> None:
@@ -113,12 +109,6 @@ async def _adopt_clear_secrets(store: "MemoryStore") -> None:
                 )
     except StoreError as error:
         say(f"warning: secrets in clear were not looked for: {error}")
-
-
-async def _states(store: "MemoryStore", part: str | None) -> "list[MigrationState]":
-    from memory_context.store.sql import part_of
-
-    return [one for one in await store.admin.migrations() if part in (None, part_of(one.name) or "pre")]
 
 
 def _verdict(states: "Sequence[MigrationState]") -> str:
@@ -235,19 +225,27 @@ def reindex(
         if embedder is None:
             _refuse_another_model(store, before.embeddings or ())
         retried = await store.jobs.retry_failed()
-        indexed, report = await _index_all(store, (before.jobs_pending or 0) + retried)
+        indexed = 0
+        with progress_bar("indexing items", (before.jobs_pending or 0) + retried) as show:
+
+            def add(items: int) -> None:
+                nonlocal indexed
+                indexed += items
+                show(indexed)
+
+            index = await store.flush_index(progress=add)
         with progress_bar("embedding passages") as show:
             embedded = 0 if chosen is None else await store.reindex(chosen, progress=show)
-        failures = await _failures(store) if report.failed else []
+        failures = await _failures(store) if index.failed else []
         counts = {"retried": retried, "indexed": indexed, "embedded": embedded}
 
         def show_report() -> None:
-            _print_reindexed(retried, indexed, None if chosen is None else embedded, report)
+            _print_reindexed(retried, indexed, None if chosen is None else embedded, index)
             for one in failures:
                 say("{memory_key!r} of {user!r}: {error!r}".format(**one))
 
-        exit_code = FAILED if report.pending or report.failed else 0
-        return Output(lambda: {**counts, **asdict(report), "failures": failures}, show_report, exit_code=exit_code)
+        exit_code = FAILED if index.pending or index.failed else 0
+        return Output(lambda: {**counts, **asdict(index), "failures": failures}, show_report, exit_code=exit_code)
 
     present(run(work, url, chosen), as_json)
 
@@ -272,20 +270,6 @@ def _refuse_another_model(store: "MemoryStore", models: Collection[str]) -> None
     if models and store.embedder is not None and model_of(store.embedder) not in models:
         found = ", ".join(sorted(models))
         raise Failure(f"the passages are embedded with {found}: say with --embedder what to use", USAGE_ERROR)
-
-
-async def _index_all(store: "MemoryStore", waiting: int) -> "tuple[int, IndexReport]":
-    """Return the number of indexed items, and of remaining ones."""
-    done = 0
-    with progress_bar("indexing items", waiting) as show:
-
-        def add(items: int) -> None:
-            nonlocal done
-            done += items
-            show(done)
-
-        report = await store.flush_index(progress=add)
-    return done, report
 
 
 async def _failures(store: "MemoryStore") -> list[dict[str, str]]:
@@ -319,8 +303,6 @@ def _print_reindexed(retried: int, indexed: int, embedded: int | None, report: "
 
 # --- consolidate
 
-_BUSY = "another process consolidates this user's memory just now"
-
 
 @command()
 async def consolidate(
@@ -335,54 +317,32 @@ async def consolidate(
     budget_tokens: Annotated[
         int, typer.Option(min=0, help="The most that the model reads and writes, a user.")
     ] = 20_000,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TYPE=AGE",
-            help="How long unused items of a type stay: web_content=90d; repeatable.",
-        ),
-    ] = None,
 ) -> Output:
     """Merge equal statements; with a model, write articles.
 
     Statements are merged only if no number, name, date, path or negation differs. Articles rest on different sentences
-    of three or more conversations, each with its source. `serve` does this once a day, without a model.
+    of two or more conversations, each with its source. `serve` does this once a day, without a model.
     """
     if everybody and target.named_user is not None:
         raise Failure("--all goes without --user", USAGE_ERROR)
-    options: dict[str, Any] = {"budget_tokens": budget_tokens, "retention": _retention(keep or ())}
+    options: dict[str, Any] = {"budget_tokens": budget_tokens}
     if model is not None:
         from memory_context.context.builder import openai_client
 
         options["model_client"] = openai_client(model)
-    reports = await _reports(target, everybody, options)
+    store = target.store
+    users = [one async for one in store.every_user()] if everybody else [await target.user()]
+    reports: dict[str, ConsolidationReport | None] = {}
+    with progress_bar("consolidating users", len(users), hide=not everybody) as show_done:
+        for done, name in enumerate(users, 1):
+            reports[name] = await store.consolidate(name, **options)
+            show_done(done)
 
     def show() -> None:
         for name, report in reports.items():
-            text = _BUSY if report is None else str(report)
+            text = "another process consolidates this user's memory just now" if report is None else str(report)
             typer.echo(f"{name}: {text}" if everybody else text)
             if report is not None and report.is_cut:
                 say(f"the budget of {budget_tokens:,} tokens ended before the work: give more with --budget-tokens")
 
     return Output(lambda: {name: None if one is None else asdict(one) for name, one in reports.items()}, show)
-
-
-async def _reports(target: Target, everybody: bool, options: dict[str, Any]) -> "dict[str, ConsolidationReport | None]":
-    store = target.store
-    users = [one async for one in store.every_user()] if everybody else [await target.user()]
-    reports: dict[str, ConsolidationReport | None] = {}
-    with progress_bar("consolidating users", len(users), hide=not everybody) as show:
-        for done, name in enumerate(users, 1):
-            reports[name] = await store.consolidate(name, **options)
-            show(done)
-    return reports
-
-
-def _retention(keep: Sequence[str]) -> dict[str, timedelta]:
-    retention: dict[str, timedelta] = {}
-    for one in keep:
-        memory_type, equals, age = one.partition("=")
-        if not equals or not memory_type:
-            raise Failure(f"--keep {one!r}: give TYPE=AGE, such as web_content=90d", USAGE_ERROR)
-        retention[memory_type] = parse_duration(age)
-    return retention

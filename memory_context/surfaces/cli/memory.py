@@ -3,6 +3,7 @@
 Of a secret the name is listed; its value goes in and is never printed.
 """
 
+import os
 import sys
 from datetime import date, datetime, timezone
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .command import Target, YesOption, command, find_key, group
+from .command import USER_ENV, Target, YesOption, command, find_key, group
 from .console import (
     USAGE_ERROR,
     Failure,
@@ -20,7 +21,6 @@ from .console import (
     counted,
     harmless,
     listed,
-    print_json,
     print_table,
     say,
 )
@@ -29,16 +29,13 @@ from .items import text_of
 if TYPE_CHECKING:
     from memory_context.memory.items import MemoryItem
     from memory_context.memory.notes import LongTermNotes
-    from memory_context.store.notes import AgentNotes
 
-__all__ = ["memory_app", "notes_app", "secrets_app"]
+__all__ = ["memory_app", "notes", "secrets"]
 
 memory_app = group("What is known of a user.")
 
 _NO_LIMIT = 100_000
 _OPERATOR = "operator of the command line"
-KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="The statement's key, or its beginning.")]
-StatementArgument = Annotated[str, typer.Argument(metavar="STATEMENT", help="One line, at most 300 characters.")]
 
 
 async def _known(
@@ -97,27 +94,27 @@ async def list_statements(
 @command(has_json=False)
 async def add_statement(
     target: Target,
-    statement: StatementArgument,
+    statement: Annotated[str, typer.Argument(metavar="STATEMENT", help="One line, at most 300 characters.")],
     fact: Annotated[bool, typer.Option("--fact/--preference", help="What sort of statement it is.")] = True,
+    replaces: Annotated[
+        str | None,
+        typer.Option("--replaces", metavar="KEY", help="The statement that it corrects, which stays."),
+    ] = None,
 ) -> None:
-    """Add a preference or fact, which replaces an older one about the same subject; print its key."""
+    """Add a preference or fact, which ends an older one about the same subject; print its key."""
     memory = await target.memory()
-    ref = await memory.add(statement, type="user_fact" if fact else "user_preference", by=_OPERATOR)
-    typer.echo(ref.key)
-
-
-@memory_app.command("edit")
-@command(has_json=False)
-async def edit_statement(target: Target, key: KeyArgument, statement: StatementArgument) -> None:
-    """Replace a preference or fact; the older one stays, linked. Print the new key."""
-    memory = await target.memory()
-    ref = await memory.edit(await find_key(target.store, memory.user_id, key), statement, by=_OPERATOR)
+    if replaces is None:
+        ref = await memory.add(statement, type="user_fact" if fact else "user_preference", by=_OPERATOR)
+    else:
+        ref = await memory.edit(await find_key(target.store, memory.user_id, replaces), statement, by=_OPERATOR)
     typer.echo(ref.key)
 
 
 @memory_app.command("confirm")
 @command(has_json=False)
-async def confirm_statement(target: Target, key: KeyArgument) -> None:
+async def confirm_statement(
+    target: Target, key: Annotated[str, typer.Argument(metavar="KEY", help="The statement's key, or its beginning.")]
+) -> None:
     """Confirm what a model, tool or file stored: it counts as the user's from now on."""
     memory = await target.memory()
     ref = await memory.confirm(await find_key(target.store, memory.user_id, key), by=_OPERATOR)
@@ -143,14 +140,6 @@ async def forget_statement(
     confirm(f"Forget {counted(len(chosen), 'statement')} about user {user!r}?", yes)
     gone = len(await target.store.user_stats.forget(user, chosen)) if chosen else 0
     say(f"{counted(gone, 'statement')} forgotten")
-
-
-@memory_app.command("export")
-@command(has_json=False)
-async def export_statements(target: Target) -> None:
-    """Print all that is known of a user as JSON, superseded statements included. `export` makes a file for import."""
-    known, unconfirmed = await _known(target)
-    print_json([_as_json(item) for item in (*known, *unconfirmed)])
 
 
 def _start(item: "MemoryItem", state: str) -> tuple[object, ...]:
@@ -185,59 +174,54 @@ def _as_json(item: "MemoryItem") -> dict[str, Any]:
 
 # --- secrets
 
-secrets_app = group("Values that no model sees: their names, and how to set them.")
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name, such as API_TOKEN.")]
-
-
-@secrets_app.command("set")
-@command(has_json=False)
-async def set_secret(
-    target: Target,
-    name: NameArgument,
-) -> None:
-    """Keep a value under a name; it is asked for, or read from stdin.
-
-    What was stored before keeps it: it is masked wherever it is shown, and forgetting the item removes it.
-    """
-    value = _value(name)
-    memory = await target.memory()
-    await memory.secrets.set(name, value)
-    say(f"{name} is set: {{{{secret:{name}}}}} stands for it")
-
-
-@secrets_app.command("list")
 @command()
-async def list_secrets(target: Target) -> Output:
-    """List the names of a user's secrets."""
-    return listed(
-        await (await target.memory()).secrets.names(),
-        ("name", "has a value", "age"),
-        lambda one: (one.name, "yes" if one.has_value else "no: set it", age(one.updated_at)),
-        right=("age",),
-        empty="there are no secrets: memory-context secrets set NAME",
-    )
+async def secrets(
+    target: Target,
+    set_name: Annotated[
+        str | None, typer.Option("--set", metavar="NAME", help="Keep a value under a name, such as API_TOKEN.")
+    ] = None,
+    delete: Annotated[str | None, typer.Option("--delete", metavar="NAME", help="Delete a name and its value.")] = None,
+    rotate: Annotated[
+        bool, typer.Option("--rotate", help="Encrypt all users' values with the first MEMORY_CONTEXT_SECRET_KEY.")
+    ] = False,
+    yes: YesOption = False,
+) -> Output | None:
+    """List the names of a user's secrets, or set one.
+
+    A value is asked for, or read from stdin, and never printed. What was stored before keeps it: it is masked wherever
+    it is shown, and forgetting the item removes it. Agents go on while --rotate works.
+    """
+    if (set_name is not None) + (delete is not None) + rotate > 1:
+        raise Failure("give one of --set, --delete, --rotate", USAGE_ERROR)
+    if rotate:
+        return await _rotate(target)
+    vault = (await target.memory()).secrets
+    if set_name is not None:
+        await vault.set(set_name, _value(set_name))
+        return say(f"{set_name} is set: {{{{secret:{set_name}}}}} stands for it")
+    names = await vault.names()
+    if delete is None:
+        return listed(
+            names,
+            ("name", "has a value", "age"),
+            lambda one: (one.name, "yes" if one.has_value else "no: set it", age(one.updated_at)),
+            right=("age",),
+            empty="there are no secrets: memory-context secrets --set NAME",
+        )
+    if delete not in {one.name for one in names}:
+        raise Failure(f"there is no secret {delete!r}: memory-context secrets shows the names")
+    confirm(f"Delete {delete}? Tools that use it stop working.", yes)
+    await vault.delete(delete)
+    return say(f"{delete} is deleted")
 
 
-@secrets_app.command("delete")
-@command(has_json=False)
-async def delete_secret(target: Target, name: NameArgument, yes: YesOption = False) -> None:
-    """Delete a name and its value."""
-    secrets = (await target.memory()).secrets
-    if name not in {one.name for one in await secrets.names()}:
-        raise Failure(f"there is no secret {name!r}: memory-context secrets list shows the names")
-    confirm(f"Delete {name}? Tools that use it stop working.", yes)
-    await secrets.delete(name)
-    say(f"{name} is deleted")
-
-
-@secrets_app.command("rotate")
-@command(user=Annotated[str | None, typer.Option("--user", help="Whose. [default: of all users]")], has_json=False)
-async def rotate_secrets(target: Target) -> None:
-    """Encrypt all values with the first key of MEMORY_CONTEXT_SECRET_KEY; agents go on meanwhile."""
+async def _rotate(target: Target) -> None:
     from memory_context.memory.vault.secrets import secrets_of
 
     named = target.named_user
+    if named == os.environ.get(USER_ENV):  # that says whose memory is read: others would lose theirs with the old key
+        named = None
     users = [named] if named is not None else [one async for one in target.store.every_user()]
     done = {user: await secrets_of(target.store, user).rotate() for user in users}
     say(f"{counted(sum(one.rotated for one in done.values()), 'value')} encrypted anew")
@@ -258,11 +242,47 @@ def _value(name: str) -> str:
 
 # --- notes
 
-notes_app = group("The long-term notes of agents about a user.")
 
-AgentOption = Annotated[str | None, typer.Option("--agent", help="Whose notes. [default: the only agent with some]")]
-TextArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A Markdown file; - for what is piped in.")]
-VersionOption = Annotated[int | None, typer.Option("--version", min=0, help="Refuse if another version is in force.")]
+@command()
+async def notes(
+    target: Target,
+    agent: Annotated[
+        str | None, typer.Option("--agent", help="Whose notes. [default: the only agent with some]")
+    ] = None,
+    section: Annotated[str | None, typer.Option("--section", help="Only the section with this header.")] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", min=0, help="A former version; with --set, refuse unless it is in force.")
+    ] = None,
+    history: Annotated[bool, typer.Option("--history", help="List the last versions, the newest first.")] = False,
+    set_file: Annotated[
+        Path | None,
+        typer.Option("--set", metavar="FILE", help="Replace them by this file; - for stdin."),
+    ] = None,
+    append: Annotated[Path | None, typer.Option("--append", metavar="FILE", help="Add a file behind them.")] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Restore the version before, or that of --version.")] = False,
+    erase: Annotated[bool, typer.Option("--erase", help="Erase them with all their versions. It asks first.")] = False,
+    yes: YesOption = False,
+) -> Output | None:
+    """Print an agent's notes about a user, or change them.
+
+    Where several agents have notes, the error names them. Changes print the new version; --undo takes them back.
+    """
+    changes = (set_file is not None) + (append is not None) + undo + erase
+    if changes + history + (section is not None) > 1 or (version is not None and (append or erase or history)):
+        raise Failure("give one of --section, --history, --set, --append, --undo, --erase", USAGE_ERROR)
+    found = await _notes(target, agent)
+    if not changes:
+        return await (_versions(found) if history else _printed(found, section, version))
+    if erase:
+        confirm("Erase the notes for good, with all versions?", yes)
+        await found.erase()
+        return say("erased")
+    if set_file is not None:
+        await found.read()
+        now = await found.overwrite(text_of(set_file), expected_version=version)
+    else:
+        now = await (found.undo(version) if append is None else found.append(text_of(append)))
+    return say(f"version {now.version}, {counted(len(now.text), 'character')}")
 
 
 async def _notes(target: Target, agent: str | None) -> "LongTermNotes":
@@ -278,31 +298,15 @@ async def _notes(target: Target, agent: str | None) -> "LongTermNotes":
     return LongTermNotes(target.store, user_id, agent)
 
 
-@notes_app.command("list")
-@command()
-async def list_notes(target: Target) -> Output:
-    """List the agents that have notes about a user."""
-    return listed(
-        await target.store.notes.agents(await target.user()),
-        ("agent", "characters", "version", "age"),
-        lambda one: (one.agent_id, one.characters, one.version, age(one.updated_at)),
-        right=("characters", "version", "age"),
-        empty="no agent has notes",
-    )
-
-
-@notes_app.command("show")
-@command()
-async def show_notes(
-    target: Target,
-    section: Annotated[str | None, typer.Option("--section", help="Only the section with this header.")] = None,
-    version: Annotated[int | None, typer.Option("--version", min=0, help="A former version.")] = None,
-    agent: AgentOption = None,
-) -> Output:
-    """Print an agent's notes, or one section or former version."""
+async def _printed(notes: "LongTermNotes", section: str | None, version: int | None) -> Output:
     from memory_context.memory.notes import find_section
 
-    text, number = await _text(await _notes(target, agent), version)
+    now = await notes.fetch() if version is None else None
+    kept = {one.version: one.text for one in await notes.versions()} if now is None else {now.version: now.text}
+    number = version if now is None else now.version
+    if number not in kept:
+        raise Failure(f"version {number} is not kept; memory-context notes --history lists those that are")
+    text = kept[number]
     if section is not None:
         found = find_section(text, section)
         text = text[found.start : found.end].rstrip("\n")
@@ -313,78 +317,10 @@ async def show_notes(
     return Output(lambda: {"notes": text, "version": number}, show)
 
 
-async def _text(notes: "LongTermNotes", version: int | None) -> tuple[str, int]:
-    if version is None:
-        now = await notes.fetch()
-        return now.text, now.version
-    for one in await notes.versions():
-        if one.version == version:
-            return one.text, one.version
-    raise Failure(f"version {version} is not kept; memory-context notes history lists those that are")
-
-
-@notes_app.command("set")
-@command(has_json=False)
-async def set_notes(
-    target: Target, file: TextArgument = Path("-"), version: VersionOption = None, agent: AgentOption = None
-) -> None:
-    """Replace an agent's notes by a text."""
-    notes = await _notes(target, agent)
-    await notes.read()
-    _tell(await notes.overwrite(text_of(file), expected_version=version))
-
-
-@notes_app.command("append")
-@command(has_json=False)
-async def append_notes(target: Target, file: TextArgument = Path("-"), agent: AgentOption = None) -> None:
-    """Add a text behind an agent's notes."""
-    _tell(await (await _notes(target, agent)).append(text_of(file)))
-
-
-@notes_app.command("delete")
-@command(has_json=False)
-async def delete_section(
-    target: Target,
-    header: Annotated[str, typer.Argument(metavar="HEADER", help="Such as 'Work', '## Work' or 'Work > Tools'.")],
-    agent: AgentOption = None,
-) -> None:
-    """Delete a section of an agent's notes; undo restores it."""
-    notes = await _notes(target, agent)
-    await notes.read()
-    _tell(await notes.edit("delete_section_by_header", None, header))
-
-
-@notes_app.command("undo")
-@command(has_json=False)
-async def undo_notes(
-    target: Target,
-    to: Annotated[int | None, typer.Option("--to", min=0, help="The version. [default: the one before]")] = None,
-    agent: AgentOption = None,
-) -> None:
-    """Restore the version before, or a kept one."""
-    _tell(await (await _notes(target, agent)).undo(to))
-
-
-@notes_app.command("history")
-@command()
-async def list_versions(target: Target, agent: AgentOption = None) -> Output:
-    """List the last versions of an agent's notes, the newest first."""
+async def _versions(notes: "LongTermNotes") -> Output:
     return listed(
-        await (await _notes(target, agent)).versions(),
+        await notes.versions(),
         ("version", "written by", "characters", "age"),
         lambda one: (one.version, one.operation or "-", len(one.text), age(one.written_at)),
         right=("version", "characters", "age"),
     )
-
-
-@notes_app.command("erase")
-@command(has_json=False)
-async def erase_notes(target: Target, agent: AgentOption = None, yes: YesOption = False) -> None:
-    """Erase an agent's notes with all their versions."""
-    confirm("Erase the notes for good, with all versions?", yes)
-    await (await _notes(target, agent)).erase()
-    say("erased")
-
-
-def _tell(notes: "AgentNotes") -> None:
-    say(f"version {notes.version}, {counted(len(notes.text), 'character')}")

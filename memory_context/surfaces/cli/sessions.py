@@ -1,11 +1,14 @@
-"""`sessions list|show|delete`: the conversations of a user."""
+"""`sessions`: the conversations of a user, as people saw them, as the agent has them, and as its model was shown them.
+
+The archive is read and no session is claimed, so a running process is not disturbed. Unarchived messages are not shown.
+"""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .command import NamedSession, SessionArgument, Target, TranscriptOption, YesOption, command, find_session, group
+from .command import NamedSession, Target, TranscriptOption, YesOption, command, find_session
 from .console import (
     USAGE_ERROR,
     Failure,
@@ -16,28 +19,76 @@ from .console import (
     harmless,
     listed,
     print_fields,
+    print_table,
     progress_bar,
     say,
 )
 
 if TYPE_CHECKING:
-    from memory_context.sessions.archive.resume import ResumeReport
     from memory_context.store.admin.user_stats import SessionExtent
     from memory_context.store.conversation_rows import ChatMessage
-    from memory_context.store.memory_store import MemoryStore
+    from memory_context.view.view import Segment, View
 
-__all__ = ["sessions_app"]
-
-sessions_app = group("The conversations of a user.")
+__all__ = ["sessions"]
 
 
-@sessions_app.command("list")
 @command()
-async def list_sessions(
+async def sessions(
     target: Target,
-    limit: Annotated[int, typer.Option(min=1, help="How many at most; those used last come first.")] = 20,
-) -> Output:
-    """List a user's sessions, those used last first."""
+    session: Annotated[
+        str | None, typer.Argument(metavar="SESSION", help="The session's id, or its beginning. [default: list them]")
+    ] = None,
+    transcript: Annotated[
+        bool, typer.Option("--transcript", help="What the agent's transcript holds, instead of what people saw.")
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="What the model was shown last, and why; no message is shown whole.")
+    ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="--explain: the text of each segment, as the model read it.")
+    ] = False,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete it: what was said, the items stored in it, and its sub-agents'.")
+    ] = False,
+    first: Annotated[int | None, typer.Option("--from", min=1, help="--transcript: the first message, from 1.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many sessions or messages at most.")] = 20,
+    agent: TranscriptOption = None,
+    yes: YesOption = False,
+) -> Output | None:
+    """List the conversations, show one, or delete it.
+
+    A process that is still at work in a deleted session is refused from then on. It asks first.
+    """
+    if transcript + explain + delete > 1 or (session is None and (transcript or explain or delete)):
+        raise Failure("--transcript, --explain and --delete go with a SESSION, one at a time", USAGE_ERROR)
+    if (
+        (first is not None and not transcript)
+        or (full and not explain)
+        or (agent is not None and not transcript + explain)
+    ):
+        raise Failure("--from goes with --transcript, --full with --explain, --agent with either", USAGE_ERROR)
+    if session is None:
+        return await _list(target, limit)
+    if delete:
+        return await _delete(target, session, yes)
+    named = await find_session(target, session)
+    if transcript:
+        return await _transcript(target, named, agent, first, limit)
+    if explain:
+        return await _explain(target, named, agent, full)
+    extent = await target.store.user_stats.session_extent(named.user_id, named.session_id)
+    chat = await target.store.conversations.chat_page(named.user_id, named.session_id, limit=limit)
+    counts = {name: getattr(extent, name) for name in ("items", "tokens", "subagent_sessions")}
+    told = {
+        **asdict(named.info),
+        **counts,
+        "transcripts": [*map(asdict, named.transcripts)],
+        "chat": [*map(asdict, chat)],
+    }
+    return Output(lambda: told, lambda: _print_session(named, extent, chat))
+
+
+async def _list(target: Target, limit: int) -> Output:
     return listed(
         await target.store.conversations.sessions(await target.user(), limit=limit + 1),
         ("session", "agent", "messages", "chat", "age", "title"),
@@ -51,44 +102,8 @@ async def list_sessions(
     )  # fmt: skip
 
 
-# --- show
-
-
-@sessions_app.command("show")
-@command()
-async def show_session(
-    target: Target,
-    session: SessionArgument,
-    transcript: Annotated[
-        bool, typer.Option("--transcript", help="What the agent's transcript holds, instead of what people saw.")
-    ] = False,
-    first: Annotated[int | None, typer.Option("--from", min=1, help="--transcript: the first message, from 1.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many messages at most.")] = 20,
-    agent: TranscriptOption = None,
-) -> Output:
-    """Show a session and its last messages, as people saw them.
-
-    With --transcript, show what the agent read and said instead, page by page; stored texts show their references.
-    """
-    if not transcript and (first is not None or agent is not None):
-        raise Failure("--from and --agent go with --transcript", USAGE_ERROR)
-    named = await find_session(target, session)
-    if transcript:
-        return await _transcript(target, named, agent, first, limit)
-    extent = await target.store.user_stats.session_extent(named.user_id, named.session_id)
-    chat = await target.store.conversations.chat_page(named.user_id, named.session_id, limit=limit)
-    return Output(lambda: _session_json(named, extent, chat), lambda: _print_session(named, extent, chat))
-
-
-def _session_json(named: NamedSession, extent: "SessionExtent", chat: "list[ChatMessage]") -> dict[str, Any]:
-    counts = {name: getattr(extent, name) for name in ("items", "tokens", "subagent_sessions")}
-    transcripts = [asdict(one) for one in named.transcripts]
-    return {**asdict(named.info), **counts, "transcripts": transcripts, "chat": [asdict(one) for one in chat]}
-
-
 def _print_session(named: NamedSession, extent: "SessionExtent", chat: "list[ChatMessage]") -> None:
-    info = named.info
-    subagents = extent.subagent_sessions
+    info, subagents = named.info, extent.subagent_sessions
     beside = f", with those of {counted(subagents, 'sub-agent session')}" if subagents else ""
     lines = (
         f"{one.agent_id}{f' (branch {one.branch})' if one.branch else ''}: {counted(one.messages, 'message')} in "
@@ -109,7 +124,7 @@ def _print_session(named: NamedSession, extent: "SessionExtent", chat: "list[Cha
     )
     for message in chat:
         mark = "" if message.is_verified else ", unverified: a client brought it"
-        typer.echo(f"\n{message.sender}, {message.timestamp:%Y-%m-%d %H:%M} UTC{mark}:")
+        typer.echo(f"\n{harmless(message.sender)}, {message.timestamp:%Y-%m-%d %H:%M} UTC{mark}:")
         typer.echo(harmless(message.text))
     if info.chat_count > len(chat):
         say(f"\nthe last {len(chat)} of {info.chat_count:,} messages; --limit shows more")
@@ -117,58 +132,126 @@ def _print_session(named: NamedSession, extent: "SessionExtent", chat: "list[Cha
         say("\nno chat messages were archived; --transcript shows what the agent read and said")
 
 
+# --- the transcript
+
+
 async def _transcript(target: Target, named: NamedSession, agent: str | None, first: int | None, limit: int) -> Output:
-    from memory_context.sessions.archive.resume import ResumeReport, rebuild_transcript
+    from memory_context.sessions.archive.resume import rebuild_transcript
     from memory_context.view.history import history_text
 
     archived = await named.archived(target.store, named.agent(agent))
     if not archived.batches:
-        return _page([], 0, ResumeReport("new", branches=archived.branches))
+        raise Failure(
+            f"session {named.session_id!r} has only branches in its transcript: an agent resumed beside another"
+        )
     transcript, report, _ = rebuild_transcript(archived)
     end = transcript.end
     start = transcript.first if first is None else first - 1
     if not transcript.first <= start < max(end, transcript.first + 1):
         raise Failure(f"there is no message {start + 1}: there are {transcript.first + 1}-{end}", USAGE_ERROR)
     entries = transcript.entries(start=start, end=start + limit)
-    return _page([(entry.position + 1, history_text(entry)) for entry in entries], end, report)
-
-
-def _page(page: list[tuple[int, str]], count: int, report: "ResumeReport") -> Output:
-    """Return messages as numbers and texts; `count` is the number of the last message there is."""
+    page = [{"number": entry.position + 1, "text": history_text(entry)} for entry in entries]
 
     def show() -> None:
-        for _, text in page:
-            typer.echo(harmless(text))
-        if page and page[-1][0] < count:
-            first, last = page[0][0], page[-1][0]
-            say(f"messages {first}-{last} of {count}; --from {last + 1} goes on")
+        for message in page:
+            typer.echo(harmless(str(message["text"])))
+        if start + len(page) < end:
+            say(f"messages {start + 1}-{start + len(page)} of {end}; --from {start + len(page) + 1} goes on")
         if not report.is_complete or not page:
             say(harmless(str(report)))
 
-    messages = [{"number": number, "text": text} for number, text in page]
-    return Output(lambda: {"messages": messages, "count": count, "report": asdict(report)}, show)
+    return Output(lambda: {"messages": page, "count": end, "report": asdict(report)}, show)
+
+
+# --- the last view
+
+
+async def _explain(target: Target, named: NamedSession, agent: str | None, full: bool) -> Output:
+    from memory_context.foundation.policy import ContextPolicy
+    from memory_context.memory.agent_memory import AgentMemory
+    from memory_context.sessions.archive.resume import whole_history
+    from memory_context.sessions.transcript.codec import load_transcript
+    from memory_context.view.bill import Bill
+    from memory_context.view.calls import view_of_call
+    from memory_context.view.explain import report
+    from memory_context.view.view import View
+
+    agent_id = named.agent(agent)
+    memory = AgentMemory(target.store, named.user_id, agent_id, named.session_id)
+    saved, _ = whole_history(await named.archived(target.store, agent_id))
+    count = len(Bill(load_transcript(saved)).calls)
+    if not count:
+        raise Failure(f"no view of session {named.session_id!r} that was handed out is archived")
+    views = [await view_of_call(saved, number, memory) for number in range(max(count - 1, 1), count + 1)]
+    last = views[-1]
+    before = views[0].view if count > 1 else View()
+    told = report(last.transcript, before, last.view, ContextPolicy().token_budget)  # a session's own is not archived
+    texts = _texts_of(last.view)
+    remark = last.problem
+
+    def as_json() -> dict[str, object]:
+        segments = [asdict(one) for one in told.segments]
+        if full:
+            segments = [{**one, "text": text} for one, text in zip(segments, texts, strict=True)]
+        return {**asdict(told), "segments": segments, "remarks": [remark] if remark else []}
+
+    def show() -> None:
+        typer.echo(f"the model saw last: {told.tokens:,} tokens, {told.stable_tokens:,} unchanged at its head")
+        typer.echo(f"{told.head_in_words}\n" if told.head_in_words else "")
+        if full:
+            for segment, text in zip(told.segments, texts, strict=True):
+                place = f"message {segment.number}, {segment.source}, {segment.kind}, {segment.state}"
+                typer.echo(harmless(f"--- {place}, {segment.tokens:,} tokens\n{text}\n"))
+        else:
+            print_table(_COLUMNS, map(_row, told.segments), right=("message", "tokens", "of"), cut=("source", "why"))
+        for change in told.changes:
+            before, after = change.before or "not there", change.after or "not there"
+            typer.echo(harmless(f"  message {change.number} {change.kind}: {before} -> {after} ({change.reason})"))
+        for decision in told.decisions:
+            typer.echo(harmless(f"  decided: {decision}"))
+
+    return Output(as_json, show, [f"Note: {remark}."] if remark else [])
+
+
+_COLUMNS = ("message", "state", "kind", "source", "tokens", "of", "why")
+
+
+def _row(one: "Segment") -> tuple[object, ...]:
+    full = f"{one.full_tokens:,}" if one.full_tokens > one.tokens else ""
+    return one.number, one.state, one.kind, one.source, f"{one.tokens:,}", full, one.why or " ".join(one.keys)
+
+
+def _texts_of(view: "View") -> list[str]:
+    """Return the text of each segment."""
+    from memory_context.foundation.messages import texts_of
+
+    shown: list[str] = []
+    for message in view.messages:
+        images = {one.index: "(an image)" for one in message.segments if one.kind == "image"}
+        texts: list[str] = []
+        for address, text in texts_of(message.message):
+            if address.kind == "text" and address.index in images:
+                images[address.index] = text  # it stands for the image
+            else:
+                texts.append(text)
+        said = iter(texts)
+        shown += [images[one.index] if one.kind == "image" else next(said, "") for one in message.segments]
+    return shown
 
 
 # --- delete
 
 
-@sessions_app.command("delete")
-@command(has_json=False)
-async def delete_session(target: Target, session: SessionArgument, yes: YesOption = False) -> None:
-    """Delete a session: what was said, and the items stored in it.
-
-    Those of its sub-agents go with it. A process still at work in it is refused from then on. It asks first.
-    """
+async def _delete(target: Target, session_id: str, yes: bool) -> None:
+    store = target.store
     try:
-        named = await find_session(target, session, by_beginning=not yes)
-    except Failure:
-        if not await _finish_deletion(target.store, await target.user(), session):
+        named = await find_session(target, session_id, by_beginning=not yes)
+    except Failure:  # an interrupted deletion is finished
+        user = await target.user()
+        if await store.conversations.deleted_at(user, session_id) is None or not await _rows(target, user, session_id):
             raise
-    else:
-        await _confirm_and_delete(target.store, named, yes)
-
-
-async def _confirm_and_delete(store: "MemoryStore", named: NamedSession, yes: bool) -> None:
+        say(f"session {session_id!r} was deleted before; what was left of it is gone now")
+        return
     info, session_id = named.info, named.session_id
     extent = await store.user_stats.session_extent(named.user_id, session_id)
     title = f" ({info.title})" if info.title else ""
@@ -179,20 +262,12 @@ async def _confirm_and_delete(store: "MemoryStore", named: NamedSession, yes: bo
         f"{extent.tokens:,} tokens?",
         yes,
     )
-    if await _delete(store, named.user_id, session_id):
+    if await _rows(target, named.user_id, session_id):
         say(f"session {session_id!r} is deleted, with {counted(extent.items, 'item')}")
     else:
         say(f"session {session_id!r} was deleted by somebody else meanwhile")
 
 
-async def _finish_deletion(store: "MemoryStore", user: str, session_id: str) -> bool:
-    """Finish an interrupted deletion; return False if there was none or nothing of the session is left."""
-    if await store.conversations.deleted_at(user, session_id) is None or not await _delete(store, user, session_id):
-        return False
-    say(f"session {session_id!r} was deleted before; what was left of it is gone now")
-    return True
-
-
-async def _delete(store: "MemoryStore", user: str, session_id: str) -> bool:
+async def _rows(target: Target, user: str, session_id: str) -> bool:
     with progress_bar("deleting rows") as show:
-        return await store.conversations.delete_session(user, session_id, progress=show)
+        return await target.store.conversations.delete_session(user, session_id, progress=show)

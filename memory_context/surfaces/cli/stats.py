@@ -1,4 +1,4 @@
-"""`stats` and `users`: stored items of users, and the recorded bills of their archived sessions."""
+"""`stats`: stored items of a user or of all users, and the recorded bills of their archived sessions."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -9,17 +9,29 @@ import typer
 from memory_context.foundation.identifiers import SessionKey
 
 from .command import Target, TranscriptOption, command, find_session
-from .console import Output, age, byte_size, counted, listed, print_fields, print_table, progress_bar, say
+from .console import (
+    USAGE_ERROR,
+    Failure,
+    Output,
+    age,
+    byte_size,
+    counted,
+    listed,
+    print_fields,
+    print_table,
+    progress_bar,
+    say,
+)
 
 if TYPE_CHECKING:
     from memory_context.context.stats import ContextStats
     from memory_context.sessions.transcript.values import OfferedHead
-    from memory_context.store.admin.user_stats import DaySum, KindSum, UserExtent
+    from memory_context.store.admin.user_stats import DaySum, KindSum
     from memory_context.store.conversation_rows import SessionInfo
     from memory_context.store.memory_store import MemoryStore
     from memory_context.view.bill import ModelCall
 
-__all__ = ["stats", "users"]
+__all__ = ["stats"]
 
 _MAX_CALLS_PRINTED = 40
 _DAYS = 14
@@ -36,17 +48,23 @@ async def stats(
     target: Target,
     session: Annotated[str | None, typer.Argument(metavar="SESSION", help="A session's id.")] = None,
     calls: Annotated[bool, typer.Option("--calls", help="Every model call of the session, in a table.")] = False,
-    last: Annotated[int, typer.Option(min=0, help="Without SESSION: add up the bill of so many last sessions.")] = 20,
+    users: Annotated[bool, typer.Option("--users", help="How much there is of each user, for the owner.")] = False,
+    last: Annotated[int, typer.Option(min=0, help="Without SESSION: the bills of so many last sessions.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="--users: how many at most.")] = 100,
     agent: TranscriptOption = None,
 ) -> Output:
     """Show what is stored, what it saved, and what calls cost.
 
     Of a user: items by type, source and day, and what the last sessions cost. Of a session: what its model calls sent,
     what keeping everything would have sent, and both by the prices of a prompt cache, as recorded with each call.
+    --users needs the owner's address of the database: --url, or MEMORY_CONTEXT_OWNER_URL.
     """
+    if users and (session is not None or calls or agent is not None):
+        raise Failure("--users goes without SESSION, --calls and --agent", USAGE_ERROR)
+    if users:
+        return await _users(target, limit)
     if session is None:
-        account = await _account_of(target, last)
-        return Output(account.as_dict, lambda: _print_account(account))
+        return await _account(target, last)
     named = await find_session(target, session)
     bill = await _make_bill(target.store, named.user_id, named.info, named.agent(agent))
     return Output(bill.as_dict, lambda: _print_bill(bill, with_calls=calls))
@@ -117,44 +135,34 @@ async def _make_bill(store: "MemoryStore", user: str, info: "SessionInfo", agent
     return _Bill(info, agent, calls, stats, offered, events, unread, unbilled)
 
 
-def _cheapest_of_autogen(stats: "ContextStats") -> str | None:
-    name, cost = stats.cheapest_autogen_context
-    if not stats.raw_cost:
-        return None
-    return f"{cost / stats.raw_cost:.2f} by the cheapest of its own contexts, {name}"
-
-
 def _print_bill(bill: _Bill, *, with_calls: bool) -> None:
     stats, events = bill.stats, bill.events
     lookups = [(kind, events[kind]) for kind in ("retrieved", "searched", "listed", "paged") if kind in events]
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in lookups)
     all_tokens = stats.raw_tokens_total + stats.raw_head_tokens_total
     share = f", {stats.saved_tokens / all_tokens:.0%}" if all_tokens else ""
+    name, cost = stats.cheapest_autogen_context
     sent = f"{stats.view_tokens_total:,} tokens, {stats.cached_tokens_total:,} of them in the prompt cache"
     print_fields(
         [
             ("session", f"{bill.info.session_id} of {bill.agent}"),
             ("title", bill.info.title or None),
             ("model calls", f"{stats.views:,}"),
-            ("sent", sent),
+            ("sent", f"{sent}, {stats.peak_view_tokens:,} at most"),
             ("keeping all", f"{stats.raw_tokens_total:,} tokens"),
             ("with each", _head_of(bill)),
             ("saved", f"{stats.saved_tokens:,} tokens{share}"),
             ("cost", f"{stats.cost_in_words.removeprefix('cost ')}, by the prices of a prompt cache"),
-            ("AutoGen", _cheapest_of_autogen(stats)),
             ("of messages", f"{stats.relative_view_cost:.2f} without tools, instructions and system prompt"),
+            ("AutoGen", f"{cost / stats.raw_cost:.2f} by its cheapest context, {name}" if stats.raw_cost else None),
             ("light model", f"{stats.light_model}{_APART if stats.light_model.total.calls else ''}"),
-            ("largest view", f"{stats.peak_view_tokens:,} tokens"),
-            ("offloads", f"{stats.offloads:,}"),
-            ("compactions", f"{stats.answered_compactions:,} of answered results, {stats.compactions:,} planned"),
-            ("folds", f"{stats.folds:,}"),
+            (
+                "compacted",
+                f"{stats.offloads:,} stored, {stats.answered_compactions:,} compacted, {stats.folds:,} folds",
+            ),
             ("opened", f"{stats.expansions:,} items by itself, {stats.recalls:,} requests brought memories"),
             ("look-ups", f"{sum(count for _, count in lookups):,}" + (f": {kinds}" if kinds else "")),
         ]
-    )
-    say(
-        "Sent and kept are tokens of messages; the costs and what was saved count the tools, instructions and system "
-        "prompt that are named. All figures and prices are those recorded with each call."
     )
     for reservation in bill.reservations:
         say(f"Note: {reservation}.")
@@ -195,39 +203,15 @@ def _print_calls(calls: "Sequence[ModelCall]") -> None:
 # --- a user
 
 
-@dataclass(frozen=True)
-class _Account:
-    """Items of a user, and the bills of the latest sessions."""
-
-    user: str
-    where: str
-    kinds: "list[KindSum]"
-    days: "list[DaySum]"
-    extent: "UserExtent"
-    bills: list[_Bill]
-    unread: int
-
-    def as_dict(self) -> dict[str, Any]:
-        bills = [bill.as_dict() for bill in self.bills]
-        for bill in bills:
-            del bill["calls"]
-        return {
-            "user": self.user,
-            "kinds": [asdict(kind) for kind in self.kinds],
-            "days": [asdict(day) for day in self.days],
-            **asdict(self.extent),
-            "billed_sessions": bills,
-        }
-
-
-async def _account_of(target: Target, last: int) -> _Account:
+async def _account(target: Target, last: int) -> Output:
+    """Return the items of a user, and the bills of the latest sessions."""
     store, name = target.store, await target.user()
     kinds, days = await store.user_stats.kinds(name), await store.user_stats.days(name, _DAYS)
     extent = await store.user_stats.extent(name)
     bills: list[_Bill] = []
     unread = 0
     sessions = await store.conversations.sessions(name, limit=last) if last else []
-    with progress_bar("reading sessions", len(sessions)) as show:
+    with progress_bar("reading sessions", len(sessions)) as show_done:
         for number, info in enumerate(sessions, 1):
             transcripts = await store.user_stats.transcripts(name, info.session_id)
             for agent in dict.fromkeys(one.agent_id for one in transcripts):
@@ -235,34 +219,38 @@ async def _account_of(target: Target, last: int) -> _Account:
                     bills.append(await _make_bill(store, name, info, agent))
                 except ValueError:  # archived by a newer version
                     unread += 1
-            show(number)
-    return _Account(name, store.describe(), kinds, days, extent, bills, unread)
+            show_done(number)
 
+    def as_json() -> dict[str, Any]:
+        billed = [{key: value for key, value in bill.as_dict().items() if key != "calls"} for bill in bills]
+        sums = {"kinds": [*map(asdict, kinds)], "days": [*map(asdict, days)]}
+        return {"user": name, **sums, **asdict(extent), "billed_sessions": billed}
 
-def _print_account(account: _Account) -> None:
-    kinds, extent = account.kinds, account.extent
-    items, tokens = sum(kind.items for kind in kinds), sum(kind.tokens for kind in kinds)
-    size = byte_size(sum(kind.content_bytes for kind in kinds))
-    private = sum(kind.private_items for kind in kinds)
-    aside = f", {private:,} of them private to a sub-agent" if private else ""
-    said = f"{counted(extent.messages, 'message')} of agents, {counted(extent.chats, 'chat message')}"
-    print_fields(
-        [
-            ("user", f"{account.user} in {account.where}"),
-            ("stored", f"{counted(items, 'item')} with {tokens:,} tokens, {size}{aside}"),
-            ("said", f"{said} in {counted(extent.sessions, 'session')}"),
-        ]
-    )
-    if kinds:
-        typer.echo()
-        _print_sums(("type", "source"), [((one.memory_type, one.source), one) for one in kinds])
-        typer.echo()
-        _print_sums(("stored on (UTC)",), [((one.stored_on.isoformat(),), one) for one in account.days])
-    if account.bills:
-        typer.echo()
-        _print_bills(account.bills, extent.sessions)
-    if account.unread:
-        say(f"not counted, since a newer version archived them: {counted(account.unread, 'transcript')}")
+    def show() -> None:
+        items, tokens = sum(kind.items for kind in kinds), sum(kind.tokens for kind in kinds)
+        private = sum(kind.private_items for kind in kinds)
+        aside = f", {private:,} of them private to a sub-agent" if private else ""
+        size = byte_size(sum(kind.content_bytes for kind in kinds))
+        said = f"{counted(extent.messages, 'message')} of agents, {counted(extent.chats, 'chat message')}"
+        print_fields(
+            [
+                ("user", f"{name} in {store.describe()}"),
+                ("stored", f"{counted(items, 'item')} with {tokens:,} tokens, {size}{aside}"),
+                ("said", f"{said} in {counted(extent.sessions, 'session')}"),
+            ]
+        )
+        if kinds:
+            typer.echo()
+            _print_sums(("type", "source"), [((one.memory_type, one.source), one) for one in kinds])
+            typer.echo()
+            _print_sums(("stored on (UTC)",), [((one.stored_on.isoformat(),), one) for one in days])
+        if bills:
+            typer.echo()
+            _print_bills(bills, extent.sessions)
+        if unread:
+            say(f"not counted, since a newer version archived them: {counted(unread, 'transcript')}")
+
+    return Output(as_json, show)
 
 
 def _print_sums(names: Sequence[str], sums: "Sequence[tuple[tuple[str, ...], KindSum | DaySum]]") -> None:
@@ -304,12 +292,7 @@ def _print_bills(bills: Sequence[_Bill], session_count: int) -> None:
 # --- all users
 
 
-@command(user=None)
-async def users(target: Target, limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 100) -> Output:
-    """List the users of a store, and how much there is of each.
-
-    Only the owner of the database may list them: its address is --url, or MEMORY_CONTEXT_OWNER_URL.
-    """
+async def _users(target: Target, limit: int) -> Output:
     found: list[dict[str, Any]] = []
     user_stats = target.store.user_stats
     async for user in target.store.every_user():
