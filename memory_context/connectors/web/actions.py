@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from autogen_core.tools import BaseTool, FunctionTool
 
@@ -14,13 +15,14 @@ from memory_context.foundation.errors import ConnectorError
 
 from ..protocols import TextObservation
 from .capture import PlaywrightError, first_line, image_of
+from .elements import click, select, type_text
 from .report import found_lines, shown_url
 from .screen import Screen
 from .tabs import Tab
 from .transfers import Transfers
 
 if TYPE_CHECKING:
-    from playwright.async_api import ElementHandle
+    from playwright.async_api import Locator, Page
 
 __all__ = ["WebActions"]
 
@@ -31,6 +33,15 @@ _MOST_SECONDS = 60.0
 _DOWNLOAD_SECONDS = 10.0
 _WAIT_STEP_SECONDS = 0.25
 _PAGE_PIXELS = 600
+_MIDDLE = (640, 360)
+_SCROLLED = """([x, y]) => {
+  const places = [scrollX, scrollY];
+  for (let one = document.elementFromPoint(x, y); one; one = one.parentElement) {
+    if (one.tagName === "IFRAME") return [];
+    places.push(one.scrollTop);
+  }
+  return places;
+}"""
 _THIS_MACHINE = re.compile(r"(localhost|127\.[0-9.]+|\[::1\])(:|/|$)")
 
 
@@ -94,51 +105,86 @@ class WebActions:
             )
         except ConnectorError as error:
             if "ERR_ABORTED" in str(error) or "Download is starting" in str(error):
-                return "That is a file; it is being downloaded."
+                kind = "a PDF" if urlsplit(address).path.lower().endswith(".pdf") else "a file"
+                return f"That is {kind}; it is being downloaded."
             raise ConnectorError("; ".join(self._refusals()) or f"{shown_url(address)}: {error}") from error
         status = f" (status {answer.status})" if answer is not None and not answer.ok else ""
-        opened = f"Opened {shown_url(tab.page.url)}{status}."
+        is_pdf = answer is not None and "application/pdf" in answer.headers.get("content-type", "")
+        pdf = " It is a PDF, whose text the state does not show." if is_pdf else ""
+        opened = f"Opened {shown_url(tab.page.url)}{status}.{pdf}"
         return self._done(
             tab, opened if tab.dialog is None else "The page that was open, or the new one, asks something."
         )
 
     async def _click(self, ref: str, double: bool = False) -> str:
-        return await self._on(ref, lambda one: _press_mouse(one, double=double), "Clicked", is_pressed=True)
+        began = len(self._transfers.records)
+        said = await self._on(ref, lambda one, _: click(one, double=double), "Clicked")
+        if len(self._transfers.records) > began:
+            said += f" A download began: {self._transfers.records[-1]}."
+        return said
 
     async def _type(self, ref: str, text: str, submit: bool = False) -> str:
-        async def fill(element: "ElementHandle") -> None:
-            await element.fill(text, timeout=1000 * _ACT_SECONDS)
+        async def fill(element: "Locator", page: "Page") -> str:
+            held = await type_text(element, page, text)
             if submit:
-                await element.press("Enter", timeout=1000 * _ACT_SECONDS, no_wait_after=True)
+                await page.keyboard.press("Enter")
+            return held
 
         return await self._on(ref, fill, "Filled")
 
     async def _select(self, ref: str, options: list[str]) -> str:
-        return await self._on(
-            ref, lambda one: one.select_option(label=options, timeout=1000 * _ACT_SECONDS), f"Chose {options} in"
-        )
+        chosen: list[str] = []
+
+        async def choose(element: "Locator", _: "Page") -> str:
+            chosen.append(await select(element, options))
+            return ""
+
+        said = await self._on(ref, choose, "Chose in")
+        return said.replace("Chose in", f"Chose {chosen[0]} in", 1) if chosen else said
 
     async def _press(self, key: str, ref: str = "") -> str:
         if ref:
-            return await self._on(
-                ref, lambda one: one.press(key, timeout=1000 * _ACT_SECONDS, no_wait_after=True), f"Pressed {key} in"
-            )
+
+            async def press(element: "Locator", _: "Page") -> str:
+                await element.press(key, timeout=1000 * _ACT_SECONDS, no_wait_after=True)
+                return ""
+
+            return await self._on(ref, press, f"Pressed {key} in")
         await self._ready()
         tab = await self._screen.ready_tab()
         await self._screen.act(tab, tab.page.keyboard.press(key))
         return self._done(tab, f"Pressed {key}.")
 
     async def _hover(self, ref: str) -> str:
-        return await self._on(ref, lambda one: one.hover(timeout=1000 * _ACT_SECONDS), "The mouse is over")
+        async def hover(element: "Locator", _: "Page") -> str:
+            await element.hover(timeout=1000 * _ACT_SECONDS)
+            return ""
+
+        return await self._on(ref, hover, "The mouse is over")
 
     async def _scroll(self, screens: float = 1.0, ref: str = "") -> str:
         if ref:
-            return await self._on(ref, lambda one: one.scroll_into_view_if_needed(), "Scrolled to")
+
+            async def scroll(element: "Locator", _: "Page") -> str:
+                await element.scroll_into_view_if_needed(timeout=1000 * _ACT_SECONDS)
+                return ""
+
+            return await self._on(ref, scroll, "Scrolled to")
         await self._ready()
         tab = await self._screen.ready_tab()
-        await tab.page.mouse.move(640, 360)
+        await tab.page.mouse.move(*_MIDDLE)
+        before = await self._scrolled(tab)
         await self._screen.act(tab, tab.page.mouse.wheel(0, _PAGE_PIXELS * max(-20.0, min(screens, 20.0))))
+        if before and before == await self._scrolled(tab):
+            end = "top" if screens < 0 else "end"
+            return self._done(tab, f"Nothing scrolled: this is the {end}, or the page does not scroll here.")
         return self._done(tab, "Scrolled.")
+
+    async def _scrolled(self, tab: Tab) -> list[float]:
+        """Return how far all that the mouse is over is scrolled; nothing over a frame, which is not asked."""
+        with suppress(PlaywrightError, asyncio.TimeoutError):
+            return await asyncio.wait_for(tab.page.evaluate(_SCROLLED, [*_MIDDLE]), _ACT_SECONDS)
+        return []
 
     async def _back(self) -> str:
         await self._ready()
@@ -186,7 +232,7 @@ class WebActions:
         ends_at = time.monotonic() + min(max(seconds, 0.0), _MOST_WAIT_SECONDS)
         while True:
             page = await self._screen.look()
-            if text and any(text.lower() in line.lower() for line in page.lines()):
+            if text and any(text.lower() in line.key.lower() for line in page.lines):
                 return f"The page has {text[:200]!r}."
             if time.monotonic() >= ends_at:
                 break
@@ -203,7 +249,7 @@ class WebActions:
     async def _screenshot(self, ref: str = "") -> list[TextObservation]:
         await self._ready()
         tab = await self._screen.ready_tab()
-        subject = await self._screen.element(ref) if ref else tab.page
+        subject = (await self._screen.element(ref))[0] if ref else tab.page
         png = await self._screen.act(tab, subject.screenshot(timeout=1000 * _LOAD_SECONDS, scale="css"))
         what = f"{ref} on " if ref else ""
         images = (image_of(png),) if png else ()
@@ -212,20 +258,20 @@ class WebActions:
     async def _upload(self, ref: str, files: list[str]) -> str:
         payloads = await asyncio.to_thread(self._transfers.uploads, files)
 
-        async def give(element: "ElementHandle") -> None:
+        async def give(element: "Locator", page: "Page") -> str:
             if await element.evaluate("one => one.type === 'file'"):
                 await element.set_input_files(payloads, timeout=1000 * _ACT_SECONDS)
-                return
-            tab = await self._screen.tab()
-            async with tab.page.expect_file_chooser(timeout=1000 * _ACT_SECONDS) as chooser:
+                return ""
+            async with page.expect_file_chooser(timeout=1000 * _ACT_SECONDS) as chooser:
                 await element.click(timeout=1000 * _ACT_SECONDS)
             await (await chooser.value).set_files(payloads)
+            return ""
 
         return await self._on(ref, give, f"Gave {len(files)} files to")
 
     async def _download(self, ref: str) -> str:
         self._transfers.begun.clear()
-        await self._on(ref, lambda one: _press_mouse(one, double=False), "Clicked", is_pressed=True)
+        await self._on(ref, lambda one, _: click(one), "Clicked")
         try:
             await asyncio.wait_for(self._transfers.begun.wait(), _DOWNLOAD_SECONDS)
         except asyncio.TimeoutError:
@@ -235,15 +281,15 @@ class WebActions:
             await asyncio.wait_for(record.ended.wait(), _LOAD_SECONDS)
         return f"Download: {record}, in {self._transfers.folder.root}"
 
-    async def _on(
-        self, ref: str, work: "Callable[[ElementHandle], Awaitable[Any]]", what: str, *, is_pressed: bool = False
-    ) -> str:
+    async def _on(self, ref: str, work: "Callable[[Locator, Page], Awaitable[str]]", what: str) -> str:
         await self._ready()
         tab = await self._screen.ready_tab()
-        element = await self._screen.element(ref, is_pressed=is_pressed)
-        label = self._screen.label(ref)
-        await self._screen.act(tab, work(element))
-        return self._done(tab, f"{what} {label}.")
+        element, label = await self._screen.element(ref)
+        try:
+            came = await self._screen.act(tab, work(element, tab.page))
+        except ConnectorError as error:
+            raise ConnectorError(f"{label}: {error}") from error
+        return self._done(tab, f"{what} {label}{came or ''}.")
 
     def _done(self, tab: Tab, text: str) -> str:
         return f"{text} {tab.dialog_text()}; answer it with {self._id}_dialog." if tab.dialog is not None else text
@@ -261,18 +307,6 @@ def _one_by_one(lock: asyncio.Lock, work: Callable[..., Awaitable[Any]]) -> Call
                 raise ConnectorError(first_line(error)) from error
 
     return locked
-
-
-async def _press_mouse(element: "ElementHandle", *, double: bool) -> None:
-    if await element.evaluate("one => one.tagName === 'OPTION'"):
-        chosen = await element.evaluate_handle("one => one.closest('select')")
-        select = chosen.as_element()
-        if select is not None:
-            await select.select_option(label=str(await element.evaluate("one => one.label")))
-    elif double:
-        await element.dblclick(timeout=1000 * _ACT_SECONDS, no_wait_after=True)
-    else:
-        await element.click(timeout=1000 * _ACT_SECONDS, no_wait_after=True)
 
 
 def _checked(url: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.extras import needs
 
-from .capture import ENGINE, engine_script, first_line
+from .capture import first_line
 from .request_filter import RequestFilter
 
 with needs("browser", "the web connector"):
@@ -20,11 +20,12 @@ with needs("browser", "the web connector"):
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, HttpCredentials, Playwright
 
-__all__ = ["BrowserProcess", "find_chromium"]
+__all__ = ["VIEWPORT", "BrowserProcess", "find_chromium"]
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge", "brave-browser")
 _MAC = ("Chromium", "Google Chrome", "Microsoft Edge", "Brave Browser")
-_WIDTH, _HEIGHT = 1280, 720
+VIEWPORT = 1280, 720
+"""Width and height of the visible part, in pixels."""
 _KILL_AT_END = """
 import os, signal, sys
 while os.read(0, 1):
@@ -99,7 +100,6 @@ class BrowserProcess:
         """
         try:
             self._playwright = await async_playwright().start()
-            await self._playwright.selectors.register(ENGINE, script=engine_script(), content_script=True)
             chromium = self._playwright.chromium
             self._browser = await chromium.launch(
                 executable_path=find_chromium(self._named, chromium.executable_path),
@@ -111,7 +111,9 @@ class BrowserProcess:
             await self._watch(self._browser)
             await self._requests.attach(self._browser)
             context = await self._browser.new_context(
-                viewport={"width": _WIDTH, "height": _HEIGHT}, accept_downloads=True, http_credentials=_NO_CREDENTIALS
+                viewport={"width": VIEWPORT[0], "height": VIEWPORT[1]},
+                accept_downloads=True,
+                http_credentials=_NO_CREDENTIALS,
             )
             await context.add_init_script(_OPEN_SHADOWS)
         except BaseException as error:

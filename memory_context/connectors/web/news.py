@@ -1,0 +1,171 @@
+"""What is new on a page: the lines that differ, without those that change by themselves."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+
+from ..open_file import ChangedLines
+from .snapshot import Box, Line
+
+__all__ = ["Blinking", "Change", "changes_between", "told_changes"]
+
+_MOST_COMPARED = 3000
+_MOST_TOLD = 10
+_FAST_SECONDS = 2.0
+"""A number that changes within it without an action is a clock; a later one may be news."""
+_OFTEN = 2
+_MOST_SUSPECTS = 4
+_SHORT = 80
+_MOST_KNOWN = 500
+_LINE_CHARACTERS, _OLD_LINE_CHARACTERS = 300, 120
+_RUNNING = re.compile("[\\d|/\\\\.…·•●○\u2800-\u28ff◐-◿▁-█-]+")
+"""Digits, and what spinners are made of."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Lines that took the place of others; `at` is the index in the page as it is now."""
+
+    removed: Sequence[Line]
+    added: Sequence[Line]
+    at: int
+
+
+@dataclass
+class Blinking:
+    """Lines of one document that change without an action.
+
+    Attributes:
+        boxes: Where they stand; a picture is compared without these.
+    """
+
+    boxes: set[Box] = field(default_factory=set[Box])
+    _shapes: set[str] = field(default_factory=set[str])
+    _coming: set[str] = field(default_factory=set[str])
+    _slots: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    _seen: Counter[object] = field(default_factory=Counter[object])
+    _steady: set[str] = field(default_factory=set[str])
+
+    def keys(self, lines: Sequence[Line]) -> list[tuple[int, str]]:
+        """Return the lines by which pages are compared, with their indexes."""
+        keys = [shape if (shape := _shape(one)) in self._shapes else one.key for one in lines]
+        if self._slots:
+            around = zip(["", *keys[:-1]], [*keys[1:], ""], strict=True) if keys else ()
+            keys = ["…" if slot in self._slots else key for key, slot in zip(keys, around, strict=True)]
+        return [(at, key) for at, key in enumerate(keys) if lines[at].key not in self._coming]
+
+    def note(self, before: Sequence[Line], after: Sequence[Line], seconds: float) -> None:
+        """Learn from what changed without an action within so many seconds."""
+        if len(self._seen) > _MOST_KNOWN:
+            self._seen.clear()
+        for change in changes_between(before, after, self):
+            pairs, gone, came = _aligned(change)
+            for old, new in pairs:
+                self._count(_shape(new), self._shapes, (old, new), 1 if seconds < _FAST_SECONDS else _OFTEN)
+            if len(gone) == len(came) == 1 and len(came[0].key) <= _SHORT:
+                above, below = after[change.at - 1 : change.at], after[change.at + 1 : change.at + 2]
+                slot = above[0].key if above else "", below[0].key if below else ""
+                self._count(slot, self._slots, (gone[0], came[0]), _OFTEN)
+            elif len(gone) + len(came) <= _OFTEN:
+                for one in (*gone, *came):
+                    self._count(one.key, self._coming, (one,), _OFTEN)
+
+    def _count(self, key: object, known: "set[str] | set[tuple[str, str]]", lines: Sequence[Line], often: int) -> None:
+        self._seen[key] += 1
+        if self._seen[key] >= often:
+            known.add(key)  # pyright: ignore[reportArgumentType] # of one of both kinds
+            self.boxes.update(box for line in lines for box in line.boxes)
+
+    def suspects(self, changes: Sequence[Change]) -> set[str]:
+        """Return what to look at again, if all that changed may blink: numbers, and short texts that came or went."""
+        found: set[str] = set()
+        for change in changes:
+            pairs, gone, came = _aligned(change)
+            if any(not one.key.startswith('"') or len(one.key) > _SHORT // 2 for one in (*gone, *came)):
+                return set()
+            found |= {_shape(one) for one in (*gone, *came, *(new for _, new in pairs))}
+        return found if len(found) <= _MOST_SUSPECTS and not found <= self._steady else set()
+
+    def trust(self, suspects: set[str]) -> None:
+        """Do not look again at lines of these shapes."""
+        self._steady |= suspects
+
+
+def _aligned(change: Change) -> tuple[list[tuple[Line, Line]], list[Line], list[Line]]:
+    """Return the lines of a change that differ in numbers alone, those that went, and those that came."""
+    gone, came = [*change.removed], list[Line]()
+    pairs: list[tuple[Line, Line]] = []
+    for new in change.added:
+        old = next((one for one in gone if _shape(one) == _shape(new)), None)
+        if old is None:
+            came.append(new)
+        else:
+            gone.remove(old)
+            pairs.append((old, new))
+    return pairs, gone, came
+
+
+def _shape(line: Line) -> str:
+    return _RUNNING.sub("#", line.key)
+
+
+def changes_between(before: Sequence[Line], after: Sequence[Line], blinking: Blinking) -> list[Change]:
+    """Return the differences in order, without references and without what blinks."""
+    old, new = blinking.keys(before), blinking.keys(after)
+    old_keys, new_keys = [key for _, key in old], [key for _, key in new]
+    span = ChangedLines.between(old_keys, new_keys)
+    first = span.first
+    a, b = old_keys[first : span.old_end], new_keys[first : span.new_end]
+    if len(a) + len(b) > _MOST_COMPARED:
+        codes = [("replace", 0, len(a), 0, len(b))]
+    else:
+        codes = SequenceMatcher(None, a, b).get_opcodes()
+    return [
+        Change(
+            [before[at] for at, _ in old[first + i : first + j]],
+            [after[at] for at, _ in new[first + k : first + m]],
+            new[first + k][0] if first + k < len(new) else len(after),
+        )
+        for tag, i, j, k, m in codes
+        if tag != "equal"
+    ]
+
+
+def told_changes(changes: Sequence[Change], page: Sequence[Line]) -> list[str]:
+    """Return at most about ten lines of what went (-) and came (+), each below the line that it belongs to."""
+    told: list[str] = []
+    room, above = _MOST_TOLD, ""
+    total = sum(len(one.removed) + len(one.added) for one in changes)
+    for change in changes:
+        lines = [f"- {_cut(one.key, _OLD_LINE_CHARACTERS)}" for one in change.removed]
+        lines += [f"+ {_cut(one.text, _LINE_CHARACTERS)}" for one in change.added]
+        if len(lines) > room and change.added:  # what came matters more
+            lines = [*lines[: min(len(change.removed), room // 3)], *lines[len(change.removed) :]]
+        if room <= 0:
+            break
+        if (context := _context(page, change.at)) and context != above:
+            told.append(f"in {_cut(context, _OLD_LINE_CHARACTERS)}:")
+            above = context
+        told += [f"  {one}" if above else one for one in lines[:room]]
+        room -= min(len(lines), room)
+    left = total - sum(one.lstrip()[:2] in ("- ", "+ ") for one in told)
+    return [*told, f"[{left:,} more lines changed]"] if left else told
+
+
+def _context(page: Sequence[Line], at: int) -> str:
+    """Return the line that a place belongs to: the next one above that is less deep, or else a heading."""
+    depth = page[at].depth if at < len(page) else 0
+    for line in _upwards(page, at):
+        if line.depth < depth or (line.depth == depth and line.key.startswith("heading")):
+            return line.key
+    return ""
+
+
+def _upwards(page: Sequence[Line], at: int) -> Iterator[Line]:
+    return (page[index] for index in range(min(at, len(page)) - 1, -1, -1))
+
+
+def _cut(text: str, characters: int) -> str:
+    return text if len(text) <= characters else f"{text[:characters]}…"
