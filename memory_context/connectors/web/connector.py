@@ -101,6 +101,7 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
         self._actions = WebActions(id, self._screen, self._transfers, self._ready, self._refusals)
         self._seen: Shown | None = None
         self._seen_picture = b""
+        self._shown: tuple[bytes, Image] | None = None
         self._trouble = ""
         self._is_started = False
         self._fresh_until = 0.0
@@ -246,7 +247,14 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
                 notes.append(f"Downloads: {', '.join(map(str, self._transfers.records[-5:]))}")
             page, limit, counter = self._screen.shown, self.state_limit_tokens, default_token_counter()
             text = await asyncio.to_thread(page_state, page, notes, limit, counter, self.id, VIEWPORT, self._lately)
-            return [text, image_of(page.picture)] if page.picture else [text]
+            return [text, await self._image(page)] if page.picture else [text]
+
+    async def _image(self, page: Shown) -> Image:
+        """Return the picture; the same object while nobody would see a difference, so that the state is no new one."""
+        small = await asyncio.to_thread(thumbnail, page.picture)
+        if self._shown is None or visible_change(self._shown[0], small, (), VIEWPORT):
+            self._shown = small, image_of(page.picture)
+        return self._shown[1]
 
     def save_state(self) -> Mapping[str, Any]:
         """Return what is compared with later; of a large page only its address."""
