@@ -24,16 +24,21 @@ from .transfers import Transfers
 if TYPE_CHECKING:
     from playwright.async_api import Locator, Page
 
-__all__ = ["WebActions"]
+__all__ = ["PDF_NOTE", "WebActions"]
+
+PDF_NOTE = "A PDF is shown, of which no text is read; {}_download with a link to it keeps it as a file"
 
 _LOAD_SECONDS = 20.0
-_ACT_SECONDS = 10.0
+_ACT_TIMEOUT = 10_000.0  # milliseconds, as Playwright counts
 _MOST_WAIT_SECONDS = 30.0
 _MOST_SECONDS = 60.0
 _DOWNLOAD_SECONDS = 10.0
+_BEGIN_SECONDS = 1.0
 _WAIT_STEP_SECONDS = 0.25
 _PAGE_PIXELS = 600
 _MIDDLE = (640, 360)
+_AS_DOWNLOAD = """one => one.closest("a[href]")?.setAttribute("download", "")"""
+# else a PDF of the same site is shown and not saved
 _SCROLLED = """([x, y]) => {
   const places = [scrollX, scrollY];
   for (let one = document.elementFromPoint(x, y); one; one = one.parentElement) {
@@ -109,17 +114,21 @@ class WebActions:
                 return f"That is {kind}; it is being downloaded."
             raise ConnectorError("; ".join(self._refusals()) or f"{shown_url(address)}: {error}") from error
         status = f" (status {answer.status})" if answer is not None and not answer.ok else ""
-        is_pdf = answer is not None and "application/pdf" in answer.headers.get("content-type", "")
-        pdf = " It is a PDF, whose text the state does not show." if is_pdf else ""
-        opened = f"Opened {shown_url(tab.page.url)}{status}.{pdf}"
+        opened = f"Opened {shown_url(tab.page.url)}{status}."
         return self._done(
             tab, opened if tab.dialog is None else "The page that was open, or the new one, asks something."
         )
 
     async def _click(self, ref: str, double: bool = False) -> str:
-        began = len(self._transfers.records)
+        await self._ready()
+        self._transfers.begun.clear()
+        tab = await self._screen.tab()
+        tab.is_aborted = False
         said = await self._on(ref, lambda one, _: click(one, double=double), "Clicked")
-        if len(self._transfers.records) > began:
+        if tab.is_aborted:  # the event of a download comes a moment later
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._transfers.begun.wait(), _BEGIN_SECONDS)
+        if self._transfers.begun.is_set():
             said += f" A download began: {self._transfers.records[-1]}."
         return said
 
@@ -133,43 +142,26 @@ class WebActions:
         return await self._on(ref, fill, "Filled")
 
     async def _select(self, ref: str, options: list[str]) -> str:
-        chosen: list[str] = []
-
-        async def choose(element: "Locator", _: "Page") -> str:
-            chosen.append(await select(element, options))
-            return ""
-
-        said = await self._on(ref, choose, "Chose in")
-        return said.replace("Chose in", f"Chose {chosen[0]} in", 1) if chosen else said
+        return await self._on(ref, lambda one, _: select(one, options), "Chose in")
 
     async def _press(self, key: str, ref: str = "") -> str:
         if ref:
-
-            async def press(element: "Locator", _: "Page") -> str:
-                await element.press(key, timeout=1000 * _ACT_SECONDS, no_wait_after=True)
-                return ""
-
-            return await self._on(ref, press, f"Pressed {key} in")
+            return await self._on(
+                ref, lambda one, _: one.press(key, timeout=_ACT_TIMEOUT, no_wait_after=True), f"Pressed {key} in"
+            )
         await self._ready()
         tab = await self._screen.ready_tab()
         await self._screen.act(tab, tab.page.keyboard.press(key))
         return self._done(tab, f"Pressed {key}.")
 
     async def _hover(self, ref: str) -> str:
-        async def hover(element: "Locator", _: "Page") -> str:
-            await element.hover(timeout=1000 * _ACT_SECONDS)
-            return ""
-
-        return await self._on(ref, hover, "The mouse is over")
+        return await self._on(ref, lambda one, _: one.hover(timeout=_ACT_TIMEOUT), "The mouse is over")
 
     async def _scroll(self, screens: float = 1.0, ref: str = "") -> str:
         if ref:
-
-            async def scroll(element: "Locator", _: "Page") -> str:
-                await element.scroll_into_view_if_needed(timeout=1000 * _ACT_SECONDS)
-                return ""
-
-            return await self._on(ref, scroll, "Scrolled to")
+            return await self._on(
+                ref, lambda one, _: one.scroll_into_view_if_needed(timeout=_ACT_TIMEOUT), "Scrolled to"
+            )
         await self._ready()
         tab = await self._screen.ready_tab()
         await tab.page.mouse.move(*_MIDDLE)
@@ -183,7 +175,7 @@ class WebActions:
     async def _scrolled(self, tab: Tab) -> list[float]:
         """Return how far all that the mouse is over is scrolled; nothing over a frame, which is not asked."""
         with suppress(PlaywrightError, asyncio.TimeoutError):
-            return await asyncio.wait_for(tab.page.evaluate(_SCROLLED, [*_MIDDLE]), _ACT_SECONDS)
+            return await asyncio.wait_for(tab.page.evaluate(_SCROLLED, [*_MIDDLE]), _ACT_TIMEOUT / 1000)
         return []
 
     async def _back(self) -> str:
@@ -258,20 +250,24 @@ class WebActions:
     async def _upload(self, ref: str, files: list[str]) -> str:
         payloads = await asyncio.to_thread(self._transfers.uploads, files)
 
-        async def give(element: "Locator", page: "Page") -> str:
+        async def give(element: "Locator", page: "Page") -> None:
             if await element.evaluate("one => one.type === 'file'"):
-                await element.set_input_files(payloads, timeout=1000 * _ACT_SECONDS)
-                return ""
-            async with page.expect_file_chooser(timeout=1000 * _ACT_SECONDS) as chooser:
-                await element.click(timeout=1000 * _ACT_SECONDS)
+                await element.set_input_files(payloads, timeout=_ACT_TIMEOUT)
+                return
+            async with page.expect_file_chooser(timeout=_ACT_TIMEOUT) as chooser:
+                await element.click(timeout=_ACT_TIMEOUT)
             await (await chooser.value).set_files(payloads)
-            return ""
 
         return await self._on(ref, give, f"Gave {len(files)} files to")
 
     async def _download(self, ref: str) -> str:
         self._transfers.begun.clear()
-        await self._on(ref, lambda one, _: click(one), "Clicked")
+
+        async def fetch(element: "Locator", _: "Page") -> None:
+            await element.evaluate(_AS_DOWNLOAD)
+            await click(element)
+
+        await self._on(ref, fetch, "Clicked")
         try:
             await asyncio.wait_for(self._transfers.begun.wait(), _DOWNLOAD_SECONDS)
         except asyncio.TimeoutError:
@@ -281,7 +277,7 @@ class WebActions:
             await asyncio.wait_for(record.ended.wait(), _LOAD_SECONDS)
         return f"Download: {record}, in {self._transfers.folder.root}"
 
-    async def _on(self, ref: str, work: "Callable[[Locator, Page], Awaitable[str]]", what: str) -> str:
+    async def _on(self, ref: str, work: "Callable[[Locator, Page], Awaitable[str | None]]", what: str) -> str:
         await self._ready()
         tab = await self._screen.ready_tab()
         element, label = await self._screen.element(ref)
@@ -292,7 +288,10 @@ class WebActions:
         return self._done(tab, f"{what} {label}{came or ''}.")
 
     def _done(self, tab: Tab, text: str) -> str:
-        return f"{text} {tab.dialog_text()}; answer it with {self._id}_dialog." if tab.dialog is not None else text
+        if tab.dialog is not None:
+            return f"{text} {tab.dialog_text()}; answer it with {self._id}_dialog."
+        shown = self._screen.tabs.active if self._screen.tabs is not None else None
+        return text if shown is None or not shown.is_pdf else f"{text} {PDF_NOTE.format(self._id)}."
 
 
 def _one_by_one(lock: asyncio.Lock, work: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:

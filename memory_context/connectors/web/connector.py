@@ -3,7 +3,6 @@
 import asyncio
 import time
 from base64 import b64decode, b64encode
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,7 +16,7 @@ from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.tokens import default_token_counter
 
 from ..protocols import TextObservation
-from .actions import WebActions
+from .actions import PDF_NOTE, WebActions
 from .browser import VIEWPORT, BrowserProcess
 from .capture import Shown, image_of, moving_cells, thumbnail, visible_change
 from .news import Change, changes_between, told_changes
@@ -32,7 +31,7 @@ __all__ = ["WebConnector", "WebConnectorConfig"]
 _SUBJECT_CHARACTERS = 120
 _MOST_REFUSALS = 5  # told of one step; a page can ask for any number
 _MOST_SAVED = 2000
-_MOST_HEADINGS, _MOST_LATELY = 3, 12
+_MOST_HEADINGS = 3
 _MOST_CHANGED = 20  # lines; a page of which more than half is new, too, is another page
 _FRESH_SECONDS = 1.0
 _LOOK_AGAIN_SECONDS = (0.35, 0.4, 0.4)  # a clock ticks within them, and a text blinks
@@ -105,7 +104,6 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
         self._trouble = ""
         self._is_started = False
         self._fresh_until = 0.0
-        self._lately: deque[str] = deque(maxlen=_MOST_LATELY)
         self._lock = asyncio.Lock()
 
     def _to_config(self) -> WebConnectorConfig:
@@ -189,7 +187,6 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
             lines = [head, *page_head(page), *headings, f"[a new page of {len(page.lines):,} lines: see its state]"]
         else:
             lines = [head, *page_head(page), *told_changes(changes, page.lines)]
-            self._lately.extend(line.key for one in changes for line in one.added[:_MOST_LATELY])
         images = (image_of(page.picture),) if page.picture else ()
         self._seen, self._seen_picture = replace(page, picture=b""), picture or self._seen_picture
         subject = f"page {page.url.partition('#')[0][:_SUBJECT_CHARACTERS]}"
@@ -243,10 +240,12 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
                 await self._look()
                 self._fresh_until = time.monotonic() + _FRESH_SECONDS
             notes = [f"{self._trouble}; below is the page as it was last read"] if self._trouble else []
+            tab = self._screen.tabs.active if self._screen.tabs is not None else None
+            notes += [PDF_NOTE.format(self.id)] if tab is not None and tab.is_pdf else []
             if self._transfers.records:
                 notes.append(f"Downloads: {', '.join(map(str, self._transfers.records[-5:]))}")
             page, limit, counter = self._screen.shown, self.state_limit_tokens, default_token_counter()
-            text = await asyncio.to_thread(page_state, page, notes, limit, counter, self.id, VIEWPORT, self._lately)
+            text = await asyncio.to_thread(page_state, page, notes, limit, counter, self.id, VIEWPORT)
             return [text, await self._image(page)] if page.picture else [text]
 
     async def _image(self, page: Shown) -> Image:

@@ -106,7 +106,7 @@ def _link_note(href: str, *, is_download: bool) -> str:
     is_pdf = href.partition("?")[0].partition("#")[0].lower().endswith(".pdf")
     if not (is_pdf or is_download):
         return ""
-    return f"; it leads to {'a PDF' if is_pdf else 'a download'}, which comes as a file and not as a page"
+    return f"; it leads to {'a PDF' if is_pdf else 'a download'}"
 
 
 async def type_text(element: "Locator", page: "Page", text: str) -> str:
@@ -166,7 +166,7 @@ async def _read_back(element: "Locator", about: _About, text: str) -> str:
 
 
 async def select(element: "Locator", wanted: Sequence[str]) -> str:
-    """Choose options by their texts as they are shown; return those that are chosen.
+    """Choose options by their texts as they are shown; return the chosen ones.
 
     Raises:
         ConnectorError: It is no list, is disabled, or has no such option; says which there are.
@@ -182,7 +182,7 @@ async def select(element: "Locator", wanted: Sequence[str]) -> str:
     options = [_Option(str(label), str(value), bool(off)) for label, value, off in told]
     chosen = [_chosen(options, one) for one in wanted]
     await element.select_option(index=chosen, timeout=1000 * _ACT_SECONDS)
-    return ", ".join(f'"{quoted(options[at].label)}"' for at in chosen)
+    return ": " + ", ".join(f'"{quoted(options[at].label)}"' for at in chosen)
 
 
 def _chosen(options: Sequence[_Option], wanted: str) -> int:

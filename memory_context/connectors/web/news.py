@@ -16,6 +16,7 @@ _MOST_TOLD = 10
 _FAST_SECONDS = 2.0
 """A number that changes within it without an action is a clock; a later one may be news."""
 _OFTEN = 2
+_MOST_ALIGNED = 100
 _MOST_SUSPECTS = 4
 _SHORT = 80
 _MOST_KNOWN = 500
@@ -95,6 +96,8 @@ class Blinking:
 
 def _aligned(change: Change) -> tuple[list[tuple[Line, Line]], list[Line], list[Line]]:
     """Return the lines of a change that differ in numbers alone, those that went, and those that came."""
+    if len(change.removed) * len(change.added) > _MOST_ALIGNED:
+        return [], [*change.removed], [*change.added]
     gone, came = [*change.removed], list[Line]()
     pairs: list[tuple[Line, Line]] = []
     for new in change.added:

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.patterns import LinePattern, OutOfTimeError
@@ -17,7 +17,6 @@ _URL_CHARACTERS = 200
 _TITLE_CHARACTERS = 200
 _MOST_HITS = 50
 _MOST_BLOCK = 8
-_MOST_LATELY = 12
 _FIND_SECONDS = 2.0
 
 
@@ -44,13 +43,11 @@ def page_state(
     counter: TokenCounter,
     connector_id: str,
     size: tuple[int, int],
-    lately: Collection[str] = (),
 ) -> str:
     """Return address, title, tabs, notes, and as many lines as fit: those in view and below, if not all.
 
     Args:
         size: Of the visible part, in pixels.
-        lately: Keys of lines that changed; they are shown wherever they stand.
     """
     head = "\n".join([f"URL: {shown_url(page.url)}", *page_head(page), *notes])
     room = max(limit_tokens - counter.count(head) - 40, 0)
@@ -58,12 +55,9 @@ def page_state(
     if len(whole) <= 6 * room and not counter.is_over(whole, room):
         more = "\n[The page has more elements than are read.]" if page.is_cut else ""
         return f"{head}\n{whole}{more}"
-    changed = [str(line).strip() for line in page.lines if line.key in lately][:_MOST_LATELY]
-    part = _part(page.lines, max(room - counter.count("\n".join(changed)), room // 2), counter, size)
-    changed = [one for one in changed if one not in part]
-    more = "\n".join(["", "[Changed lately, in another part:]", *changed]) if changed else ""
-    about = f"[A part in view of {len(page.lines):,} lines: {connector_id}_find or {connector_id}_scroll.]"
-    return f"{head}\n{part}\n{about}{cut_to_tokens(more, room // 2, counter)}"
+    part = _part(page.lines, room, counter, size)
+    lines = len(page.lines)
+    return f"{head}\n{part}\n[A part in view of {lines:,} lines: {connector_id}_find or {connector_id}_scroll.]"
 
 
 def _part(lines: Sequence[Line], room: int, counter: TokenCounter, size: tuple[int, int]) -> str:

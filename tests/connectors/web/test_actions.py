@@ -167,6 +167,18 @@ async def test_links_to_files_say_so(web: WebConnector, sites: Sites) -> None:
     await told(web)
 
 
+async def test_pdf_is_named_where_it_opens_and_can_be_kept(web: WebConnector, sites: Sites) -> None:
+    await use(web, "goto", url=f"{sites.url}/tabs/")
+    assert "A PDF is shown" in await use(web, "click", ref=ref_in(await state(web), 'link "Read timetable"'))
+    assert "A PDF is shown, of which no text is read; web_download" in await state(web)
+    await use(web, "back")
+    shown = await state(web)
+    assert "A PDF" not in shown
+    said = await use(web, "download", ref=ref_in(shown, 'link "Read timetable"'))
+    assert said.startswith("Download: timetable")
+    await told(web)
+
+
 async def test_search_shows_a_row_with_its_button(web: WebConnector) -> None:
     rows = "".join(f"<div><h3>Lamp {n}</h3><p>€{n}</p><p>In stock</p><button>Buy</button></div>" for n in range(40))
     table = "<table>" + "".join(f"<tr><td>Task {n}<td><button>Open</button>" for n in range(40)) + "</table>"
