@@ -32,8 +32,9 @@ _SUBJECT_CHARACTERS = 120
 _MOST_REFUSALS = 5  # told of one step; a page can ask for any number
 _MOST_SAVED = 2000
 _MOST_HEADINGS = 3
-_MOST_CHANGED = 20  # lines; a page of which more than half is new, too, is another page
+_MOST_CHANGED = 20  # lines that came; where most are new, that is another page
 _FRESH_SECONDS = 1.0
+_MOST_AGAIN_SECONDS = 2.5  # of a large page each look takes long
 _LOOK_AGAIN_SECONDS = (0.35, 0.4, 0.4)  # a clock ticks within them, and a text blinks
 
 
@@ -199,6 +200,7 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
             return page, ()
         changes = await asyncio.to_thread(changes_between, before.lines, page.lines, blinking)
         suspects = blinking.suspects(changes)
+        ends_at = time.monotonic() + _MOST_AGAIN_SECONDS
         for seconds in _LOOK_AGAIN_SECONDS if suspects else ():
             await asyncio.sleep(seconds)
             again = await self._look()
@@ -206,7 +208,7 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
                 return page, changes
             page = replace(again, picture=again.picture or page.picture)
             changes = await asyncio.to_thread(changes_between, before.lines, page.lines, blinking)
-            if not changes:
+            if not changes or time.monotonic() > ends_at:
                 break
         blinking.trust(suspects)
         return page, changes
@@ -229,8 +231,11 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
     def _is_other_page(before: Shown, page: Shown, changes: Sequence[Change]) -> bool:
         if before.document != page.document and before.url.partition("#")[0] != page.url.partition("#")[0]:
             return True
-        came = sum(len(one.added) for one in changes)
-        return came > max(_MOST_CHANGED, len(page.lines) // 2)
+        if not changes:
+            return False
+        came, gone = (sum(map(len, some)) for some in zip(*((one.added, one.removed) for one in changes), strict=True))
+        is_mostly_new = 2 * (came + gone) > len(page.lines) + len(before.lines)
+        return is_mostly_new and (before.document != page.document or came > _MOST_CHANGED)
 
     async def render_current_state(self) -> list[str | Image]:
         """Return address, title, tabs, open dialog, downloads, the lines with references, and the picture."""

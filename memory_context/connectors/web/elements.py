@@ -1,5 +1,6 @@
 """Acts on one element, and says what came of it: clicked, typed and read back, chosen; or why it cannot be done."""
 
+import asyncio
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,6 +20,8 @@ _ACT_SECONDS = 10.0
 _REACH_SECONDS = 3.0
 _TYPED_CHARACTERS = 200
 """More are inserted at once, but for the last one: pages listen to keys for suggestions, not for long texts."""
+_SUGGEST_SECONDS = 0.35
+"""Pages wait about so long for the next key before they ask for suggestions."""
 _OFFERED = 20
 _READ_BACK_CHARACTERS = 200
 
@@ -136,6 +139,7 @@ async def type_text(element: "Locator", page: "Page", text: str) -> str:
         await element.fill("", timeout=1000 * _ACT_SECONDS)
         await element.focus(timeout=1000 * _REACH_SECONDS)
         await _press_keys(page, wanted)
+        await asyncio.sleep(_SUGGEST_SECONDS)
     return await _read_back(element, about, text)
 
 

@@ -137,24 +137,41 @@ def changes_between(before: Sequence[Line], after: Sequence[Line], blinking: Bli
 
 
 def told_changes(changes: Sequence[Change], page: Sequence[Line]) -> list[str]:
-    """Return at most about ten lines of what went (-) and came (+), each below the line that it belongs to."""
+    """Return at most about ten lines of what went (-), came (+) and changed (~), each below the line it belongs to."""
     told: list[str] = []
-    room, above = _MOST_TOLD, ""
-    total = sum(len(one.removed) + len(one.added) for one in changes)
+    room, above, left = _MOST_TOLD, "", 0
     for change in changes:
-        lines = [f"- {_cut(one.key, _OLD_LINE_CHARACTERS)}" for one in change.removed]
-        lines += [f"+ {_cut(one.text, _LINE_CHARACTERS)}" for one in change.added]
-        if len(lines) > room and change.added:  # what came matters more
-            lines = [*lines[: min(len(change.removed), room // 3)], *lines[len(change.removed) :]]
-        if room <= 0:
-            break
-        if (context := _context(page, change.at)) and context != above:
-            told.append(f"in {_cut(context, _OLD_LINE_CHARACTERS)}:")
+        lines = _lines_of(change)
+        if len(lines) > room:  # what came matters more
+            lines = sorted(lines, key=lambda line: line.startswith("- "))
+        shown, left = lines[:room], left + max(len(lines) - room, 0)
+        if shown and (context := _context(page, change.at)) != above:
+            told += [f"in {_cut(context, _OLD_LINE_CHARACTERS)}:"] if context else []
             above = context
-        told += [f"  {one}" if above else one for one in lines[:room]]
-        room -= min(len(lines), room)
-    left = total - sum(one.lstrip()[:2] in ("- ", "+ ") for one in told)
+        told += [f"  {one}" if above else one for one in shown]
+        room -= len(shown)
     return [*told, f"[{left:,} more lines changed]"] if left else told
+
+
+def _lines_of(change: Change) -> list[str]:
+    if len(change.removed) == len(change.added):
+        pairs = [*zip(change.removed, change.added, strict=True)]
+        was = [_was(old.key, new.key) for old, new in pairs]
+        if all(one is not None for one in was):
+            return [
+                f"~ {_cut(new.text, _LINE_CHARACTERS)}{f' (was {old})' if old else ''}"
+                for (_, new), old in zip(pairs, was, strict=True)
+            ]
+    gone = [f"- {_cut(one.key, _OLD_LINE_CHARACTERS)}" for one in change.removed]
+    return [*gone, *(f"+ {_cut(one.text, _LINE_CHARACTERS)}" for one in change.added)]
+
+
+def _was(old: str, new: str) -> str | None:
+    """Return the words of a line that it does not have any more; None if it is another line."""
+    before, after = old.split(" "), new.split(" ")
+    span = ChangedLines.between(before, after)
+    words = before[span.first : span.old_end]
+    return _cut(" ".join(words), _OLD_LINE_CHARACTERS) if 2 * len(words) <= len(before) else None
 
 
 def _context(page: Sequence[Line], at: int) -> str:

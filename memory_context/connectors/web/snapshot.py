@@ -328,10 +328,11 @@ def _take_parts(node: _Node) -> None:
     parts = [one for child in node.children for one in (child.parts or [child])]
     headings = [one for one in parts if one.role == "heading"]
     is_card = len(headings) == 1 and headings[0].level > 1 and any(map(_has_reference, parts))
-    is_row = node.role in _ROWS or (node.role == "generic" and is_card)
+    is_form = sum(one.role in _FIELDS for one in parts) > 1  # its fields change one by one
+    is_row = node.role in _ROWS or (node.role == "generic" and is_card and not is_form)
     most, characters = (_ROW_PARTS, _ROW_CHARACTERS) if is_row else (_GROUP_PARTS, _GROUP_CHARACTERS)
     is_flat = all(child.is_leaf or (child.parts and is_row) for child in node.children)
-    is_kind = is_row or (node.role in ("generic", "group") and not headings)
+    is_kind = is_row or (node.role in ("generic", "group") and not headings and not is_form)
     if node.name or not is_kind or not is_flat or not 1 < len(parts) <= most:
         return
     if sum(one.size for one in parts) <= characters:

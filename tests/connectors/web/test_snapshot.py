@@ -111,6 +111,15 @@ def test_change_names_the_part_of_the_page_and_ignores_references() -> None:
     ]
 
 
+def test_line_that_changed_in_part_is_told_once_with_what_it_was() -> None:
+    before = lines('link "Cart (0)"', 'checkbox "Done", "Task 1: write the letter"')
+    after = lines('link "Cart (1)"', 'checkbox "Done" (checked), "Task 1: write the letter"')
+    assert told_changes(changes_between(before, after, Blinking()), after) == [
+        '~ link "Cart (1)" (was (0)")',
+        '~ checkbox "Done" (checked), "Task 1: write the letter" (was "Done",)',
+    ]
+
+
 def test_long_change_is_cut_to_about_ten_lines_and_counts_the_rest() -> None:
     before, after = lines("heading"), lines("heading", *(f'"Row {number}"' for number in range(40)))
     told = told_changes(changes_between(before, after, Blinking()), after)
