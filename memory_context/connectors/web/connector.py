@@ -34,8 +34,8 @@ _MOST_SAVED = 2000
 _MOST_HEADINGS = 3
 _MOST_CHANGED = 20  # lines that came; where most are new, that is another page
 _FRESH_SECONDS = 1.0
-_MOST_AGAIN_SECONDS = 2.5  # of a large page each look takes long
-_LOOK_AGAIN_SECONDS = (0.35, 0.4, 0.4)  # a clock ticks within them, and a text blinks
+_LOOK_AGAIN_SECONDS = 0.2
+_TICK_SECONDS, _MOVING_SECONDS = 1.1, 2.5  # a clock ticks within the first; a text may blink out of step with looking
 
 
 class WebConnectorConfig(BaseModel):
@@ -200,15 +200,16 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
             return page, ()
         changes = await asyncio.to_thread(changes_between, before.lines, page.lines, blinking)
         suspects = blinking.suspects(changes)
-        ends_at = time.monotonic() + _MOST_AGAIN_SECONDS
-        for seconds in _LOOK_AGAIN_SECONDS if suspects else ():
-            await asyncio.sleep(seconds)
+        began_at, is_moving = time.monotonic(), False
+        while suspects and changes:
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
             again = await self._look()
             if again is None or again.document != page.document:
                 return page, changes
+            is_moving |= bool(changes_between(page.lines, again.lines, blinking))
             page = replace(again, picture=again.picture or page.picture)
             changes = await asyncio.to_thread(changes_between, before.lines, page.lines, blinking)
-            if not changes or time.monotonic() > ends_at:
+            if time.monotonic() - began_at > (_MOVING_SECONDS if is_moving else _TICK_SECONDS):
                 break
         blinking.trust(suspects)
         return page, changes
@@ -220,7 +221,7 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
             return False
         if not visible_change(self._seen_picture, picture, boxes, VIEWPORT):
             return False
-        await asyncio.sleep(_LOOK_AGAIN_SECONDS[0])
+        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         again = await self._look()
         if again is not None and again.picture:
             later = await asyncio.to_thread(thumbnail, again.picture)

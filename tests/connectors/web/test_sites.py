@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from memory_context import ConnectorError, WebConnector
-from memory_context.connectors.web import actions, capture, elements, tabs
+from memory_context.connectors.web import capture, elements, tabs
 from memory_context.foundation.tokens import default_token_counter
 
 from ...support.sites import Sites, served_sites
@@ -143,7 +143,7 @@ async def test_request_that_asks_for_a_password_ends_with_401(web: WebConnector,
 async def test_page_that_hangs_gives_way_to_another(
     web: WebConnector, sites: Sites, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(actions, "_ACT_SECONDS", 3.0)
+    monkeypatch.setattr(elements, "_ACT_SECONDS", 3.0)
     shown = await open_page(web, f"{sites.url}/broken/loop")
     with pytest.raises(ConnectorError):
         await use(web, "click", ref=ref_in(shown, 'button "Hang"'))
@@ -185,7 +185,7 @@ async def test_large_page_is_read_whole_and_its_last_element_clicked(web: WebCon
     last = ref_in(await use(web, "find", text='button "Last"'), 'button "Last"')
     await use(web, "click", ref=last)
     (update,) = await told(web)
-    assert '+ button "Pressed last"' in update.text
+    assert '~ button "Pressed last"' in update.text
     assert len(update.text) < 1000
 
 
