@@ -9,16 +9,8 @@ from memory_context.foundation.errors import ConnectorError
 
 from .folder import FileStat
 
-__all__ = [
-    "WINDOW_LINES",
-    "ChangedLines",
-    "OpenFile",
-    "lines_of",
-    "numbered",
-    "plain_ends",
-    "replaced",
-    "with_own_ends",
-]
+__all__ = ["WINDOW_LINES", "ChangedLines", "OpenFile", "lines_of", "numbered"]
+__all__ += ["plain_ends", "replaced", "with_own_ends"]
 
 WINDOW_LINES = 100
 _LINE_CHARACTERS = 300

@@ -79,11 +79,7 @@ class WebActions:
             (self._click, "click", "Click an element by its reference, such as e12."),
             (self._type, "type", "Fill a field with a text, instead of what it holds; submit=true presses Enter."),
             (self._select, "select", "Choose options of a list by their texts."),
-            (
-                self._press,
-                "press",
-                "Press a key such as Escape or Control+A, in an element or where the focus is.",
-            ),
+            (self._press, "press", "Press a key such as Escape or Control+A, in an element or where the focus is."),
             (self._hover, "hover", "Move the mouse over an element."),
             (self._scroll, "scroll", "Scroll by screens (negative: up), or to an element."),
             (self._back, "back", "Go back in the history of the tab."),
@@ -97,11 +93,29 @@ class WebActions:
             (self._upload, "upload", "Give files of the transfer folder to a file field."),
             (self._download, "download", "Click an element that begins a download, and wait for it."),
         )
-        return [FunctionTool(_one_by_one(lock, work), text, name=f"{self._id}_{name}") for work, name, text in made]
+        return [
+            FunctionTool(self._one_by_one(lock, work), text, name=f"{self._id}_{name}") for work, name, text in made
+        ]
+
+    def _one_by_one(self, lock: asyncio.Lock, work: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+        async def bounded(*args: Any, **kwargs: Any) -> Any:
+            await self._ready()
+            return await work(*args, **kwargs)
+
+        @wraps(work)
+        async def locked(*args: Any, **kwargs: Any) -> Any:
+            async with lock:
+                try:
+                    return await asyncio.wait_for(bounded(*args, **kwargs), _MOST_SECONDS)
+                except asyncio.TimeoutError as error:
+                    raise ConnectorError(f"the browser did not answer within {_MOST_SECONDS:g} s") from error
+                except PlaywrightError as error:
+                    raise ConnectorError(first_line(error)) from error
+
+        return locked
 
     async def _goto(self, url: str) -> str:
         address = _checked(url)
-        await self._ready()
         tab = await self._screen.live_tab()
         self._refusals()
         try:
@@ -115,12 +129,9 @@ class WebActions:
             raise ConnectorError("; ".join(self._refusals()) or f"{shown_url(address)}: {error}") from error
         status = f" (status {answer.status})" if answer is not None and not answer.ok else ""
         opened = f"Opened {shown_url(tab.page.url)}{status}."
-        return self._done(
-            tab, opened if tab.dialog is None else "The page that was open, or the new one, asks something."
-        )
+        return self._done(tab, "The page that was open, or the new one, asks something." if tab.dialog else opened)
 
     async def _click(self, ref: str, double: bool = False) -> str:
-        await self._ready()
         self._transfers.begun.clear()
         tab = await self._screen.tab()
         tab.is_aborted = False
@@ -149,7 +160,6 @@ class WebActions:
             return await self._on(
                 ref, lambda one, _: one.press(key, timeout=_ACT_TIMEOUT, no_wait_after=True), f"Pressed {key} in"
             )
-        await self._ready()
         tab = await self._screen.ready_tab()
         await self._screen.act(tab, tab.page.keyboard.press(key))
         return self._done(tab, f"Pressed {key}.")
@@ -162,7 +172,6 @@ class WebActions:
             return await self._on(
                 ref, lambda one, _: one.scroll_into_view_if_needed(timeout=_ACT_TIMEOUT), "Scrolled to"
             )
-        await self._ready()
         tab = await self._screen.ready_tab()
         await tab.page.mouse.move(*_MIDDLE)
         before = await self._scrolled(tab)
@@ -179,40 +188,32 @@ class WebActions:
         return []
 
     async def _back(self) -> str:
-        await self._ready()
         tab = await self._screen.ready_tab()
         answer = await self._screen.act(tab, tab.page.go_back(wait_until="commit", timeout=1000 * _LOAD_SECONDS))
         return self._done(tab, f"Back at {shown_url(tab.page.url)}." if answer else "There was nothing to go back to.")
 
     async def _new_tab(self, url: str = "") -> str:
         address = _checked(url) if url else ""
-        await self._ready()
-        if self._screen.tabs is None:
-            raise ConnectorError("the browser is not open")
         await self._screen.tabs.new()
         return await self._goto(address) if address else "Opened an empty tab."
 
     async def _switch_tab(self, tab: int) -> str:
-        found = await self._tab(tab)
-        if self._screen.tabs is not None:
-            self._screen.tabs.show(found)
+        found = self._tab(tab)
+        self._screen.tabs.show(found)
         await found.page.bring_to_front()
         return f"Tab {tab} is shown."
 
     async def _close_tab(self, tab: int) -> str:
-        found = await self._tab(tab)
-        await found.page.close()
+        await self._tab(tab).page.close()
         return f"Closed tab {tab}."
 
-    async def _tab(self, number: int) -> Tab:
-        await self._ready()
-        tabs = self._screen.tabs.open if self._screen.tabs is not None else {}
+    def _tab(self, number: int) -> Tab:
+        tabs = self._screen.tabs.open
         if number not in tabs:
             raise ConnectorError(f"there is no tab {number}; open are {', '.join(map(str, tabs)) or 'none'}")
         return tabs[number]
 
     async def _dialog(self, accept: bool = True, text: str = "") -> str:
-        await self._ready()
         tab = await self._screen.tab()
         if tab.dialog is None:
             raise ConnectorError("no dialog is open")
@@ -220,7 +221,6 @@ class WebActions:
         return self._done(tab, "Accepted." if accept else "Dismissed.")
 
     async def _wait(self, text: str = "", seconds: float = 5.0) -> str:
-        await self._ready()
         ends_at = time.monotonic() + min(max(seconds, 0.0), _MOST_WAIT_SECONDS)
         while True:
             page = await self._screen.look()
@@ -234,12 +234,10 @@ class WebActions:
         return "Waited."
 
     async def _find(self, text: str, is_regex: bool = False) -> str:
-        await self._ready()
         page = await self._screen.look()
         return await asyncio.to_thread(found_lines, page, text, is_regex=is_regex)
 
     async def _screenshot(self, ref: str = "") -> list[TextObservation]:
-        await self._ready()
         tab = await self._screen.ready_tab()
         subject = (await self._screen.element(ref))[0] if ref else tab.page
         png = await self._screen.act(tab, subject.screenshot(timeout=1000 * _LOAD_SECONDS, scale="css"))
@@ -278,7 +276,6 @@ class WebActions:
         return f"Download: {record}, in {self._transfers.folder.root}"
 
     async def _on(self, ref: str, work: "Callable[[Locator, Page], Awaitable[str | None]]", what: str) -> str:
-        await self._ready()
         tab = await self._screen.ready_tab()
         element, label = await self._screen.element(ref)
         try:
@@ -290,22 +287,7 @@ class WebActions:
     def _done(self, tab: Tab, text: str) -> str:
         if tab.dialog is not None:
             return f"{text} {tab.dialog_text()}; answer it with {self._id}_dialog."
-        shown = self._screen.tabs.active if self._screen.tabs is not None else None
-        return text if shown is None or not shown.is_pdf else f"{text} {PDF_NOTE.format(self._id)}."
-
-
-def _one_by_one(lock: asyncio.Lock, work: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
-    @wraps(work)
-    async def locked(*args: Any, **kwargs: Any) -> Any:
-        async with lock:
-            try:
-                return await asyncio.wait_for(work(*args, **kwargs), _MOST_SECONDS)
-            except asyncio.TimeoutError as error:
-                raise ConnectorError(f"the browser did not answer within {_MOST_SECONDS:g} s") from error
-            except PlaywrightError as error:
-                raise ConnectorError(first_line(error)) from error
-
-    return locked
+        return f"{text} {PDF_NOTE.format(self._id)}." if self._screen.shows_pdf else text
 
 
 def _checked(url: str) -> str:

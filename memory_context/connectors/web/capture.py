@@ -24,19 +24,8 @@ with needs("browser", "the web connector"):
 if TYPE_CHECKING:
     from playwright.async_api import Frame
 
-__all__ = [
-    "PlaywrightError",
-    "PlaywrightTimeout",
-    "Shown",
-    "answers",
-    "capture",
-    "first_line",
-    "image_of",
-    "moving_cells",
-    "thumbnail",
-    "until_quiet",
-    "visible_change",
-]
+__all__ = ["PlaywrightError", "PlaywrightTimeout", "Shown", "answers", "capture", "first_line", "image_of"]
+__all__ += ["moving_cells", "thumbnail", "until_quiet", "visible_change"]
 
 _MOST_ELEMENTS = 25_000
 _MOST_FRAMES = 20

@@ -246,10 +246,9 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
                 await self._look()
                 self._fresh_until = time.monotonic() + _FRESH_SECONDS
             notes = [f"{self._trouble}; below is the page as it was last read"] if self._trouble else []
-            tab = self._screen.tabs.active if self._screen.tabs is not None else None
-            notes += [PDF_NOTE.format(self.id)] if tab is not None and tab.is_pdf else []
-            if self._transfers.records:
-                notes.append(f"Downloads: {', '.join(map(str, self._transfers.records[-5:]))}")
+            notes += [PDF_NOTE.format(self.id)] if self._screen.shows_pdf else []
+            downloads = ", ".join(map(str, self._transfers.records[-5:]))
+            notes += [f"Downloads: {downloads}"] if downloads else []
             page, limit, counter = self._screen.shown, self.state_limit_tokens, default_token_counter()
             text = await asyncio.to_thread(page_state, page, notes, limit, counter, self.id, VIEWPORT)
             return [text, await self._image(page)] if page.picture else [text]

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from memory_context.foundation.errors import ConnectorError
 
@@ -49,23 +49,7 @@ _FORMS = {
 """Types of fields that take one form of text only."""
 
 
-class _About(TypedDict):
-    tag: str
-    type: str
-    isEditable: bool
-    isChecked: bool
-    isDisabled: bool
-    isReadOnly: bool
-    isLabelled: bool
-    most: int
-    href: str
-    isDownload: bool
-
-
-class _Option(NamedTuple):
-    label: str
-    value: str
-    is_disabled: bool
+_About = dict[str, Any]
 
 
 async def _about(element: "Locator") -> _About:
@@ -82,7 +66,7 @@ async def click(element: "Locator", *, double: bool = False) -> str:
     if about["isDisabled"]:
         raise ConnectorError("it is disabled; something else on the page comes first")
     is_box = about["tag"] == "INPUT" and about["type"] in ("checkbox", "radio")
-    target = element
+    clicks = 2 if double else 1
     try:
         await element.click(trial=True, timeout=1000 * _REACH_SECONDS)
     except PlaywrightError:
@@ -91,10 +75,9 @@ async def click(element: "Locator", *, double: bool = False) -> str:
         handle = (await element.evaluate_handle("one => one.labels[0]")).as_element()
         if handle is None:
             raise
-        await handle.click(timeout=1000 * _ACT_SECONDS, no_wait_after=True, click_count=2 if double else 1)
-        target = None
-    if target is not None:
-        await target.click(timeout=1000 * _ACT_SECONDS, no_wait_after=True, click_count=2 if double else 1)
+        await handle.click(timeout=1000 * _ACT_SECONDS, no_wait_after=True, click_count=clicks)
+    else:
+        await element.click(timeout=1000 * _ACT_SECONDS, no_wait_after=True, click_count=clicks)
     if not is_box:
         return _link_note(about["href"], is_download=about["isDownload"])
     with suppress(PlaywrightError):  # a page may replace it
@@ -180,28 +163,26 @@ async def select(element: "Locator", wanted: Sequence[str]) -> str:
         raise ConnectorError("it is disabled")
     if about["tag"] != "SELECT":
         raise ConnectorError("it is not a list of the browser's own: click it, then click the option that it shows")
-    told: list[list[object]] = await element.evaluate(
+    options: list[tuple[str, str, bool]] = await element.evaluate(
         "one => [...one.options].map(each => [each.label, each.value, each.disabled])"
     )
-    options = [_Option(str(label), str(value), bool(off)) for label, value, off in told]
     chosen = [_chosen(options, one) for one in wanted]
     await element.select_option(index=chosen, timeout=1000 * _ACT_SECONDS)
-    return ": " + ", ".join(f'"{quoted(options[at].label)}"' for at in chosen)
+    return ": " + ", ".join(f'"{quoted(options[at][0])}"' for at in chosen)
 
 
-def _chosen(options: Sequence[_Option], wanted: str) -> int:
+def _chosen(options: Sequence[tuple[str, str, bool]], wanted: str) -> int:
     """Return the option of a text: whatever its spaces and case, or of a value."""
-    texts = [_plain(one.label).casefold() for one in options]
     asked = _plain(wanted).casefold()
-    found = [at for at, text in enumerate(texts) if text == asked]
-    found = found or [at for at, one in enumerate(options) if one.value == wanted]
+    found = [at for at, (label, _, _) in enumerate(options) if _plain(label).casefold() == asked]
+    found = found or [at for at, (_, value, _) in enumerate(options) if value == wanted]
     if not found:
-        offered = ", ".join(f'"{quoted(one.label)}"' for one in options[:_OFFERED])
+        offered = ", ".join(f'"{quoted(label)}"' for label, _, _ in options[:_OFFERED])
         more = f" and {len(options) - _OFFERED} more" if len(options) > _OFFERED else ""
         raise ConnectorError(f"there is no option {wanted[:100]!r}; there are {offered}{more}")
-    if all(options[at].is_disabled for at in found):
+    if (open_one := next((at for at in found if not options[at][2]), None)) is None:
         raise ConnectorError(f"the option {wanted[:100]!r} is disabled")
-    return next(at for at in found if not options[at].is_disabled)
+    return open_one
 
 
 def _plain(text: str) -> str:

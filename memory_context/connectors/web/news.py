@@ -18,7 +18,7 @@ _FAST_SECONDS = 2.0
 _OFTEN = 2
 _MOST_ALIGNED = 100
 _MOST_SUSPECTS = 4
-_SHORT = 80
+_SHORT = 40
 _MOST_KNOWN = 500
 _LINE_CHARACTERS, _OLD_LINE_CHARACTERS = 300, 120
 _RUNNING = re.compile("[\\d|/\\\\.…·•●○\u2800-\u28ff◐-◿▁-█-]+")
@@ -45,16 +45,12 @@ class Blinking:
     boxes: set[Box] = field(default_factory=set[Box])
     _shapes: set[str] = field(default_factory=set[str])
     _coming: set[str] = field(default_factory=set[str])
-    _slots: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    _seen: Counter[object] = field(default_factory=Counter[object])
+    _seen: Counter[str] = field(default_factory=Counter[str])
     _steady: set[str] = field(default_factory=set[str])
 
     def keys(self, lines: Sequence[Line]) -> list[tuple[int, str]]:
         """Return the lines by which pages are compared, with their indexes."""
         keys = [shape if (shape := _shape(one)) in self._shapes else one.key for one in lines]
-        if self._slots:
-            around = zip(["", *keys[:-1]], [*keys[1:], ""], strict=True) if keys else ()
-            keys = ["…" if slot in self._slots else key for key, slot in zip(keys, around, strict=True)]
         return [(at, key) for at, key in enumerate(keys) if lines[at].key not in self._coming]
 
     def note(self, before: Sequence[Line], after: Sequence[Line], seconds: float) -> None:
@@ -65,18 +61,14 @@ class Blinking:
             pairs, gone, came = _aligned(change)
             for old, new in pairs:
                 self._count(_shape(new), self._shapes, (old, new), 1 if seconds < _FAST_SECONDS else _OFTEN)
-            if len(gone) == len(came) == 1 and len(came[0].key) <= _SHORT:
-                above, below = after[change.at - 1 : change.at], after[change.at + 1 : change.at + 2]
-                slot = above[0].key if above else "", below[0].key if below else ""
-                self._count(slot, self._slots, (gone[0], came[0]), _OFTEN)
-            elif len(gone) + len(came) <= _OFTEN:
+            if len(gone) + len(came) <= _OFTEN:
                 for one in (*gone, *came):
                     self._count(one.key, self._coming, (one,), _OFTEN)
 
-    def _count(self, key: object, known: "set[str] | set[tuple[str, str]]", lines: Sequence[Line], often: int) -> None:
+    def _count(self, key: str, known: set[str], lines: Sequence[Line], often: int) -> None:
         self._seen[key] += 1
         if self._seen[key] >= often:
-            known.add(key)  # pyright: ignore[reportArgumentType] # of one of both kinds
+            known.add(key)
             self.boxes.update(box for line in lines for box in line.boxes)
 
     def suspects(self, changes: Sequence[Change]) -> set[str]:
@@ -84,7 +76,7 @@ class Blinking:
         found: set[str] = set()
         for change in changes:
             pairs, gone, came = _aligned(change)
-            if any(not one.key.startswith('"') or len(one.key) > _SHORT // 2 for one in (*gone, *came)):
+            if any(not one.key.startswith('"') or len(one.key) > _SHORT for one in (*gone, *came)):
                 return set()
             found |= {_shape(one) for one in (*gone, *came, *(new for _, new in pairs))}
         return found if len(found) <= _MOST_SUSPECTS and not found <= self._steady else set()

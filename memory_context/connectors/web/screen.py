@@ -53,7 +53,7 @@ class Screen:
     """
 
     def __init__(self, browser: BrowserProcess, transfers: Transfers, start_urls: Sequence[str]) -> None:
-        self.tabs: Tabs | None = None
+        self._tabs: Tabs | None = None
         self.shown = Shown()
         self.references = References()
         self.blinking = Blinking()
@@ -67,6 +67,17 @@ class Screen:
     @property
     def is_open(self) -> bool:
         return self._browser.is_open
+
+    @property
+    def tabs(self) -> Tabs:
+        """The tabs; raises ConnectorError without a browser."""
+        if self._tabs is None or not self.is_open:
+            raise ConnectorError("the browser is not open; the session has not begun, or has ended")
+        return self._tabs
+
+    @property
+    def shows_pdf(self) -> bool:
+        return self.is_open and self.tabs.active is not None and self.tabs.active.is_pdf
 
     def tell(self, event: str) -> None:
         """Note an event for the next observations."""
@@ -82,24 +93,24 @@ class Screen:
         """Start the browser with its pages; an open one stays."""
         if self.is_open:
             return
-        self.tabs = None
+        self._tabs = None
         await self._browser.close()
         context = await self._browser.open()
-        self.tabs = Tabs(context, self.tell, self._transfers.begin)
-        tabs = [await self.tabs.new() for _ in self._urls or ["about:blank"]]
-        self.tabs.show(tabs[0])
+        self._tabs = Tabs(context, self.tell, self._transfers.begin)
+        tabs = [await self._tabs.new() for _ in self._urls or ["about:blank"]]
+        self._tabs.show(tabs[0])
         self.news.clear()
         await asyncio.gather(*(self._visit(tab, url) for tab, url in zip(tabs, self._urls, strict=False)))
 
     async def close(self) -> None:
         """End the browser; its pages are opened again with the next start."""
         self._urls = self.urls()
-        self.tabs = None
+        self._tabs = None
         await self._browser.close()
 
     def urls(self) -> list[str]:
         """Return the addresses of the tabs, that of the active one first."""
-        if self.tabs is None or not self.is_open:
+        if self._tabs is None or not self.is_open:
             return self._urls
         active = self.tabs.active
         tabs = sorted(self.tabs.open.values(), key=lambda tab: tab is not active)
@@ -114,8 +125,6 @@ class Screen:
 
     async def tab(self) -> Tab:
         """Return the active tab; a new one if all are closed."""
-        if self.tabs is None or not self.is_open:
-            raise ConnectorError("the browser is not open; the session has not begun, or has ended")
         return self.tabs.active or await self.tabs.new()
 
     async def live_tab(self) -> Tab:
@@ -124,8 +133,7 @@ class Screen:
         if tab.dialog is not None:
             await tab.answer(accept=False, text="")
             await asyncio.sleep(_NEXT_DIALOG_SECONDS)
-        is_stuck = tab.dialog is not None or tab.is_crashed or not await answers(tab)
-        if is_stuck and self.tabs is not None:
+        if tab.dialog is not None or tab.is_crashed or not await answers(tab):
             self.tabs.drop(tab)
             return await self.tabs.new()
         return tab
@@ -148,13 +156,8 @@ class Screen:
         while True:
             tab = await self.ready_tab()
             had_acted, self._has_acted = self._has_acted, False
-            work = capture(
-                tab,
-                self.references,
-                has_picture=has_picture,
-                quiet_seconds=quiet_seconds,
-                acted_at=self._acted_at,
-            )
+            at = self._acted_at
+            work = capture(tab, self.references, has_picture=has_picture, quiet_seconds=quiet_seconds, acted_at=at)
             try:
                 seen = await self._unless_dialog(tab, work)
             except BaseException:
@@ -171,9 +174,8 @@ class Screen:
         elif not had_acted:
             await asyncio.to_thread(self.blinking.note, before.lines, seen.lines, now - self._looked_at)
         self._looked_at = now
-        tabs = [*self.tabs.open.values()] if self.tabs is not None else []
-        titles = await asyncio.gather(*(_title(one) for one in tabs if one is not tab))
-        names = iter(titles)
+        tabs = [*self.tabs.open.values()]
+        names = iter(await asyncio.gather(*(_title(one) for one in tabs if one is not tab)))
         listed = tuple((one.number, seen.title if one is tab else next(names), one.page.url) for one in tabs)
         self.shown = replace(seen, tabs=listed)
         return self.shown
