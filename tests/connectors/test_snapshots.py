@@ -73,11 +73,20 @@ def test_what_a_snapshot_leaves_out_is_told_by_its_place(fact: Fact, line: str) 
     assert len(shown) == 8
 
 
-def test_label_of_a_hidden_box_can_be_clicked_though_it_has_no_reference_of_its_own() -> None:
-    label = Fact("role", (0, 0, 0, 0), "checkbox", "I accept")
-    assert texts('- generic [ref=e1]:\n  - text: I accept\n  - button "Go" [ref=e2]', label) == [
-        '- checkbox "I accept" [e1]',
+@pytest.mark.parametrize("seen", ["  - text: I accept", '  - checkbox "I accept" [box=0,0,0,0]\n  - text: I accept'])
+def test_label_of_a_hidden_box_can_be_clicked_though_it_has_no_reference_of_its_own(seen: str) -> None:
+    label = Fact("role", (5, 5, 90, 20), "checkbox", "I accept", ("checked",), "", "label|3")
+    assert texts(f'- generic [ref=e1]:\n{seen}\n  - button "Go" [ref=e2]', label) == [
+        '- checkbox "I accept" [e1] (checked)',
         '- button "Go" [e2]',
+    ]
+
+
+def test_empty_editor_is_shown_though_the_snapshot_leaves_it_out() -> None:
+    editor = Fact("role", (0, 600, 400, 30), "textbox", "", (), "Say something", "editor|0")
+    assert texts('- generic [ref=e1]:\n  - button "Go" [ref=e2]', editor) == [
+        '- button "Go" [e1]',
+        '- textbox "Say something" [e2]',
     ]
 
 
@@ -116,7 +125,7 @@ def test_line_that_changed_in_part_is_told_once_with_what_it_was() -> None:
     after = lines('link "Cart (1)"', 'checkbox "Done" (checked), "Task 1: write the letter"')
     assert told_changes(changes_between(before, after, Blinking()), after) == [
         '~ link "Cart (1)" (was (0)")',
-        '~ checkbox "Done" (checked), "Task 1: write the letter" (was "Done",)',
+        '~ checkbox "Done" (checked), "Task 1: write the letter"',
     ]
 
 

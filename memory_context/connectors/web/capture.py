@@ -5,7 +5,7 @@ import contextlib
 import io
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from autogen_core import Image
@@ -55,10 +55,13 @@ _PROBE = """() => {
 # A snapshot has no password fields, editable texts, closed summaries, labels of hidden boxes or required fields.
 _FACTS = """() => {
   const found = [];
-  const tell = (kind, one, role, text, states, name = "") => {
+  const labels = [...document.querySelectorAll("label")];
+  const editors = [...document.querySelectorAll("[contenteditable]")];
+  const placed = (what, all, one) => all.includes(one) ? `${what}|${all.indexOf(one)}` : "";
+  const tell = (kind, one, role, text, states, name = "", place = "") => {
     const { x, y, width, height } = one.getBoundingClientRect();
     const box = [x, y, width, height].map(Math.round);
-    if (found.length < 3000) found.push([kind, box, role, String(text).slice(0, 500), states, name]);
+    if (found.length < 3000) found.push([kind, box, role, String(text).slice(0, 500), states, name, place]);
   };
   const CONTROLS = "a[href], button, input, select, textarea, [tabindex], [onclick], [role], [contenteditable]";
   const field = (one) => {
@@ -68,9 +71,12 @@ _FACTS = """() => {
     if (/^(date|time|datetime-local|month|week|color|file)$/.test(one.type)) states.push(one.type);
     if (one.type === "password") tell("password", one, "", one.value, states);
     else if (states.length) tell("field", one, "", "", states);
-    if (/^(checkbox|radio)$/.test(one.type) && !one.getClientRects().length) {
-      const now = [one.checked && "checked", one.disabled && "disabled"].filter(Boolean);
-      for (const label of one.labels ?? []) tell("role", label, one.type, label.innerText, now);
+    if (/^(checkbox|radio|file)$/.test(one.type) && !(one.offsetWidth && one.offsetHeight)) {
+      const now = [one.checked && "checked", one.disabled && "disabled", one.type === "file" && "file"].filter(Boolean);
+      const role = one.type === "file" ? "button" : one.type;
+      for (const label of one.labels ?? []) {
+        tell("role", label, role, label.innerText, now, "", placed("label", labels, label));
+      }
     }
   };
   const visit = (root) => {
@@ -80,7 +86,9 @@ _FACTS = """() => {
       if (tag === "INPUT" || tag === "TEXTAREA" || tag === "SELECT") field(one);
       else if (one.isContentEditable) {
         const name = one.ariaLabel ?? one.getAttribute("aria-placeholder") ?? one.dataset.placeholder ?? "";
-        if (!one.parentElement?.isContentEditable) tell("role", one, "textbox", one.innerText, [], name);
+        if (!one.parentElement?.isContentEditable) {
+          tell("role", one, "textbox", one.innerText, [], name, placed("editor", editors, one));
+        }
       } else if (tag === "SUMMARY") {
         tell("role", one, "button", "", [one.parentElement.open ? "expanded" : "collapsed"]);
       }
@@ -189,10 +197,9 @@ async def _facts(frame: "Frame") -> list[Fact]:
     """Return what the snapshot leaves out of a frame; of one that does not answer, nothing."""
     with contextlib.suppress(PlaywrightError, asyncio.TimeoutError):
         told: list[Any] = await asyncio.wait_for(frame.evaluate(_FACTS), _FRAME_SECONDS)
-        return [
-            Fact(kind, (x, y, w, h), role, text, tuple(some), name)
-            for kind, (x, y, w, h), role, text, some, name in told
-        ]
+        is_main = frame.parent_frame is None  # places are counted in the main document
+        facts = [Fact(kind, tuple(box), *more[:5]) for kind, box, *more in told]
+        return facts if is_main else [replace(one, place="") for one in facts]
     return []
 
 

@@ -160,8 +160,8 @@ def _lines_of(change: Change) -> list[str]:
 
 def _was(old: str, new: str) -> str | None:
     """Return the words of a line that it does not have any more; None if it is another line."""
-    before, after = old.split(" "), new.split(" ")
-    span = ChangedLines.between(before, after)
+    before = old.split(" ")
+    span = ChangedLines.between([one.rstrip(":,") for one in before], [one.rstrip(":,") for one in new.split(" ")])
     words = before[span.first : span.old_end]
     return _cut(" ".join(words), _OLD_LINE_CHARACTERS) if 2 * len(words) <= len(before) else None
 

@@ -13,7 +13,7 @@ from memory_context.foundation.runtime.background import begin
 from .browser import BrowserProcess
 from .capture import PlaywrightError, PlaywrightTimeout, Shown, answers, capture, first_line, until_quiet
 from .news import Blinking
-from .snapshot import LABEL, References
+from .snapshot import PLACED, References
 from .tabs import Tab, Tabs
 from .transfers import Transfers
 
@@ -193,8 +193,9 @@ class Screen:
         if known is None:
             raise ConnectorError(self._stale(ref, label))
         page = (await self.ready_tab()).page
-        if known.startswith(LABEL):
-            return page.locator("label").filter(has_text=known.removeprefix(LABEL)).first, f"{label} [{ref}]"
+        if "|" in known:
+            kind, place = known.split("|")
+            return page.locator(PLACED[kind]).nth(int(place)), f"{label} [{ref}]"
         return page.locator(f"aria-ref={known}"), f"{label} [{ref}]"
 
     def _stale(self, ref: str, label: str) -> str:

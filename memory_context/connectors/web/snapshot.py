@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["CONTROLS", "LABEL", "Box", "Fact", "Line", "References", "pruned", "quoted", "read_nodes"]
+__all__ = ["CONTROLS", "PLACED", "Box", "Fact", "Line", "References", "pruned", "quoted", "read_nodes"]
 
 CONTROLS = frozenset(
     [
@@ -41,8 +41,8 @@ _UNSEEN = re.compile("[\u0000-\u0008\u000b-\u001f\u007f\u061c\u200b\u200e\u200f\
 """Characters that turn text around, or hide."""
 _STATES = ("checked", "disabled", "expanded", "invalid", "pressed", "selected")
 
-LABEL = "label="
-"""Begins the reference of a label that Playwright gives none; the text of the label follows."""
+PLACED = {"label": "xpath=//label", "editor": "xpath=//*[@contenteditable]"}
+"""Selectors of elements that Playwright gives no reference; theirs is `label|3`, by the place among all of the kind."""
 
 Box = tuple[int, int, int, int]
 """Left, top, width and height in pixels of the visible part."""
@@ -61,8 +61,9 @@ class Fact:
     box: Box
     role: str = ""
     text: str = ""
-    states: tuple[str, ...] = ()
+    states: Sequence[str] = ()
     name: str = ""
+    place: str = ""
 
 
 @dataclass
@@ -210,15 +211,24 @@ def pruned(
     for fact in facts:
         by_box.setdefault((fact.box[0] // 4, fact.box[1] // 4), []).append(fact)
     secret = {_clean(fact.text) for fact in facts if fact.kind == "password" and fact.text}
-    labels = {_clean(fact.text): fact for fact in facts if fact.kind == "role" and fact.role in ("checkbox", "radio")}
+    placed = [fact for fact in facts if fact.place]
     for _, node in nodes:
         for fact in _facts_of(node, by_box):
             _apply(fact, node)
+            placed = [one for one in placed if one is not fact]
         if node.value in secret and node.role in _FIELDS:  # also when the page moved between two readings
             node.value = "•" * min(len(node.value), 8)
-        if node.role == "text" and (fact := labels.get(node.value)) is not None:
-            node.role, node.ref, node.states = fact.role, f"{LABEL}{node.value}", [*fact.states]
-            node.name, node.value = node.value, ""
+    for _, node in nodes:
+        if node.role == "text" or (node.role in ("checkbox", "radio", "button") and not node.ref):
+            text = node.name or node.value
+            if fact := next((one for one in placed if one.role != "textbox" and _clean(one.text) == text), None):
+                node.role, node.name, node.value, node.ref = fact.role, text, "", fact.place
+                node.states = [*dict.fromkeys([*node.states, *fact.states])]
+                placed.remove(fact)
+    for fact in placed:
+        if fact.role == "textbox" and fact.box[2] and fact.box[3]:  # an empty one is not in the snapshot
+            depth = min((depth for depth, _ in nodes), default=0)
+            nodes.append((depth, _Node("textbox", fact.name, _clean(fact.text), [], fact.place, fact.box)))
     root = _Node("document", children=_nested(nodes))
     elements: list[tuple[str, str, str]] = []
     flat = [*_flat(root)]
@@ -303,8 +313,8 @@ def _simplify(node: _Node) -> None:
         texts = " ".join(one.name for leaf in found for one in (leaf, *leaf.parts) if one.name)
         node.name = node.name or texts
         node.role = "button" if node.is_clickable and not is_one else node.role
-        acted = [one for leaf in found for one in (leaf, *leaf.parts, *leaf.children) if _has_reference(one)]
-        node.children = acted
+        inner = [one for leaf in found for one in (leaf, *leaf.parts, *leaf.children) if _has_reference(one)]
+        node.children = [one for one in inner if (one.role, one.name) != (node.role, node.name)]  # a label's own box
         return
     node.children = _without_repeats(found, node.name)
     node.title = _title(node)

@@ -132,7 +132,12 @@ async def test_editor_of_formatted_text_is_replaced_line_by_line_and_never_sent_
 
 @pytest.mark.parametrize(
     "style",
-    ["opacity:0;position:absolute", "position:absolute;width:1px;height:1px;overflow:hidden", "display:none"],
+    [
+        "opacity:0;position:absolute",
+        "position:absolute;width:1px;height:1px;overflow:hidden",
+        "opacity:0;width:0;height:0;position:absolute",
+        "display:none",
+    ],
 )
 async def test_styled_boxes_are_opened_by_their_labels(web: WebConnector, style: str) -> None:
     """The page hides the native box, and its label draws one."""
@@ -146,6 +151,20 @@ async def test_styled_boxes_are_opened_by_their_labels(web: WebConnector, style:
     await use(web, "click", ref=ref_in(await state(web), 'checkbox "I accept"'))
     assert await run(web, "[...document.querySelectorAll('input')].map((one) => one.checked)") == [True, True]
     assert (await state(web)).count("(checked)") == 2
+
+
+async def test_empty_editor_and_hidden_file_field_can_be_used(web: WebConnector) -> None:
+    """The snapshot of Playwright has neither: the one is empty, and the other is drawn by its label."""
+    body = """<p>Chat</p><div contenteditable data-placeholder='Say something' style='min-height:30px'></div>
+      <label>Attach <input type=file style='display:none'></label>"""
+    shown = await open_page(web, body)
+    await use(web, "type", ref=ref_in(shown, 'textbox "Say something"'), text="Good morning")
+    shown = await state(web)
+    assert 'textbox "Say something"' in shown
+    assert "Good morning" in shown
+    web._transfers.folder.write("photo.txt", b"x")
+    await use(web, "upload", ref=ref_in(shown, 'button "Attach"'), files=["photo.txt"])
+    assert await run(web, "document.querySelector('input').files[0].name") == "photo.txt"
 
 
 async def test_scroll_says_when_nothing_moved(web: WebConnector) -> None:
