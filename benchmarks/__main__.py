@@ -14,7 +14,7 @@ from benchmarks.chart import draw_chart
 from benchmarks.chatting import PAUSE_SECONDS, SESSIONS, measure_chatting
 from benchmarks.compacting import LARGEST, measure_compacting
 from benchmarks.comparing import print_measured
-from benchmarks.connectors import PAGES, measure_connectors
+from benchmarks.connectors import measure_connectors
 from benchmarks.deciding import measure_deciding
 from benchmarks.faults import FAULTS, as_measured, measure_faults
 from benchmarks.hostile import measure_hostile
@@ -52,7 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--pause", type=float, default=PAUSE_SECONDS, help="seconds between their turns")
     parser.add_argument("--items", type=int, default=ITEMS, help=f"items to export and import (default {ITEMS})")
     parser.add_argument("--web-steps", type=int, default=STEPS, help=f"of each run of a browser (default {STEPS})")
-    parser.add_argument("--pages", type=int, default=PAGES, help=f"random pages to change (default {PAGES})")
     parser.add_argument("--faults", default=",".join(FAULTS), help="how the database fails meanwhile (default: all)")
     given = parser.parse_args(arguments)
     whole = _without_folders(given)
@@ -91,7 +90,7 @@ def _without_folders(given: argparse.Namespace) -> dict[str, Any]:
         ),
         ("transferring", "export and import", measure_transferring(given.items)),
         ("hostile", "beside hostile requests", measure_hostile()),
-        ("connectors", "pages of a browser", measure_connectors(given.web_steps, given.pages, given.rounds)),
+        ("connectors", "pages of a browser", measure_connectors(given.web_steps, given.rounds)),
         ("browsing", "pages as results of tools", measure_browsing(given.web_steps)),
     ):
         measured = asyncio.run(measuring)

@@ -27,7 +27,7 @@ from benchmarks.playing import Player, RunFigures
 from benchmarks.remembering import MemoryPlayer
 from benchmarks.scratch import scratch_store
 from benchmarks.traces import AGENT, Needle, Recorded, Run
-from benchmarks.web_runs import RUNS, STEPS, Act, place_of
+from benchmarks.web_runs import RUNS, STEPS, Act, ref_of
 from memory_context import ConnectorError, ContextPolicy, MemoryStore, WebConnector
 from memory_context.connectors.web.browser import find_chromium
 from memory_context.foundation.tokens import default_token_counter
@@ -72,17 +72,17 @@ async def _recorded(url: str, acts: Sequence[Act]) -> tuple[str, list[_Step]]:
     try:
         await web.on_start()
         await web.get_observations()
-        first = "\n".join(web._screen.shown.lines())
+        first = "\n".join(map(str, web._screen.shown.lines))
         for act in acts:
             before = web._screen.shown
-            ref = before.refs[place_of(before.tree, act)]
-            line = next(line for line in before.lines() if f"[{ref}]" in line)
+            ref = ref_of(before.lines, act)
+            line = next(line for line in map(str, before.lines) if f"[{ref}]" in line)
             arguments: dict[str, Any] = {"ref": ref, "element": f"{act.role} {act.name}"}
             arguments |= {"type": {"text": act.text}, "select": {"options": [act.text]}}.get(act.tool, {})
             tool = next(one for one in web.tools() if one.name == f"web_{act.tool}")
             await tool.run_json({name: arguments[name] for name in arguments if name != "element"}, CancellationToken())
             await web.get_observations()
-            steps.append((act, arguments, line.strip(), "\n".join(web._screen.shown.lines())))
+            steps.append((act, arguments, line.strip(), "\n".join(map(str, web._screen.shown.lines))))
     finally:
         await web.on_stop()
     return first, steps

@@ -4,13 +4,14 @@ The board is one page, drawn anew with each change. In the shop every fourth act
 every action does.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from memory_context.connectors.tree import Node, in_order
+from memory_context.connectors.web.snapshot import Line
 
-__all__ = ["RUNS", "STEPS", "Act", "place_of"]
+__all__ = ["RUNS", "STEPS", "Act", "ref_of"]
 
 STEPS = 40
 
@@ -20,7 +21,7 @@ class Act:
     """One action on one element.
 
     Attributes:
-        within: A text of the smallest part of the page that holds the element; "" takes the first one.
+        within: A text of the line that holds the element, or of one before it; "" takes the first one.
     """
 
     tool: Literal["click", "type", "select"]
@@ -30,22 +31,14 @@ class Act:
     within: str = ""
 
 
-def place_of(tree: Node, act: Act) -> int:
-    """Return the place of the element that an action uses, in document order."""
-    found: list[tuple[int, int]] = []
-    for place, node in enumerate(in_order(tree)):
-        if act.within and any(act.within in one.name for one in in_order(node)):
-            inner = (at for at, one in enumerate(in_order(node)) if _is_used(one, act))
-            found += [(node.size, place + at) for at in inner]
-        elif not act.within and _is_used(node, act):
-            return place
-    if not found:
+def ref_of(lines: Sequence[Line], act: Act) -> str:
+    """Return the reference of the element that an action uses: the next one behind the text that it stands within."""
+    text = "\n".join(line.text for line in lines)
+    start = text.rfind("\n", 0, text.index(act.within)) + 1 if act.within else 0
+    found = re.compile(rf'{act.role} "{re.escape(act.name)}" \[(e\d+)\]').search(text, start)
+    if found is None:
         raise LookupError(f"no {act} on the page")
-    return min(found)[1]
-
-
-def _is_used(node: Node, act: Act) -> bool:
-    return node.role == act.role and node.name == act.name
+    return found[1]
 
 
 def _board() -> Iterator[Act]:

@@ -4,6 +4,7 @@ import difflib
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from memory_context.foundation.text.landmarks import definition_starts
 
@@ -128,34 +129,13 @@ def unified_diff(before: str, after: str) -> str:
     starts = [after.count("\n", 0, start) for start in definition_starts(after)]
     lines: list[str] = []
     room = _DIFF_CHARACTERS
-    for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT_LINES):
-        hunk = [*_hunk(group, old, new, starts)]
-        room -= sum(len(line) + 1 for line in hunk)
-        if room < 0 and lines:
-            return "\n".join([*lines, "(more hunks follow; read the file)"])
-        lines += hunk if room >= 0 else [*_cut(hunk, _DIFF_CHARACTERS), "(cut; read the file)"]
+    for line in islice(difflib.unified_diff(old, new, lineterm="", n=_CONTEXT_LINES), 2, None):
+        if line.startswith("@@"):
+            first = int(line.partition("+")[2].split(" ")[0].split(",")[0]) - 1
+            at = next((one for one in reversed(starts) if one <= first + _CONTEXT_LINES), None)
+            line += f" {new[at].strip()[:80]}" if at is not None and at < len(new) else ""
+        room -= len(line) + 1
+        if room < 0:
+            return "\n".join([*lines, line[: max(room + len(line), 0)], "(cut; read the file)"])
+        lines.append(line)
     return "\n".join(lines)
-
-
-def _hunk(
-    group: Sequence[tuple[str, int, int, int, int]], old: Sequence[str], new: Sequence[str], starts: Sequence[int]
-) -> Iterator[str]:
-    first, last = group[0], group[-1]
-    at = next((one for one in reversed(starts) if one <= first[3] + _CONTEXT_LINES), None)
-    around = f" {new[at].strip()[:80]}" if at is not None and at < len(new) else ""
-    yield f"@@ -{first[1] + 1},{last[2] - first[1]} +{first[3] + 1},{last[4] - first[3]} @@{around}"
-    for tag, i, j, k, m in group:
-        if tag == "equal":
-            yield from (f" {line}" for line in old[i:j])
-        else:
-            yield from (f"-{line}" for line in old[i:j])
-            yield from (f"+{line}" for line in new[k:m])
-
-
-def _cut(lines: Sequence[str], limit_characters: int) -> Iterator[str]:
-    for line in lines:
-        limit_characters -= len(line) + 1
-        if limit_characters < 0:
-            yield line[: max(limit_characters + len(line), 0)]
-            return
-        yield line

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from autogen_core.tools import BaseTool, FunctionTool
@@ -14,6 +15,7 @@ from memory_context.foundation.utf8 import to_utf8
 from .changes import FileChange, KnownTexts, changes_between, described
 from .file_tree import MOST_FILES, FileTree
 from .folder import FileStat, FolderConnector, matching_lines, not_read, shown
+from .open_file import plain_ends, replaced, with_own_ends
 from .protocols import TextObservation
 
 __all__ = ["FileSystemConnector"]
@@ -138,7 +140,7 @@ class FileSystemConnector(FolderConnector):
         return "\n".join(lines) or "(empty)"
 
     async def _read(self, path: str, first_line: int = 1, lines: int = _READ_LINES) -> str:
-        all_lines = (await asyncio.to_thread(self._text_of, path)).split("\n")
+        all_lines = plain_ends(await asyncio.to_thread(self._text_of, path)).split("\n")
         first = max(first_line, 1)
         shown = all_lines[first - 1 : first - 1 + max(lines, 1)]
         last = first + len(shown) - 1
@@ -146,18 +148,23 @@ class FileSystemConnector(FolderConnector):
         return "\n".join(shown) + more
 
     async def _write(self, path: str, content: str) -> str:
-        await asyncio.to_thread(self._open.write, path, to_utf8(content))
+        def write() -> None:
+            before = None
+            if self._open.stat(path) is not None:
+                with suppress(ConnectorError):  # not a text: it is replaced as it is
+                    before = self._open.read_text(path)[0]
+            text = content if before is None or "\r" in content else with_own_ends(before, content)
+            self._open.write(path, to_utf8(text))
+
+        async with self._edits:
+            await asyncio.to_thread(write)
         return f"Wrote {path}."
 
     async def _edit(self, path: str, old: str, new: str, every: bool = False) -> str:
         def edit() -> str:
             text, version = self._open.read_text(path)
-            count = text.count(old) if old else 0
-            if count == 0:
-                raise ConnectorError(f"the text to replace does not stand in {path}; read it and copy it exactly")
-            if count > 1 and not every:
-                raise ConnectorError(f"it stands {count} times in {path}; add lines around it, or send every=true")
-            self._open.write(path, to_utf8(text.replace(old, new)), version)
+            made, count = replaced(text, old, new, path, every=every)
+            self._open.write(path, to_utf8(made), version)
             return f"Replaced {count} in {path}."
 
         async with self._edits:  # parallel calls may edit one file

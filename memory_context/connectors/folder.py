@@ -277,7 +277,7 @@ def matching_lines(path: str, text: str, pattern: LinePattern, ends_at: float) -
             if begin > seen:
                 seen = begin
                 end = data.find(b"\n", start)
-                line = data[begin : len(data) if end < 0 else end][:300].decode("utf-8", "replace")
+                line = data[begin : len(data) if end < 0 else end][:300].decode("utf-8", "replace").rstrip("\r")
                 yield f"{shown(path)}:{data.count(10, 0, begin) + 1}: {line}"
     except OutOfTimeError:
         yield f"[stopped in {shown(path)}: it took too long; search a rarer word]"

@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar, cast
 
@@ -20,7 +21,7 @@ from memory_context.foundation.tokens import TokenCounter, cut_to_tokens
 from .protocols import Connector, ConnectorObservation, ConnectorState, Element, Noticed
 from .rendering import CONNECTOR_ID, rendered_by_source, rendered_elements, rendered_observations
 
-__all__ = ["ActionTool", "ConnectorHost", "Look", "direct_observations"]
+__all__ = ["ActionTool", "ConnectorHost", "Look", "direct_observations", "fair_shares"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -31,6 +32,8 @@ _REASON_CHARACTERS = 200
 
 _T = TypeVar("_T")
 _MOST_OBSERVATIONS = 1000
+_NEARLY_ALL = 0.8
+"""Share of its room from which a state is taken for one that was cut."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +77,6 @@ class ConnectorHost:
         for one in ids:
             if not CONNECTOR_ID.fullmatch(one):
                 raise ValueError(f"connector id {one!r}: use letters, digits, _ and -")
-        for connector in connectors:
-            if hasattr(connector, "state_limit_tokens"):
-                connector.state_limit_tokens = policy.state_limit_tokens // len(connectors)  # pyright: ignore[reportAttributeAccessIssue] # optional
         self.connectors = {one.id: one for one in connectors}
         self._policy = policy
         self._counter = counter
@@ -87,6 +87,8 @@ class ConnectorHost:
         self._threads: dict[str, Future[Any]] = {}
         self._failing: set[tuple[str, str]] = set()
         self._reasons: dict[tuple[str, str], str] = {}
+        self._shares: dict[str, int] = {}
+        self._give_shares(dict.fromkeys(self.connectors, policy.state_limit_tokens // max(len(connectors), 1)))
 
     def tools(self) -> list[BaseTool[Any, Any]]:
         """Return the tools of all connectors."""
@@ -130,9 +132,8 @@ class ConnectorHost:
             ),
         )
         noticed = [noticed for answer in (own, *answers) for noticed in answer.noticed]
-        return Look(
-            noticed, self._states([one for one in answers if one.is_shown or one.connector_id in self._started])
-        )
+        shown = [one for one in answers if one.is_shown or one.connector_id in self._started]
+        return Look(noticed, await self._states(active, shown))
 
     async def _take_direct(self, own: _Answer, direct: Sequence[ConnectorObservation]) -> None:
         rendering = self._call(rendered_by_source, direct)
@@ -166,7 +167,7 @@ class ConnectorHost:
                 for one, answer in asked
             )
         )
-        return self._states(answers)
+        return await self._states(connectors, answers)
 
     async def _ask_state(self, connector: Connector, answer: _Answer) -> None:
         id_ = connector.id
@@ -175,15 +176,41 @@ class ConnectorHost:
             if elements := await self._tried(id_, "state", rendering):
                 answer.state = elements[0]
 
-    def _states(self, answers: Sequence[_Answer]) -> list[ConnectorState]:
-        states: list[ConnectorState] = []
-        left = self._policy.state_limit_tokens
+    async def _states(self, connectors: Sequence[Connector], answers: Sequence[_Answer]) -> list[ConnectorState]:
+        """Return the states within the limit. Shares are equal, and what one leaves goes to the others.
+
+        A connector whose share changes by much is asked again; its share stays for the next time.
+        """
+        limit = self._policy.state_limit_tokens
+        wanted = {one.connector_id: self._wanted(one) for one in answers}
+        before = {one: self._shares.get(one, limit) for one in wanted}
+        asking = {one: limit if size > _NEARLY_ALL * before[one] else size for one, size in wanted.items()}
+        shares = fair_shares(limit, asking)
+        by_id = {one.id: one for one in connectors if hasattr(one, "state_limit_tokens")}
+        again: list[Awaitable[None]] = []
         for answer in answers:
-            state = self._cut_state(answer.connector_id, answer.state, left)
-            if state.elements:
-                states.append(state)
-                left = max(left - state.tokens, 0)
-        return states
+            one, connector = answer.connector_id, by_id.get(answer.connector_id)
+            gets_more = asking[one] == limit and shares[one] * _NEARLY_ALL > before[one]
+            if one in self._started and connector is not None and (gets_more or wanted[one] > shares[one]):
+                self._give_shares({one: shares[one]})
+                ask = partial(self._ask_state, connector, answer)
+                again.append(self._within_limit(one, ask))
+        await asyncio.gather(*again)
+        shares = fair_shares(limit, {one.connector_id: self._wanted(one) for one in answers})
+        states = [self._cut_state(one.connector_id, one.state, shares[one.connector_id]) for one in answers]
+        return [one for one in states if one.elements]
+
+    def _wanted(self, answer: _Answer) -> int:
+        """Return the tokens of a state, counted up to the limit of all."""
+        limit = self._policy.state_limit_tokens
+        texts = [one for one in answer.state if isinstance(one, str)]
+        return min(sum(self._counter.count(one) if len(one) < 16 * limit else limit for one in texts), limit)
+
+    def _give_shares(self, shares: Mapping[str, int]) -> None:
+        for one, share in shares.items():
+            self._shares[one] = share
+            if hasattr(self.connectors.get(one), "state_limit_tokens"):
+                self.connectors[one].state_limit_tokens = share  # pyright: ignore[reportAttributeAccessIssue] # optional
 
     def _cut_state(self, connector_id: str, elements: Sequence[Element], limit_tokens: int) -> ConnectorState:
         """Cut the texts of a state that its own renderer left too long."""
@@ -267,6 +294,15 @@ class ConnectorHost:
             self._failing.add((connector_id, what))
             name = f"connector {connector_id}" if connector_id else "connectors"
             _logger.warning("%s: going on without its %s: %s: %s", name, what, type(error).__name__, error)
+
+
+def fair_shares(limit: int, wanted: Mapping[str, int]) -> dict[str, int]:
+    """Share a limit equally; what one leaves goes to the others."""
+    shares: dict[str, int] = {}
+    for number, one in enumerate(sorted(wanted, key=lambda one: wanted[one])):
+        shares[one] = min(wanted[one], limit // (len(wanted) - number))
+        limit -= shares[one]
+    return shares
 
 
 def direct_observations(result: object) -> list[ConnectorObservation]:

@@ -1,16 +1,21 @@
 """A file that is open in the editor: its cursor, its window of lines, and what became of lines that changed."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 
 from memory_context.foundation.errors import ConnectorError
 
 from .folder import FileStat
 
 __all__ = ["WINDOW_LINES", "ChangedLines", "OpenFile", "lines_of", "numbered"]
+__all__ += ["plain_ends", "replaced", "with_own_ends"]
 
 WINDOW_LINES = 100
 _LINE_CHARACTERS = 300
+_END = re.compile(r"\r\n|\n|\r")
+_BOM = "\ufeff"
 
 
 @dataclass(frozen=True)
@@ -120,26 +125,62 @@ class OpenFile:
                 f"lines {first} to {last} of {self.path} changed since you were shown them; see what they are now:\n"
                 + numbered(lines, changed.first - 2, changed.new_end + 3)
             )
-        new = self._as_here(text)
-        made = [] if not new else new.removesuffix("\n").split("\n")
+        made = lines_of(text)
         result = [*lines[:begin], *made, *lines[begin + last - first + 1 :]]
-        ends = "\n" if result and (self.text.endswith("\n") or not self.text) else ""
-        return "\n".join(result) + ends, begin + 1
+        has_end = bool(result) and (not self.text or self.text.endswith(("\n", "\r")))
+        return with_own_ends(self.text, "\n".join(result) + "\n" * has_end), begin + 1
 
     def with_text(self, old: str, new: str, *, every: bool) -> tuple[str, int]:
         """Return the text with `old` replaced, and the line where the first stood."""
-        old, new = self._as_here(old), self._as_here(new)
-        count = self.text.count(old) if old else 0
-        if count == 0:
-            raise ConnectorError(f"the text to replace does not stand in {self.path}; copy it exactly, without numbers")
-        if count > 1 and not every:
-            raise ConnectorError(f"it stands {count} times in {self.path}; add lines around it, or send every=true")
-        return self.text.replace(old, new), self.text.count("\n", 0, self.text.find(old)) + 1
+        text, _ = replaced(self.text, old, new, self.path, every=every)
+        return text, ChangedLines.between(self.lines, lines_of(text)).first + 1
 
-    def _as_here(self, text: str) -> str:
-        """Return a text with the line ends of the file."""
-        is_dos = "\r\n" in self.text and "\r" not in text
-        return text.replace("\n", "\r\n") if is_dos else text
+
+def replaced(text: str, old: str, new: str, path: str, *, every: bool) -> tuple[str, int]:
+    """Return a text with `old` replaced, and how often it stood there; line ends, BOM and a missing last end stay.
+
+    Raises:
+        ConnectorError: It does not stand there, or more than once and not `every`.
+    """
+    plain, old, new = plain_ends(text), plain_ends(old), plain_ends(new)
+    is_open = bool(plain) and not plain.endswith("\n")
+    if is_open and old.endswith("\n"):  # lines were copied whole, and the last one has no end
+        plain += "\n"
+    count = plain.count(old) if old else 0
+    if count == 0:
+        raise ConnectorError(f"the text to replace does not stand in {path}; read it and copy it exactly, no numbers")
+    if count > 1 and not every:
+        raise ConnectorError(f"it stands {count} times in {path}; add lines around it, or send every=true")
+    made = plain.replace(old, new)
+    if is_open and old.endswith("\n"):
+        made = made.removesuffix("\n")
+    return with_own_ends(text, made), count
+
+
+def plain_ends(text: str) -> str:
+    """Return a text as it is shown: with line feeds, without a BOM."""
+    return _END.sub("\n", text.removeprefix(_BOM))
+
+
+def with_own_ends(before: str, text: str) -> str:
+    """Return a new text with the line ends and the BOM of the one that it replaces, each line with its own."""
+    parts = _END.split(before.removeprefix(_BOM))
+    ends = _END.findall(before)
+    usual = max(set(ends), key=ends.count) if ends else "\n"
+    made = plain_ends(text).split("\n")
+    if set(ends) <= {usual}:
+        joined = usual.join(made)
+    else:
+        span = ChangedLines.between(parts, made)
+        old, new = parts[span.first : span.old_end], made[span.first : span.new_end]
+        middle = [usual] * len(new)
+        for tag, i, j, k, m in SequenceMatcher(None, old, new).get_opcodes():
+            if tag in ("equal", "replace"):
+                kept = ends[span.first + i : span.first + min(j, i + m - k)]
+                middle[k : k + len(kept)] = kept
+        own = [*ends[: span.first], *middle, *ends[span.old_end :]]
+        joined = "".join(map("".join, zip(made[:-1], own, strict=False))) + made[-1]
+    return f"{_BOM}{joined}" if before.startswith(_BOM) else joined
 
 
 def numbered(lines: Sequence[str], first: int, last: int) -> str:
@@ -150,13 +191,12 @@ def numbered(lines: Sequence[str], first: int, last: int) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a text; the end of the last one begins none."""
-    lines = text.split("\n")
+    """Return the lines of a text, whatever their ends; the end of the last one begins none."""
+    lines = plain_ends(text).split("\n")
     return lines[:-1] if lines[-1] == "" else lines
 
 
 def _cut(line: str) -> str:
-    line = line.rstrip("\r")
     return line if len(line) <= _LINE_CHARACTERS else f"{line[:_LINE_CHARACTERS]}… [{len(line):,} characters]"
 
 

@@ -62,7 +62,10 @@ class ImageView:
 
     def shown(self, elements: Sequence[Element]) -> list[Element]:
         """Return the elements of a state, which is not stored, as the model takes them."""
-        return [_described(one) if isinstance(one, Image) and not self.are_shown else one for one in elements]
+        if self.are_shown:
+            return [*elements]
+        texts = [one for one in elements if isinstance(one, str)]
+        return [*texts] or [_described(one) for one in elements if isinstance(one, Image)]
 
     async def open(self, item: MemoryItem, memory: AgentMemory) -> TextObservation | None:
         """Return the observation that shows a stored image; None if the model is shown none."""
@@ -78,7 +81,7 @@ class ImageView:
         When there are too many, more leave than must, so that the cached prefix does not move with each new image.
         """
         visible, left = self._in_view(transcript)
-        left += self._older_observations(visible)
+        left += self._older_observations(transcript, visible)
         gone = {id(part) for _, part in left}
         left += self._over_limit(transcript, [one for one in visible if id(one[1]) not in gone])
         stored = sorted((entry.position, part.address) for entry, part in left if part.stored is not None)
@@ -88,17 +91,20 @@ class ImageView:
             if part.stored is None:
                 transcript.decide(self._unstored(transcript, entry, part))
 
-    def _older_observations(self, visible: Sequence[_Shown]) -> list[_Shown]:
-        """Return images of observations beyond their own limit; all if the model is shown none."""
+    def _older_observations(self, transcript: Transcript, visible: Sequence[_Shown]) -> list[_Shown]:
+        """Return images of observations beyond their own limit, which those of states count towards; all if blind."""
         observed = [one for one in visible if one[0].carries_result]
-        most = _OBSERVED_IMAGES if self.are_shown else 0
+        most = max(_OBSERVED_IMAGES - self._in_states(transcript), 1) if self.are_shown else 0
         return observed[: max(len(observed) - most, 0)]
+
+    @staticmethod
+    def _in_states(transcript: Transcript) -> int:
+        return sum(len(one.images) for one in transcript.state.newest_of(ConnectorStateShown))
 
     def _over_limit(self, transcript: Transcript, visible: Sequence[_Shown]) -> list[_Shown]:
         """Return images that leave: those of the current task stay first of all, in its order, then the newest."""
         limit = self._policy.images
-        in_states = sum(len(one.images) for one in transcript.state.newest_of(ConnectorStateShown))
-        most, most_bytes = max(limit.most - in_states, 0), limit.most_bytes
+        most, most_bytes = max(limit.most - self._in_states(transcript), 0), limit.most_bytes
         sizes = [_bytes_of(one) for one in visible]
         if len(visible) <= most and sum(sizes) <= most_bytes:
             return []

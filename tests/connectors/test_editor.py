@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from memory_context import ConnectorError
 from memory_context.connectors.editor import EditorConnector
-from memory_context.connectors.open_file import ChangedLines, OpenFile
+from memory_context.connectors.filesystem import FileSystemConnector
+from memory_context.connectors.open_file import ChangedLines, OpenFile, plain_ends, replaced, with_own_ends
 
 AREA = "def area(r):\n    pi = 3\n    return pi * r * r\n"
 
@@ -251,3 +252,55 @@ def test_changed_lines_are_all_that_differs(before: str, after: str) -> None:
     old, new = before.splitlines(), after.splitlines()
     changed = ChangedLines.between(old, new)
     assert [*old[: changed.first], *new[changed.first : changed.new_end], *old[changed.old_end :]] == new
+
+
+@pytest.mark.parametrize("tool", ["files_edit", "editor_replace_text"])
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        (b"a = 1\r\nb = 2\r\n", "a = 1\nb = 2", "a = 3\nc = 4\nb = 2", b"a = 3\r\nc = 4\r\nb = 2\r\n"),
+        (b"a = 1\r\nb = 2", "b = 2\n", "b = 3\n", b"a = 1\r\nb = 3"),
+        (b"a\rb\rc\r", "b\nc\n", "x\n", b"a\rx\r"),
+        (b"\xef\xbb\xbfname\r\n", "name\n", "title\n", b"\xef\xbb\xbftitle\r\n"),
+        (b"one\ntwo\r\nthree\nfour\r\n", "two\nthree\n", "2\n3\n", b"one\n2\r\n3\nfour\r\n"),
+        (b"one\ntwo\r\nthree\n", "two\n", "two\nand a half\n", b"one\ntwo\r\nand a half\nthree\n"),
+        (b"a\nb\n", "a\r\nb", "c\r\nd", b"c\nd\n"),
+    ],
+)
+async def test_edit_finds_lines_as_they_were_shown_and_keeps_the_ends_of_the_file(
+    tmp_path: Path, tool: str, before: bytes, old: str, new: str, after: bytes
+) -> None:
+    (tmp_path / "a.txt").write_bytes(before)
+    connector = (FileSystemConnector if tool.startswith("files") else EditorConnector)(str(tmp_path))
+    await connector.on_start()
+    (edit,) = [one for one in connector.tools() if one.name == tool]
+    await edit.run_json({"path": "a.txt", "old": old, "new": new}, CancellationToken())
+    await connector.on_stop()
+    assert (tmp_path / "a.txt").read_bytes() == after
+
+
+async def test_lines_of_a_mixed_file_are_replaced_by_their_numbers(editor: EditorConnector, tmp_path: Path) -> None:
+    (tmp_path / "mixed.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo\nthree\rfour")
+    assert await use(editor, "open", path="mixed.txt") == "mixed.txt, line 1 of 4\n1 one\n2 two\n3 three\n4 four"
+    await use(editor, "replace_lines", first_line=2, last_line=3, text="2\n3\n")
+    assert (tmp_path / "mixed.txt").read_bytes() == b"\xef\xbb\xbfone\r\n2\n3\rfour"
+
+
+async def test_file_written_whole_keeps_its_line_ends_and_bom(tmp_path: Path) -> None:
+    (tmp_path / "a.ini").write_bytes(b"\xef\xbb\xbfa\r\nb\r\n")
+    files = FileSystemConnector(str(tmp_path))
+    await files.on_start()
+    (write,) = [one for one in files.tools() if one.name == "files_write"]
+    await write.run_json({"path": "a.ini", "content": "a\nc\nd\n"}, CancellationToken())
+    await write.run_json({"path": "new.ini", "content": "a\nb\n"}, CancellationToken())
+    await files.on_stop()
+    assert (tmp_path / "a.ini").read_bytes() == b"\xef\xbb\xbfa\r\nc\r\nd\r\n"
+    assert (tmp_path / "new.ini").read_bytes() == b"a\nb\n"
+
+
+@given(st.lists(st.tuples(st.text("ab", max_size=3), st.sampled_from(["\n", "\r\n", "\r"])), max_size=12))
+def test_text_that_did_not_change_keeps_every_byte(lines: list[tuple[str, str]]) -> None:
+    text = "".join(f"{line}{end}" for line, end in lines)
+    assert with_own_ends(text, plain_ends(text)) == text
+    marked = f"{text}<mark>"
+    assert replaced(marked, "<mark>", "done", "a.txt", every=False) == (f"{text}done", 1)

@@ -11,7 +11,7 @@ import pytest
 from autogen_core import Image
 from PIL import Image as Pictures
 
-from memory_context.connectors.host import ConnectorHost
+from memory_context.connectors.host import ConnectorHost, fair_shares
 from memory_context.connectors.protocols import (
     ConnectorObservation,
     ConnectorState,
@@ -299,6 +299,32 @@ async def test_states_share_the_limit() -> None:
     assert sum(one.tokens for one in states) <= 120  # the limit, and a note on each cut
     assert [one.elements[1] for one in states] == [PICTURE, PICTURE]
     assert [one.state_limit_tokens for one in connectors] == [50, 50]
+
+
+async def test_room_that_one_state_leaves_goes_to_the_others() -> None:
+    """The order of the connectors does not matter, and a state is asked again only when its share changes."""
+    small = Scripted("a", show=giving(["word " * 10]))
+    asked: list[int] = []
+
+    async def fill() -> list[str]:
+        asked.append(large.state_limit_tokens)
+        return ["word " * (large.state_limit_tokens - 2)]
+
+    large = Scripted("b", show=fill)
+    for connectors in ((small, large), (large, small)):
+        asked.clear()
+        host = host_of(*connectors)
+        first = {one.connector_id: one.tokens for one in await states_of(host)}
+        assert asked == [50, 89]
+        assert first["b"] > 80
+        assert first["a"] + first["b"] <= 100
+        await states_of(host)
+        assert asked == [50, 89, 89]
+
+
+def test_shares_are_equal_where_all_want_more() -> None:
+    assert fair_shares(100, {"a": 1000, "b": 10, "c": 1000}) == {"b": 10, "a": 45, "c": 45}
+    assert fair_shares(100, {}) == {}
 
 
 async def test_only_active_connectors_are_started_asked_and_shown() -> None:

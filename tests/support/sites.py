@@ -5,7 +5,7 @@
 /wiki/N           a long article, each a page of its own
 /frames/          frames in frames, open and closed shadow roots, slots
 /dialogs/         alert, confirm, prompt, leave-page
-/tabs/            links and scripts that open tabs, a storm of them, a download, an upload
+/tabs/            links and scripts that open tabs, a storm of them, a download, a PDF, an upload
 /slow/            answers after ?seconds=; /slow/parts never ends loading; /slow/late shows its content later
 /broken/          markup, scripts; /broken/error, /broken/locked (asks for a password), /broken/cut, /broken/loop
 /huge             ?nodes= elements, or ?megabytes= of text
@@ -93,6 +93,7 @@ def application(sites: Sites) -> Any:
         Route("/feed/items", _feed_items),
         Route("/huge", _huge),
         Route("/tabs/report.csv", _download),
+        Route("/tabs/timetable", _pdf),
         Route("/tabs/upload", _upload(sites), methods=["POST"]),
         *(Route(f"/{name}/", _file(name)) for name in ("app", "frames", "dialogs", "tabs", "feed", "still")),
     ]
@@ -245,6 +246,12 @@ async def _huge(request: Request) -> Response:
 
 async def _download(_: Request) -> Response:
     return Response("a,b\n1,2\n", headers={"Content-Disposition": "attachment; filename=report.csv"})
+
+
+async def _pdf(_: Request) -> Response:
+    page = "2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj 3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>endobj"
+    text = f"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj {page}\ntrailer<</Root 1 0 R>>"
+    return Response(text, media_type="application/pdf")
 
 
 def _upload(sites: Sites) -> Any:

@@ -35,9 +35,8 @@ async def told(web: WebConnector) -> list[TextObservation]:
 
 
 async def state(web: WebConnector) -> str:
-    """Return the present state."""
-    (text,) = await web.render_current_state()
-    return text
+    """Return the text of the present state."""
+    return str((await web.render_current_state())[0])
 
 
 async def run(web: WebConnector, script: str) -> Any:
@@ -46,9 +45,7 @@ async def run(web: WebConnector, script: str) -> Any:
 
 
 def ref_in(text: str, element: str) -> str:
-    """Return the reference of an element, such as `button "Pay"`, in what was shown; rows leave roles out."""
-    for known in (element, element[element.find('"') :]):
-        _, found, rest = text.partition(f"{known} [")
-        if found:
-            return rest.partition("]")[0]
-    raise AssertionError(f"{element} is not in:\n{text}")
+    """Return the reference of an element, such as `button "Pay"`, in what was shown."""
+    _, found, rest = text.partition(f"{element} [")
+    assert found, f"{element} is not in:\n{text}"
+    return rest.partition("]")[0]

@@ -1,16 +1,14 @@
-"""Chromium as a process of this program: found, started, and ended with the program, however it ends."""
+"""Chromium as a process of this program: found, started, and ended by Playwright's driver when the program ends."""
 
-import asyncio
 import os
 import shutil
-import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.extras import needs
 
-from .capture import ENGINE, engine_script, first_line
+from .capture import first_line
 from .request_filter import RequestFilter
 
 with needs("browser", "the web connector"):
@@ -20,20 +18,12 @@ with needs("browser", "the web connector"):
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, HttpCredentials, Playwright
 
-__all__ = ["BrowserProcess", "find_chromium"]
+__all__ = ["VIEWPORT", "BrowserProcess", "find_chromium"]
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge", "brave-browser")
 _MAC = ("Chromium", "Google Chrome", "Microsoft Edge", "Brave Browser")
-_WIDTH, _HEIGHT = 1280, 720
-_KILL_AT_END = """
-import os, signal, sys
-while os.read(0, 1):
-    pass
-try:
-    os.killpg(int(sys.argv[1]), signal.SIGKILL)
-except ProcessLookupError:
-    pass
-"""
+VIEWPORT = 1280, 720
+"""Width and height of the visible part, in pixels."""
 # A Basic challenge opens Chromium's login prompt, which nobody sees or answers; these are refused, so the request ends.
 _NO_CREDENTIALS: "HttpCredentials" = {"username": "", "password": ""}
 # A closed shadow root stays closed to the page, and open to the reader, whose world has objects of its own.
@@ -85,7 +75,6 @@ class BrowserProcess:
         self._has_sandbox = sandbox and (not hasattr(os, "geteuid") or os.geteuid() != 0)
         self._playwright: Playwright | None = None
         self._browser: Browser | None = None
-        self._watchdog = _Watchdog()
 
     @property
     def is_open(self) -> bool:
@@ -99,7 +88,6 @@ class BrowserProcess:
         """
         try:
             self._playwright = await async_playwright().start()
-            await self._playwright.selectors.register(ENGINE, script=engine_script(), content_script=True)
             chromium = self._playwright.chromium
             self._browser = await chromium.launch(
                 executable_path=find_chromium(self._named, chromium.executable_path),
@@ -108,10 +96,11 @@ class BrowserProcess:
                 handle_sigterm=False,
                 handle_sighup=False,
             )
-            await self._watch(self._browser)
             await self._requests.attach(self._browser)
             context = await self._browser.new_context(
-                viewport={"width": _WIDTH, "height": _HEIGHT}, accept_downloads=True, http_credentials=_NO_CREDENTIALS
+                viewport={"width": VIEWPORT[0], "height": VIEWPORT[1]},
+                accept_downloads=True,
+                http_credentials=_NO_CREDENTIALS,
             )
             await context.add_init_script(_OPEN_SHADOWS)
         except BaseException as error:
@@ -127,41 +116,8 @@ class BrowserProcess:
         if browser is not None:
             with suppress(PlaywrightError):
                 await browser.close()
-        await self._watchdog.stop()
         if playwright is not None:
             await playwright.stop()
-
-    async def _watch(self, browser: "Browser") -> None:
-        session = await browser.new_browser_cdp_session()
-        told = cast("dict[str, Any]", await session.send("SystemInfo.getProcessInfo"))  # pyright: ignore[reportUnknownMemberType]
-        processes: list[dict[str, Any]] = told["processInfo"]
-        process_id = next(int(one["id"]) for one in processes if one["type"] == "browser")
-        await session.detach()
-        group = os.getpgid(process_id)
-        if group != os.getpgid(0):
-            await self._watchdog.start(group)
-
-
-class _Watchdog:
-    """Kills a process group when this program ends, also by SIGKILL: it holds a pipe to the program."""
-
-    def __init__(self) -> None:
-        self._process: asyncio.subprocess.Process | None = None
-
-    async def start(self, group: int) -> None:
-        self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", "-c", _KILL_AT_END, str(group)),
-            stdin=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
-
-    async def stop(self) -> None:
-        """Kill what is left of the group, and end; a second time does nothing."""
-        process, self._process = self._process, None
-        if process is not None:
-            if process.stdin is not None:
-                process.stdin.close()
-            await process.wait()
 
 
 def _start_failed(text: str) -> str:

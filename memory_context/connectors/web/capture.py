@@ -1,17 +1,11 @@
-"""Reads a page: its tree of elements with frames and shadow roots, address, title and picture, all of one moment.
-
-The reader is `page.js`, a selector engine of Playwright: it runs in a world of its own in each frame, and leads back to
-the very elements that it read.
-"""
+"""Reads a page by Playwright: its snapshot with frames and shadow roots, what that leaves out, title and picture."""
 
 import asyncio
+import contextlib
 import io
-import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from autogen_core import Image
@@ -20,7 +14,7 @@ from PIL import Image as Pictures
 from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.extras import needs
 
-from ..tree import Node, in_order
+from .snapshot import Box, Fact, Line, References, pruned
 from .tabs import Tab
 
 with needs("browser", "the web connector"):
@@ -28,137 +22,152 @@ with needs("browser", "the web connector"):
     from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 if TYPE_CHECKING:
-    from playwright.async_api import ElementHandle, Frame
+    from playwright.async_api import Frame
 
-__all__ = [
-    "ENGINE",
-    "Capture",
-    "answers",
-    "capture",
-    "differs",
-    "engine_script",
-    "first_line",
-    "image_of",
-    "thumbnail",
-    "until_quiet",
-]
-
-ENGINE = "memory_context"
+__all__ = ["PlaywrightError", "PlaywrightTimeout", "Shown", "answers", "capture", "first_line", "image_of"]
+__all__ += ["moving_cells", "thumbnail", "until_quiet", "visible_change"]
 
 _MOST_ELEMENTS = 25_000
 _MOST_FRAMES = 20
-_MOST_FRAME_ELEMENTS = 5000
-_DEPTH, _FRAME_DEPTH, _FRAME_LEVELS = 100, 30, 3  # trees are recursed over
 _ANSWER_SECONDS = 3.0
+_SNAPSHOT_SECONDS = 6.0  # 20,000 elements take 4 s
 _FRAME_SECONDS = 1.0
 _PICTURE_SECONDS = 2.0
 _QUIET_SECONDS = 0.05
 _STILL_LOADING_SECONDS = 1.0  # some pages never end loading
 _RESTLESS_SECONDS = 0.8  # some pages never stop changing
 _LOOK_AGAIN_SECONDS = 0.025
-
-_Row = tuple[str, str, str, list[str], str, int, int, int, int]
-"""Role, name, value, states, key, is in view, is a frame, number of children, number of the element."""
-_SIZE = (80, 45)
+_COLUMNS, _ROWS = 80, 45
 _VISIBLE_DIFFERENCE = 12  # of 255, as the mean of a cell
 _CHANGED_CELLS = 6  # a cursor of text touches two
 
+_PROBE = """() => {
+  const key = Symbol.for("memory_context");
+  if (!window[key] && document.documentElement) {
+    const seen = { at: performance.now() };
+    Object.defineProperty(window, key, { value: seen });
+    new MutationObserver(() => { seen.at = performance.now() }).observe(document,
+      { subtree: true, childList: true, characterData: true, attributes: true });
+  }
+  const at = window[key]?.at ?? performance.now();
+  return [document.readyState === "complete", performance.timeOrigin, performance.now() - at];
+}"""
+# A snapshot has no password fields, editable texts, closed summaries, labels of hidden boxes or required fields.
+_FACTS = """() => {
+  const found = [];
+  const labels = [...document.querySelectorAll("label")];
+  const editors = [...document.querySelectorAll("[contenteditable]")];
+  const placed = (what, all, one) => all.includes(one) ? `${what}|${all.indexOf(one)}` : "";
+  const tell = (kind, one, role, text, states, name = "", place = "") => {
+    const { x, y, width, height } = one.getBoundingClientRect();
+    const box = [x, y, width, height].map(Math.round);
+    if (found.length < 3000) found.push([kind, box, role, String(text).slice(0, 500), states, name, place]);
+  };
+  const CONTROLS = "a[href], button, input, select, textarea, [tabindex], [onclick], [role], [contenteditable]";
+  const field = (one) => {
+    const states = [];
+    if (one.required) states.push("required");
+    if (one.readOnly) states.push("readonly");
+    if (/^(date|time|datetime-local|month|week|color|file)$/.test(one.type)) states.push(one.type);
+    if (one.type === "password") tell("password", one, "", one.value, states);
+    else if (states.length) tell("field", one, "", "", states);
+    if (/^(checkbox|radio|file)$/.test(one.type) && !(one.offsetWidth && one.offsetHeight)) {
+      const now = [one.checked && "checked", one.disabled && "disabled", one.type === "file" && "file"].filter(Boolean);
+      const role = one.type === "file" ? "button" : one.type;
+      for (const label of one.labels ?? []) {
+        tell("role", label, role, label.innerText, now, "", placed("label", labels, label));
+      }
+    }
+  };
+  const visit = (root) => {
+    for (const one of root.querySelectorAll("*")) {
+      if (one.shadowRoot) visit(one.shadowRoot);
+      const tag = one.tagName;
+      if (tag === "INPUT" || tag === "TEXTAREA" || tag === "SELECT") field(one);
+      else if (one.isContentEditable) {
+        const name = one.ariaLabel ?? one.getAttribute("aria-placeholder") ?? one.dataset.placeholder ?? "";
+        if (!one.parentElement?.isContentEditable) {
+          tell("role", one, "textbox", one.innerText, [], name, placed("editor", editors, one));
+        }
+      } else if (tag === "SUMMARY") {
+        tell("role", one, "button", "", [one.parentElement.open ? "expanded" : "collapsed"]);
+      }
+      else if (tag === "PROGRESS" || tag === "METER") tell("value", one, "", one.value, []);
+      else if (one.getAttribute("aria-expanded") === "false") tell("state", one, "", "", ["collapsed"]);
+      else if ((one.getAttribute("aria-current") ?? "false") !== "false") tell("state", one, "", "", ["current"]);
+      else if (one.hasAttribute("onclick") || one.getAttribute("tabindex") === "0") {
+        if (!one.querySelector(CONTROLS) && one.textContent.length < 300) tell("role", one, "button", "", []);
+      }
+    }
+  };
+  visit(document);
+  return found;
+}"""
+
 
 @dataclass(frozen=True)
-class _Target:
-    """An element: the frame and document that it is in, and its number in their last capture."""
-
-    frame: "Frame"
-    document: str
-    index: int
-
-    async def handle(self) -> "ElementHandle | None":
-        command = f"{ENGINE}=element {self.document} {self.index}"
-        return await asyncio.wait_for(self.frame.query_selector(command), _ANSWER_SECONDS)
-
-
-@dataclass(frozen=True)
-class Capture:
-    """A page at one moment.
+class Shown:
+    """A page at one moment, as an agent is shown it.
 
     Attributes:
         document: Another one after each load.
-        changes: Counts the changes of the document.
-        targets: The elements by their places in the tree; the root has none.
-        in_view: Places of the elements in the visible part.
+        tabs: Number, title and address of each.
         is_cut: The page has more elements.
-        rows_id: Equal for equal elements of one document; empty for a page with frames.
         picture: PNG; empty if none was asked for.
     """
 
-    url: str
-    title: str
-    document: str
-    changes: int
-    tree: Node
-    targets: Sequence[_Target | None] = field(repr=False)
-    in_view: frozenset[int] = field(repr=False)
+    url: str = "about:blank"
+    title: str = ""
+    document: str = ""
+    tab: int = 1
+    tabs: tuple[tuple[int, str, str], ...] = ()
+    lines: tuple[Line, ...] = field(default=(), repr=False)
     is_cut: bool = False
-    rows_id: str = ""
     picture: bytes = field(default=b"", repr=False)
-
-    async def handle(self, place: int) -> "ElementHandle | None":
-        """Return the very element that was captured; None if it is no longer there."""
-        target = self.targets[place]
-        return None if target is None else await target.handle()
-
-    def role(self, place: int) -> str:
-        """Return the role of an element."""
-        return next(node for at, node in enumerate(in_order(self.tree)) if at == place).role
-
-    async def is_current(self, place: int) -> bool:
-        """Return whether nothing has changed in the element's document since."""
-        target = self.targets[place]
-        if target is None or target.frame.parent_frame is not None:
-            return False
-        now = await _asked(target.frame, "probe")
-        return (now["token"], now["changes"]) == (self.document, self.changes)
-
-
-@cache
-def engine_script() -> str:
-    """Return the script of the selector engine."""
-    return files("memory_context.connectors.web").joinpath("page.js").read_text(encoding="utf-8").rstrip().rstrip(";")
 
 
 async def answers(tab: Tab) -> bool:
     """Return whether scripts of a page leave time for anything else."""
     try:
-        await _asked(tab.page.main_frame, "probe")
-    except PlaywrightError:
+        await _probe(tab)
+    except (PlaywrightError, asyncio.TimeoutError):
         return False
     return True
 
 
-async def until_quiet(tab: Tab, most_seconds: float, acted_at: float) -> dict[str, Any]:
-    """Wait until a page is loaded and has not changed for a moment, bounded; return what is known of it then."""
+async def _probe(tab: Tab) -> tuple[bool, str, float]:
+    """Return whether a page is loaded, its document, and for how many seconds it has not changed."""
+    ends_at = time.monotonic() + _ANSWER_SECONDS
+    while True:
+        try:
+            told = await asyncio.wait_for(tab.page.evaluate(_PROBE), _ANSWER_SECONDS)
+            return bool(told[0]), str(told[1]), told[2] / 1000
+        except PlaywrightError:
+            if time.monotonic() > ends_at or tab.page.is_closed() or tab.is_crashed:
+                raise
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)  # a document gives way to another just now
+
+
+async def until_quiet(tab: Tab, most_seconds: float, acted_at: float) -> str:
+    """Wait until a page is loaded and has not changed for a moment, bounded; return its document."""
     began_at = loaded_at = time.monotonic()
     while True:
-        told = await _asked(tab.page.main_frame, "probe")
+        is_loaded, document, quiet_for = await _probe(tab)
         now = time.monotonic()
         is_over = tab.dialog is not None or now - began_at > most_seconds or now - loaded_at > _RESTLESS_SECONDS
-        quiet_seconds = _QUIET_SECONDS if told["isLoaded"] else _STILL_LOADING_SECONDS
-        is_loading = tab.is_loading(min(told["quietFor"] / 1000, now - acted_at))
-        is_quiet = not is_loading and told["quietFor"] >= 1000 * quiet_seconds
+        is_loading = tab.is_loading(min(quiet_for, now - acted_at))
+        is_quiet = not is_loading and quiet_for >= (_QUIET_SECONDS if is_loaded else _STILL_LOADING_SECONDS)
         if is_over or (is_quiet and now - acted_at >= _QUIET_SECONDS):
-            return told
-        if is_loading or not told["isLoaded"]:
+            return document
+        if is_loading or not is_loaded:
             loaded_at = now
         await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
 
 async def capture(
-    tab: Tab, last: Capture | None, *, has_picture: bool, quiet_seconds: float, acted_at: float = 0.0
-) -> Capture:
-    """Return the page once it is quiet; tree, address, title and picture are of one document.
-
-    Args:
-        last: The tree of this capture is used again if the page did not change.
+    tab: Tab, references: References, *, has_picture: bool, quiet_seconds: float, acted_at: float = 0.0
+) -> Shown:
+    """Return the page once it is quiet; lines, title and picture are of one document.
 
     Raises:
         ConnectorError: The page does not answer, or loads again and again.
@@ -166,17 +175,32 @@ async def capture(
     ends_at = time.monotonic() + quiet_seconds + _ANSWER_SECONDS
     try:
         while True:
-            before = await until_quiet(tab, quiet_seconds, acted_at)
+            document = await until_quiet(tab, quiet_seconds, acted_at)
             picture = await _picture(tab) if has_picture else b""
-            seen = replace(await _tree(tab.page.main_frame, last), picture=picture)
-            if seen.document == before["token"] or not has_picture:
-                return seen
-            if time.monotonic() > ends_at:  # it keeps changing its address; the tree is of one moment in any case
-                return replace(seen, picture=b"")
+            raw = await tab.page.aria_snapshot(mode="ai", boxes=True, timeout=1000 * _SNAPSHOT_SECONDS)
+            told = await asyncio.gather(*(_facts(frame) for frame in tab.page.frames[:_MOST_FRAMES]))
+            title, url = (await tab.page.title())[:1000], tab.page.url
+            after = (await _probe(tab))[1]
+            if after == document or time.monotonic() > ends_at:
+                break
     except (PlaywrightTimeout, asyncio.TimeoutError) as error:
         raise ConnectorError("the page does not answer: a script runs on, or it loads again and again") from error
     except PlaywrightError as error:
         raise ConnectorError(f"the page cannot be read: {first_line(error)}") from error
+    facts = [fact for of_frame in told for fact in of_frame]
+    lines, is_cut = await asyncio.to_thread(pruned, raw, facts, references, most_elements=_MOST_ELEMENTS)
+    picture = picture if after == document else b""
+    return Shown(url[:20_000], title, after, tab.number, (), tuple(lines), is_cut, picture)
+
+
+async def _facts(frame: "Frame") -> list[Fact]:
+    """Return what the snapshot leaves out of a frame; of one that does not answer, nothing."""
+    with contextlib.suppress(PlaywrightError, asyncio.TimeoutError):
+        told: list[Any] = await asyncio.wait_for(frame.evaluate(_FACTS), _FRAME_SECONDS)
+        is_main = frame.parent_frame is None  # places are counted in the main document
+        facts = [Fact(kind, tuple(box), *more[:5]) for kind, box, *more in told]
+        return facts if is_main else [replace(one, place="") for one in facts]
+    return []
 
 
 def first_line(error: BaseException) -> str:
@@ -186,95 +210,11 @@ def first_line(error: BaseException) -> str:
 
 async def _picture(tab: Tab) -> bytes:
     try:
-        return await tab.page.screenshot(caret="initial", scale="css", timeout=1000 * _PICTURE_SECONDS)
+        return await tab.page.screenshot(
+            caret="initial", scale="css", animations="disabled", timeout=1000 * _PICTURE_SECONDS
+        )
     except PlaywrightTimeout:
         return b""  # a page may have nothing to paint
-
-
-async def _asked(frame: "Frame", command: str, seconds: float | None = None) -> dict[str, Any]:
-    told = await frame.get_attribute(f"{ENGINE}={command}", "value", timeout=1000 * (seconds or _ANSWER_SECONDS))
-    return json.loads(told or "{}")
-
-
-@dataclass(frozen=True)
-class _Read:
-    """What `page.js` told of a document, and of the frames in it by their rows."""
-
-    frame: "Frame"
-    told: dict[str, Any]
-    inner: "dict[int, _Read]"
-
-
-async def _tree(frame: "Frame", last: Capture | None) -> Capture:
-    told = await _asked(frame, f"capture {_MOST_ELEMENTS} {_DEPTH} {last.rows_id if last is not None else ''}")
-    if last is not None and told["rows"] is None:
-        return replace(last, url=told["url"], title=told["title"], changes=told["changes"], is_cut=bool(told["isCut"]))
-    read = _Read(frame, told, await _frames(frame, told, 1))
-    children, targets, in_view = _built(read, 1)
-    has_frames = any(row[6] for row in told["rows"])
-    return Capture(
-        told["url"],
-        told["title"],
-        told["token"],
-        told["changes"],
-        Node("document", children=children),
-        [None, *targets],
-        frozenset(in_view),
-        bool(told["isCut"]),
-        "" if has_frames else told["id"],
-    )
-
-
-async def _frames(frame: "Frame", told: dict[str, Any], level: int) -> dict[int, _Read]:
-    """Return what the frames of a document hold; one that does not answer is left out."""
-    if level > _FRAME_LEVELS:
-        return {}
-    indexes = [index for index, row in enumerate(told["rows"]) if row[6]][:_MOST_FRAMES]
-    read = await asyncio.gather(*(_frame(_Target(frame, told["token"], index), level) for index in indexes))
-    return {index: one for index, one in zip(indexes, read, strict=True) if one is not None}
-
-
-async def _frame(owner: _Target, level: int) -> _Read | None:
-    try:
-        handle = await owner.handle()
-        inner = await handle.content_frame() if handle is not None else None
-        if inner is None:
-            return None
-        told = await _asked(inner, f"capture {_MOST_FRAME_ELEMENTS} {_FRAME_DEPTH}", _FRAME_SECONDS)
-        return _Read(inner, told, await _frames(inner, told, level + 1))
-    except (PlaywrightError, asyncio.TimeoutError):
-        return None
-
-
-def _built(read: _Read, place: int) -> tuple[tuple[Node, ...], list[_Target], list[int]]:
-    """Make nodes of rows in document order, the last first; those of frames stand below them."""
-    rows: list[_Row] = read.told["rows"]
-    targets: list[_Target] = []
-    in_view: list[int] = []
-    held: dict[int, tuple[Node, ...]] = {}
-    for index, row in enumerate(rows):
-        if row[5]:
-            in_view.append(place + len(targets))
-        targets.append(_Target(read.frame, read.told["token"], index))
-        if index in read.inner:
-            held[index], more, more_in_view = _built(read.inner[index], place + len(targets))
-            targets += more
-            in_view += more_in_view if row[5] else []
-    return _nested(rows, held, read.told["roots"], read.told["token"]), targets, in_view
-
-
-def _nested(rows: Sequence[_Row], held: dict[int, tuple[Node, ...]], roots: int, document: str) -> tuple[Node, ...]:
-    waiting: list[Node] = []
-    for index in range(len(rows) - 1, -1, -1):
-        role, name, value, states, key, _, _, count, number = rows[index]
-        children = tuple(_taken(waiting, count)) or held.get(index, ())
-        waiting.append(Node(role, name, value, tuple(states), key, children, hash((document, number))))
-    return tuple(_taken(waiting, roots))
-
-
-def _taken(waiting: list[Node], count: int) -> Iterator[Node]:
-    for _ in range(count):
-        yield waiting.pop()
 
 
 def image_of(png: bytes) -> Image:
@@ -285,12 +225,30 @@ def image_of(png: bytes) -> Image:
 def thumbnail(png: bytes) -> bytes:
     """Return the brightness of 80 x 45 cells; each is the mean of about 16 x 16 pixels."""
     with Pictures.open(io.BytesIO(png)) as picture:
-        return picture.convert("L").resize(_SIZE, Pictures.Resampling.BOX).tobytes()
+        return picture.convert("L").resize((_COLUMNS, _ROWS), Pictures.Resampling.BOX).tobytes()
 
 
-def differs(before: bytes, after: bytes) -> bool:
-    """Return whether a person would see the difference: enough cells are clearly brighter or darker."""
+def visible_change(before: bytes, after: bytes, without: Collection[Box], size: tuple[int, int]) -> bool:
+    """Return whether a person would see the difference: enough cells are clearly brighter or darker.
+
+    Args:
+        without: Boxes that blink.
+        size: Of the picture in pixels.
+    """
     if len(before) != len(after):
         return True
-    cells = zip(before, after, strict=True)
-    return sum(abs(one - other) > _VISIBLE_DIFFERENCE for one, other in cells) >= _CHANGED_CELLS
+    changed = [at for at in range(len(after)) if abs(before[at] - after[at]) > _VISIBLE_DIFFERENCE]
+    return sum(not _is_within(at, without, size) for at in changed) >= _CHANGED_CELLS
+
+
+def _is_within(cell: int, boxes: Collection[Box], size: tuple[int, int]) -> bool:
+    width, height = size[0] / _COLUMNS, size[1] / _ROWS
+    left, top = cell % _COLUMNS * width, cell // _COLUMNS * height
+    return any(x < left + width and left < x + w and y < top + height and top < y + h for x, y, w, h in boxes)
+
+
+def moving_cells(before: bytes, after: bytes, size: tuple[int, int]) -> Sequence[Box]:
+    """Return the boxes of the cells in which two pictures of a page that nobody acts on differ."""
+    width, height = size[0] / _COLUMNS, size[1] / _ROWS
+    cells = [at for at in range(min(len(before), len(after))) if abs(before[at] - after[at]) > _VISIBLE_DIFFERENCE]
+    return [(int(at % _COLUMNS * width), int(at // _COLUMNS * height), int(width) + 1, int(height) + 1) for at in cells]

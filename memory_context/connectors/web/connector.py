@@ -1,11 +1,13 @@
 """A browser as an agent sees it: what an action changed on the page, and the page as it is now."""
 
 import asyncio
+import time
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from autogen_core import Component, ComponentBase
+from autogen_core import Component, ComponentBase, Image
 from autogen_core.tools import BaseTool
 from pydantic import BaseModel
 from typing_extensions import Self
@@ -14,19 +16,26 @@ from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.tokens import default_token_counter
 
 from ..protocols import TextObservation
-from .actions import WebActions
-from .browser import BrowserProcess
-from .capture import differs, image_of, thumbnail
-from .report import page_head, page_state, shown_url, tree_change
+from .actions import PDF_NOTE, WebActions
+from .browser import VIEWPORT, BrowserProcess
+from .capture import Shown, image_of, moving_cells, thumbnail, visible_change
+from .news import Change, changes_between, told_changes
+from .report import page_head, page_state, shown_url
 from .request_filter import RequestFilter
-from .saved import restored, saved
-from .screen import Screen, Shown
+from .screen import Screen
+from .snapshot import Line
 from .transfers import Transfers
 
 __all__ = ["WebConnector", "WebConnectorConfig"]
 
 _SUBJECT_CHARACTERS = 120
 _MOST_REFUSALS = 5  # told of one step; a page can ask for any number
+_MOST_SAVED = 2000
+_MOST_HEADINGS = 3
+_MOST_CHANGED = 20  # lines that came; where most are new, that is another page
+_FRESH_SECONDS = 1.0
+_LOOK_AGAIN_SECONDS = 0.2
+_TICK_SECONDS, _MOVING_SECONDS = 1.1, 2.5  # a clock ticks within the first; a text may blink out of step with looking
 
 
 class WebConnectorConfig(BaseModel):
@@ -54,7 +63,7 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
         allowed_hosts: `example.org`, `*.example.org`, also with a port; None allows every public host.
         allow_private: Allow this machine and private networks.
         folder: Downloads land in it, only its files can be uploaded; None makes one that ends with the browser.
-        has_pictures: Take screenshots; without them only the tree tells what changed.
+        has_pictures: Take screenshots; without them only the lines of the page tell what changed.
         sandbox: Chromium's own; False where the system has no user namespaces.
     """
 
@@ -92,8 +101,10 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
         self._actions = WebActions(id, self._screen, self._transfers, self._ready, self._refusals)
         self._seen: Shown | None = None
         self._seen_picture = b""
+        self._shown: tuple[bytes, Image] | None = None
         self._trouble = ""
-        self._is_started = self._is_fresh = False
+        self._is_started = False
+        self._fresh_until = 0.0
         self._lock = asyncio.Lock()
 
     def _to_config(self) -> WebConnectorConfig:
@@ -122,7 +133,7 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
     async def _ready(self) -> None:
         if not self._is_started:
             raise ConnectorError("the browser is not open; the session has not begun, or has ended")
-        self._is_fresh = False
+        self._fresh_until = 0.0
         if not self._screen.is_open:
             await self._screen.open()
             self._tell("The browser ended unexpectedly and was started again; what was filled in is lost")
@@ -148,7 +159,7 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
             observations = [] if page is None else await self._page_observations(page)
             events = [*self._screen.news, *(f"Refused {one}" for one in self._refusals())]
             self._screen.news.clear()
-            self._is_fresh = True
+            self._fresh_until = time.monotonic() + _FRESH_SECONDS
             return [*(TextObservation(self.id, f"[{self.id}] {one}", "event") for one in events), *observations]
 
     async def _look(self) -> Shown | None:
@@ -163,48 +174,109 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
             return None
 
     async def _page_observations(self, page: Shown) -> list[TextObservation]:
-        before, picture = self._seen, b""
-        if page.picture:
-            picture = await asyncio.to_thread(thumbnail, page.picture)
-        change = "" if before is None else await asyncio.to_thread(tree_change, before, page)
-        is_news = (
-            before is None
-            or bool(change)
-            or (before.url, before.title, before.tabs) != (page.url, page.title, page.tabs)
-            or (bool(picture and self._seen_picture) and differs(self._seen_picture, picture))
-        )
-        if not is_news:
+        before = self._seen
+        page, changes = await self._steady(page)
+        picture = await asyncio.to_thread(thumbnail, page.picture) if page.picture else b""
+        is_same = before is not None and (before.url, before.title, before.tabs) == (page.url, page.title, page.tabs)
+        if is_same and not changes and not await self._is_new_picture(picture):
             return []
+        head = f"Screen update. Current URL: {shown_url(page.url)}"
         if before is None:
             lines = [f"[{self.id}] Initial page: {shown_url(page.url)} ({page.title[:200]})"]
+        elif self._is_other_page(before, page, changes):
+            headings = [line.text for line in page.lines if line.key.startswith("heading")][:_MOST_HEADINGS]
+            lines = [head, *page_head(page), *headings, f"[a new page of {len(page.lines):,} lines: see its state]"]
         else:
-            lines = [f"Screen update. Current URL: {shown_url(page.url)}", *page_head(page)]
-            lines += [change] if change else []
+            lines = [head, *page_head(page), *told_changes(changes, page.lines)]
         images = (image_of(page.picture),) if page.picture else ()
         self._seen, self._seen_picture = replace(page, picture=b""), picture or self._seen_picture
         subject = f"page {page.url.partition('#')[0][:_SUBJECT_CHARACTERS]}"
         return [TextObservation(self.id, "\n".join(lines), "screen", subject, images)]
 
-    async def render_current_state(self) -> list[str]:
-        """Return address, title, tabs, open dialog, downloads, and the tree with references."""
+    async def _steady(self, page: Shown) -> tuple[Shown, Sequence[Change]]:
+        """Return the page and what changed; looks again if that may be a clock, a counter or a text that blinks."""
+        before, blinking = self._seen, self._screen.blinking
+        if before is None:
+            return page, ()
+        changes = await asyncio.to_thread(changes_between, before.lines, page.lines, blinking)
+        suspects = blinking.suspects(changes)
+        began_at, is_moving = time.monotonic(), False
+        while suspects and changes:
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+            again = await self._look()
+            if again is None or again.document != page.document:
+                return page, changes
+            is_moving |= bool(changes_between(page.lines, again.lines, blinking))
+            page = replace(again, picture=again.picture or page.picture)
+            changes = await asyncio.to_thread(changes_between, before.lines, page.lines, blinking)
+            if time.monotonic() - began_at > (_MOVING_SECONDS if is_moving else _TICK_SECONDS):
+                break
+        blinking.trust(suspects)
+        return page, changes
+
+    async def _is_new_picture(self, picture: bytes) -> bool:
+        """Return whether the picture differs by more than what moves all the time; looks at it twice."""
+        boxes = self._screen.blinking.boxes
+        if not (picture and self._seen_picture):
+            return False
+        if not visible_change(self._seen_picture, picture, boxes, VIEWPORT):
+            return False
+        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+        again = await self._look()
+        if again is not None and again.picture:
+            later = await asyncio.to_thread(thumbnail, again.picture)
+            boxes.update(moving_cells(picture, later, VIEWPORT))
+        return visible_change(self._seen_picture, picture, boxes, VIEWPORT)
+
+    @staticmethod
+    def _is_other_page(before: Shown, page: Shown, changes: Sequence[Change]) -> bool:
+        if before.document != page.document and before.url.partition("#")[0] != page.url.partition("#")[0]:
+            return True
+        if not changes:
+            return False
+        came, gone = (sum(map(len, some)) for some in zip(*((one.added, one.removed) for one in changes), strict=True))
+        is_mostly_new = 2 * (came + gone) > len(page.lines) + len(before.lines)
+        return is_mostly_new and (before.document != page.document or came > _MOST_CHANGED)
+
+    async def render_current_state(self) -> list[str | Image]:
+        """Return address, title, tabs, open dialog, downloads, the lines with references, and the picture."""
         async with self._lock:
-            if not self._is_fresh:
+            if time.monotonic() > self._fresh_until:
                 await self._ready()
                 await self._look()
-            self._is_fresh = False
+                self._fresh_until = time.monotonic() + _FRESH_SECONDS
             notes = [f"{self._trouble}; below is the page as it was last read"] if self._trouble else []
-            if self._transfers.records:
-                notes.append(f"Downloads: {', '.join(map(str, self._transfers.records[-5:]))}")
-            page, limit = self._screen.shown, self.state_limit_tokens
-            return [await asyncio.to_thread(page_state, page, notes, limit, default_token_counter(), self.id)]
+            notes += [PDF_NOTE.format(self.id)] if self._screen.shows_pdf else []
+            downloads = ", ".join(map(str, self._transfers.records[-5:]))
+            notes += [f"Downloads: {downloads}"] if downloads else []
+            page, limit, counter = self._screen.shown, self.state_limit_tokens, default_token_counter()
+            text = await asyncio.to_thread(page_state, page, notes, limit, counter, self.id, VIEWPORT)
+            return [text, await self._image(page)] if page.picture else [text]
+
+    async def _image(self, page: Shown) -> Image:
+        """Return the picture; the same object while nobody would see a difference, so that the state is no new one."""
+        small = await asyncio.to_thread(thumbnail, page.picture)
+        if self._shown is None or visible_change(self._shown[0], small, (), VIEWPORT):
+            self._shown = small, image_of(page.picture)
+        return self._shown[1]
 
     def save_state(self) -> Mapping[str, Any]:
         """Return what is compared with later; of a large page only its address."""
-        urls = self._screen.urls()
-        return saved(self._seen, self._seen_picture, self._screen.table.made, urls) if self._seen else {"urls": urls}
+        page, urls = self._seen, self._screen.urls()
+        if page is None:
+            return {"urls": urls}
+        lines = [[line.depth, line.key] for line in page.lines] if len(page.lines) <= _MOST_SAVED else None
+        about = {"url": page.url, "title": page.title, "tab": page.tab, "tabs": page.tabs, "lines": lines}
+        about["picture"] = b64encode(self._seen_picture).decode()
+        return {"urls": urls, "made": self._screen.references.made, "page": about}
 
     def load_state(self, data: Mapping[str, Any]) -> None:
         """Take over what an earlier process saw; the next start opens its pages."""
-        shown, picture, made, urls = restored(data)
-        self._seen, self._seen_picture = shown, picture
-        self._screen.restore(shown, made, urls)
+        self._screen.restore(int(data.get("made", 0)), [*data.get("urls", ())])
+        page: Mapping[str, Any] = data.get("page") or {}
+        if page.get("lines") is None:  # of a large page, or of a version that kept trees
+            return
+        lines = tuple(Line(int(depth), str(key), str(key)) for depth, key in page["lines"])
+        tabs = tuple((number, title, url) for number, title, url in page["tabs"])
+        self._seen = Shown(page["url"], page["title"], "", page["tab"], tabs, lines)
+        self._seen_picture = b64decode(page["picture"])

@@ -1,4 +1,4 @@
-"""What an agent is told of a page: what changed as an observation, what there is as the state, lines that match."""
+"""What an agent is told of a page: address, title and tabs, as much of its lines as fits, and lines that match."""
 
 import re
 import time
@@ -8,15 +8,15 @@ from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.patterns import LinePattern, OutOfTimeError
 from memory_context.foundation.tokens import TokenCounter, cut_to_tokens
 
-from ..tree_diff import diff_lines, tree_lines
-from .screen import Shown
+from .capture import Shown
+from .snapshot import Line
 
-__all__ = ["found_lines", "page_head", "page_state", "shown_url", "tree_change"]
+__all__ = ["found_lines", "page_head", "page_state", "shown_url"]
 
 _URL_CHARACTERS = 200
 _TITLE_CHARACTERS = 200
-_MOST_CHARACTERS = 60_000
 _MOST_HITS = 50
+_MOST_BLOCK = 8
 _FIND_SECONDS = 2.0
 
 
@@ -36,98 +36,88 @@ def page_head(page: Shown) -> list[str]:
     return lines
 
 
-def tree_change(before: Shown, after: Shown) -> str:
-    """Return what changed in the tree; the whole tree when that is shorter or it is another page."""
-    if before.page_id == after.page_id:
-        if before.tree.fingerprint == after.tree.fingerprint:
-            return ""
-        change = "\n".join(diff_lines(before.tree, after.tree, after.refs, before.refs))
-        whole = _within(after.lines(), len(change))
-        if whole is None:
-            return _bounded(change.split("\n")) if change else ""
-        return whole
-    return _bounded(after.lines())
+def page_state(
+    page: Shown,
+    notes: Sequence[str],
+    limit_tokens: int,
+    counter: TokenCounter,
+    connector_id: str,
+    size: tuple[int, int],
+) -> str:
+    """Return address, title, tabs, notes, and as many lines as fit: those in view and below, if not all.
 
-
-def _within(lines: Iterator[str], limit: int) -> str | None:
-    """Return lines if all of them are shorter than a limit."""
-    kept: list[str] = []
-    for line in lines:
-        limit -= len(line) + 1
-        if limit < 0:
-            return None
-        kept.append(line)
-    return "\n".join(kept)
-
-
-def _bounded(lines: Iterator[str] | Sequence[str]) -> str:
-    kept: list[str] = []
-    size = left_out = 0
-    for line in lines:
-        size += len(line) + 1
-        if size > _MOST_CHARACTERS:
-            left_out += 1
-        else:
-            kept.append(line)
-    return "\n".join([*kept, f"[{left_out:,} more lines: find them by a text]"] if left_out else kept)
-
-
-def page_state(page: Shown, notes: Sequence[str], limit_tokens: int, counter: TokenCounter, connector_id: str) -> str:
-    """Return address, title, tabs, notes, and as much of the tree as fits: what is in view and below it, if not all."""
+    Args:
+        size: Of the visible part, in pixels.
+    """
     head = "\n".join([f"URL: {shown_url(page.url)}", *page_head(page), *notes])
-    room = limit_tokens - counter.count(head) - 40
-    whole = _within(page.lines(), 6 * max(room, 0))
-    if whole is not None and not counter.is_over(whole, room):
+    room = max(limit_tokens - counter.count(head) - 40, 0)
+    whole = "\n".join(_first(page.lines, 6 * room))
+    if len(whole) <= 6 * room and not counter.is_over(whole, room):
         more = "\n[The page has more elements than are read.]" if page.is_cut else ""
         return f"{head}\n{whole}{more}"
-    part = _part(page, max(room, 0), counter)
-    elements = page.tree.size - 1
-    return f"{head}\n{part}\n[A part in view of {elements:,} elements: {connector_id}_find or {connector_id}_scroll.]"
+    part = _part(page.lines, room, counter, size)
+    lines = len(page.lines)
+    return f"{head}\n{part}\n[A part in view of {lines:,} lines: {connector_id}_find or {connector_id}_scroll.]"
 
 
-def _part(page: Shown, room: int, counter: TokenCounter) -> str:
+def _part(lines: Sequence[Line], room: int, counter: TokenCounter, size: tuple[int, int]) -> str:
     """Return what is in view and below it; if that leaves room, also what is above it, the nearest first."""
+    first = next((at for at, line in enumerate(lines) if _is_in_view(line, size)), 0)
 
-    def lines(first: int) -> str:
-        shown = page.in_view | {*range(first, page.tree.size)}
-        return "\n".join(_first(tree_lines(page.tree, page.refs, only=shown), 8 * room))
+    def text(start: int) -> str:
+        return "\n".join(_first(lines[start:], 8 * room))
 
-    first = max(page.in_view, default=0)
-    text, step = lines(first), first
-    while step > 1 and not counter.is_over(text, room):
+    step = first
+    while step > 1 and not counter.is_over(text(first), room):
         step //= 2
-        more = lines(first - step)
-        if not counter.is_over(more, room):
-            first, text = first - step, more
-    part = cut_to_tokens(text, room, counter)
-    return part if len(part) == len(text) else part[: max(part.rfind("\n"), 0)]
+        if not counter.is_over(text(first - step), room):
+            first -= step
+    whole = text(first)
+    part = cut_to_tokens(whole, room, counter)
+    return part if len(part) == len(whole) else part[: max(part.rfind("\n"), 0)]
 
 
-def _first(lines: Iterator[str], most_characters: int) -> Iterator[str]:
+def _is_in_view(line: Line, size: tuple[int, int]) -> bool:
+    return any(w and h and x < size[0] and x + w > 0 and y < size[1] and y + h > 0 for x, y, w, h in line.boxes)
+
+
+def _first(lines: Sequence[Line], most_characters: int) -> Iterator[str]:
     for line in lines:
-        yield line
-        most_characters -= len(line)
+        yield str(line)
+        most_characters -= len(line.text)
         if most_characters < 0:
             return
 
 
 def found_lines(page: Shown, pattern: str, *, is_regex: bool) -> str:
-    """Return the lines of the tree that match, each below the last line above it that is less indented."""
-    lines = [*page.lines(has_tables=False)]
-    found = [*_matching(lines, LinePattern(pattern if is_regex else re.escape(pattern), ignore_case=True))]
+    """Return the lines that match, each with the part of the page that it stands in, if that is short."""
+    lines = page.lines
+    text = LinePattern(pattern if is_regex else re.escape(pattern), ignore_case=True)
+    found = [*_matching([line.text for line in lines], text)]
     if not found:
         raise ConnectorError(f"no element of {len(lines):,} lines has {pattern[:100]!r}; scroll, as pages load more")
-    hits: list[str] = []
-    told: int | None = None
+    shown: dict[int, None] = {}
     for index in found[:_MOST_HITS]:
-        above = _above(lines, index)
-        if above is not None and above not in (told, *found):
-            hits.append(lines[above].strip())
-        told = above
-        hits.append(f"  {lines[index].strip()}" if above is not None else lines[index])
-    if len(found) > _MOST_HITS:
-        hits.append(f"[{len(found) - _MOST_HITS} more; use a rarer text]")
-    return "\n".join(hits)
+        shown |= dict.fromkeys(_block(lines, index))
+    hits = [str(lines[at]) for at in sorted(shown)]
+    return "\n".join(
+        [*hits, f"[{len(found) - _MOST_HITS} more; use a rarer text]"] if len(found) > _MOST_HITS else hits
+    )
+
+
+def _block(lines: Sequence[Line], index: int) -> Sequence[int]:
+    """Return the line above that holds a line, and all that it holds; if that is long, what the line is about."""
+    depth = lines[index].depth
+    above = next((at for at in range(index - 1, -1, -1) if lines[at].depth < depth), None)
+    own = [index]
+    if "[e" not in lines[index].text:  # a text: what can be done with it stands behind it
+        behind = range(index + 1, min(index + _MOST_BLOCK // 2 + 1, len(lines)))
+        acted = next((at for at in behind if "[e" in lines[at].text), index)
+        own = [*range(index, acted + 1)]
+    if above is None:
+        return own
+    end = next((at for at in range(index + 1, len(lines)) if lines[at].depth <= lines[above].depth), len(lines))
+    return range(above, end) if end - above <= _MOST_BLOCK else [above, *own]
 
 
 def _matching(lines: Sequence[str], pattern: LinePattern) -> Iterator[int]:
@@ -139,8 +129,3 @@ def _matching(lines: Sequence[str], pattern: LinePattern) -> Iterator[int]:
                 yield index
         except OutOfTimeError:
             return
-
-
-def _above(lines: Sequence[str], index: int) -> int | None:
-    indent = len(lines[index]) - len(lines[index].lstrip())
-    return next((at for at in range(index - 1, -1, -1) if len(lines[at]) - len(lines[at].lstrip()) < indent), None)

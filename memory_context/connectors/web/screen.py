@@ -1,62 +1,45 @@
-"""What the browser shows: its tabs, the newest capture of the page, and references that lead to its very elements."""
+"""What the browser shows: its tabs, the newest reading of the page, and references that lead to its elements."""
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.runtime.background import begin
 
-from ..tree import Node, RefTable, in_order
-from ..tree_diff import tree_lines
 from .browser import BrowserProcess
-from .capture import Capture, PlaywrightError, PlaywrightTimeout, answers, capture, first_line, until_quiet
+from .capture import PlaywrightError, PlaywrightTimeout, Shown, answers, capture, first_line, until_quiet
+from .news import Blinking
+from .snapshot import PLACED, References
 from .tabs import Tab, Tabs
 from .transfers import Transfers
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from playwright.async_api import ElementHandle
+    from playwright.async_api import Locator
 
-__all__ = ["Screen", "Shown"]
+__all__ = ["Screen"]
 
 _QUIET_SECONDS = 1.5
 _SETTLE_SECONDS = 8.0
-_REACH_SECONDS = 3.0
 _NEXT_DIALOG_SECONDS = 0.2
 _MOST_NEWS = 50
+_MOST_OFFERED = 10
+_STANDS_FOR = {
+    "not enabled": "it is disabled",
+    "not editable": "it is read-only",
+    "not visible": "it is not visible",
+    "outside of the viewport": "it is outside of the visible part and cannot be scrolled into it",
+    "not stable": "it keeps moving",
+    "detached from the DOM": "it was replaced just now",
+}
+"""Lines of Playwright's log, in plain words."""
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class Shown:
-    """The page as an agent is shown it.
-
-    Attributes:
-        page_id: Equal as long as references live on: for one document, and for others of the same address.
-        tabs: Number, title and address of each.
-        refs: References by the places of their elements.
-    """
-
-    url: str = "about:blank"
-    title: str = ""
-    page_id: str = ""
-    tab: int = 1
-    tabs: tuple[tuple[int, str, str], ...] = ()
-    tree: Node = field(default=Node("document"), repr=False)
-    refs: Mapping[int, str] = field(default_factory=dict[int, str], repr=False)
-    in_view: frozenset[int] = field(default=frozenset(), repr=False)
-    is_cut: bool = False
-    picture: bytes = field(default=b"", repr=False)
-
-    def lines(self, *, has_tables: bool = True) -> Iterator[str]:
-        """Yield the lines of the tree."""
-        return tree_lines(self.tree, self.refs, has_tables=has_tables)
 
 
 class Screen:
@@ -64,60 +47,73 @@ class Screen:
 
     Args:
         start_urls: Pages to open at the start, one in each tab.
+
+    Attributes:
+        blinking: Lines of the shown document that change by themselves.
     """
 
     def __init__(self, browser: BrowserProcess, transfers: Transfers, start_urls: Sequence[str]) -> None:
-        self.tabs: Tabs | None = None
+        self._tabs: Tabs | None = None
         self.shown = Shown()
-        self.table = RefTable()
+        self.references = References()
+        self.blinking = Blinking()
         self.news: list[str] = []
         self._browser = browser
         self._transfers = transfers
         self._urls = [*start_urls]
-        self._capture: Capture | None = None
-        self._acted_at = 0.0
-        self._pages = 0
+        self._acted_at = self._looked_at = 0.0
+        self._has_acted = True
 
     @property
     def is_open(self) -> bool:
         return self._browser.is_open
+
+    @property
+    def tabs(self) -> Tabs:
+        """The tabs; raises ConnectorError without a browser."""
+        if self._tabs is None or not self.is_open:
+            raise ConnectorError("the browser is not open; the session has not begun, or has ended")
+        return self._tabs
+
+    @property
+    def shows_pdf(self) -> bool:
+        return self.is_open and self.tabs.active is not None and self.tabs.active.is_pdf
 
     def tell(self, event: str) -> None:
         """Note an event for the next observations."""
         if event and len(self.news) < _MOST_NEWS:
             self.news.append(event)
 
-    def restore(self, shown: Shown | None, made: int, urls: Sequence[str]) -> None:
-        """Take over what a saved session was shown."""
+    def restore(self, made: int, urls: Sequence[str]) -> None:
+        """Go on where a saved session ended: at its pages, with references that it has not given."""
         self._urls = [*urls] or self._urls
-        if shown is not None:
-            self.shown = shown
-            self.table.restore(shown.tree, shown.page_id, shown.refs, made)
+        self.references = References(made)
 
     async def open(self) -> None:
         """Start the browser with its pages; an open one stays."""
         if self.is_open:
             return
-        self.tabs = None
+        self._tabs = None
         await self._browser.close()
         context = await self._browser.open()
-        self.tabs = Tabs(context, self.tell, self._transfers.begin)
-        tabs = [await self.tabs.new() for _ in self._urls or ["about:blank"]]
-        self.tabs.show(tabs[0])
+        self._tabs = Tabs(context, self.tell, self._transfers.begin)
+        tabs = [await self._tabs.new() for _ in self._urls or ["about:blank"]]
+        self._tabs.show(tabs[0])
         self.news.clear()
         await asyncio.gather(*(self._visit(tab, url) for tab, url in zip(tabs, self._urls, strict=False)))
 
     async def close(self) -> None:
         """End the browser; its pages are opened again with the next start."""
         self._urls = self.urls()
-        self.tabs = None
+        self._tabs = None
         await self._browser.close()
 
     def urls(self) -> list[str]:
         """Return the addresses of the tabs, that of the active one first."""
-        if self.tabs is None or not self.is_open:
+        if self._tabs is None or not self.is_open:
             return self._urls
-        tabs = sorted(self.tabs.open.values(), key=lambda tab: tab is not self._active)
+        active = self.tabs.active
+        tabs = sorted(self.tabs.open.values(), key=lambda tab: tab is not active)
         return [tab.page.url for tab in tabs if tab.page.url.startswith(("http:", "https:"))]
 
     async def _visit(self, tab: Tab, url: str) -> None:
@@ -127,14 +123,8 @@ class Screen:
             except PlaywrightError as error:
                 self.tell(f"{url[:500]} cannot be opened: {first_line(error)}")
 
-    @property
-    def _active(self) -> Tab | None:
-        return self.tabs.active if self.tabs is not None else None
-
     async def tab(self) -> Tab:
         """Return the active tab; a new one if all are closed."""
-        if self.tabs is None or not self.is_open:
-            raise ConnectorError("the browser is not open; the session has not begun, or has ended")
         return self.tabs.active or await self.tabs.new()
 
     async def live_tab(self) -> Tab:
@@ -143,8 +133,7 @@ class Screen:
         if tab.dialog is not None:
             await tab.answer(accept=False, text="")
             await asyncio.sleep(_NEXT_DIALOG_SECONDS)
-        is_stuck = tab.dialog is not None or tab.is_crashed or not await answers(tab)
-        if is_stuck and self.tabs is not None:
+        if tab.dialog is not None or tab.is_crashed or not await answers(tab):
             self.tabs.drop(tab)
             return await self.tabs.new()
         return tab
@@ -166,74 +155,58 @@ class Screen:
         """Return the page as it is now; what was shown stays as it is if this fails."""
         while True:
             tab = await self.ready_tab()
-            last, at = self._capture, self._acted_at
-            work = capture(tab, last, has_picture=has_picture, quiet_seconds=quiet_seconds, acted_at=at)
-            seen = await self._unless_dialog(tab, work)
+            had_acted, self._has_acted = self._has_acted, False
+            at = self._acted_at
+            work = capture(tab, self.references, has_picture=has_picture, quiet_seconds=quiet_seconds, acted_at=at)
+            try:
+                seen = await self._unless_dialog(tab, work)
+            except BaseException:
+                self._has_acted = True
+                raise
             if seen is None:
                 raise ConnectorError(f"{tab.dialog_text()}. Answer it first")
             if tab is await self.tab():  # else a new tab is shown meanwhile
                 break
         self._urls = self.urls()
-        page_id = self._page_id(tab, seen)
-        tree = replace(seen.tree, key=page_id)
-        refs = await asyncio.to_thread(self.table.update, tree, page_id)
-        self._capture = seen
-        self.shown = Shown(
-            *(seen.url, seen.title, page_id, tab.number, await self._tab_list(tab, seen.title)),
-            *(tree, refs, seen.in_view, seen.is_cut, seen.picture),
-        )
+        before, now = self.shown, time.monotonic()
+        if (before.document, before.tab) != (seen.document, seen.tab):
+            self.blinking = Blinking()
+        elif not had_acted:
+            await asyncio.to_thread(self.blinking.note, before.lines, seen.lines, now - self._looked_at)
+        self._looked_at = now
+        tabs = [*self.tabs.open.values()]
+        names = iter(await asyncio.gather(*(_title(one) for one in tabs if one is not tab)))
+        listed = tuple((one.number, seen.title if one is tab else next(names), one.page.url) for one in tabs)
+        self.shown = replace(seen, tabs=listed)
         return self.shown
 
-    def _page_id(self, tab: Tab, seen: Capture) -> str:
-        """References live on in one document, and when an address is loaded again."""
-        last, shown = self._capture, self.shown
-        is_same_document = last is not None and last.document == seen.document
-        is_same_address = shown.tab == tab.number and _address(shown.url) == _address(seen.url)
-        if shown.page_id and (is_same_document or is_same_address):
-            return shown.page_id
-        self._pages = max(self._pages, int(shown.page_id or 0)) + 1
-        return str(self._pages)
-
-    async def _tab_list(self, active: Tab, title: str) -> tuple[tuple[int, str, str], ...]:
-        tabs = [*self.tabs.open.values()] if self.tabs is not None else []
-        titles = await asyncio.gather(*(_title(tab) if tab is not active else _itself(title) for tab in tabs))
-        return tuple((tab.number, name, tab.page.url) for tab, name in zip(tabs, titles, strict=True))
-
-    def label(self, ref: str) -> str:
-        """Return what an agent knows an element by."""
-        place = self.table.place(ref)
-        node = next(node for at, node in enumerate(in_order(self.shown.tree)) if at == place)
-        return f'{node.role} "{node.name[:60]}" [{ref}]'
-
-    async def element(self, ref: str, *, is_pressed: bool = False) -> "ElementHandle":
-        """Return the element of a reference, as of now and in view.
-
-        Args:
-            is_pressed: The mouse must reach it, too.
+    async def element(self, ref: str) -> "tuple[Locator, str]":
+        """Return the element of a reference, as of now, and what an agent knows it by.
 
         Raises:
-            ConnectorError: It is gone or another element, or something covers it.
+            ConnectorError: It is gone or another element; shows those of its name, or the page.
         """
-        seen, place, handle = await self._found(ref, 0.5)
-        try:
-            if is_pressed and seen.role(place) != "option":
-                await handle.click(trial=True, timeout=1000 * _REACH_SECONDS)
-            elif seen.role(place) != "option":
-                await handle.scroll_into_view_if_needed(timeout=1000 * _REACH_SECONDS)
-        except PlaywrightError as error:
-            await self._found(ref, 0.0)
-            raise ConnectorError(f"{ref} cannot be reached: {_reason(error)}") from error
-        if not await seen.is_current(place):
-            _, _, handle = await self._found(ref, 0.0)
-        return handle
+        ref = ref.strip().removeprefix("[").removesuffix("]")
+        await self.look(quiet_seconds=0.5)
+        known = self.references.get(ref)
+        label = self.references.label(ref)
+        if known is None:
+            raise ConnectorError(self._stale(ref, label))
+        page = (await self.ready_tab()).page
+        if "|" in known:
+            kind, place = known.split("|")
+            return page.locator(PLACED[kind]).nth(int(place)), f"{label} [{ref}]"
+        return page.locator(f"aria-ref={known}"), f"{label} [{ref}]"
 
-    async def _found(self, ref: str, quiet_seconds: float) -> "tuple[Capture, int, ElementHandle]":
-        await self.look(quiet_seconds=quiet_seconds)
-        seen, place = self._capture, self.table.place(ref)
-        handle = await seen.handle(place) if seen is not None else None
-        if seen is None or handle is None:
-            raise ConnectorError(f"{ref} is gone: the page changed just now; look at it again")
-        return seen, place, handle
+    def _stale(self, ref: str, label: str) -> str:
+        lines = self.shown.lines
+        same = [line for line in lines if label and label in line.key][:_MOST_OFFERED]
+        if same:
+            now = "\n".join(str(one).strip() for one in same)
+            return f"{ref} ({label}) is stale: it is gone or another element now. Of its name there are:\n{now}"
+        about = f"{ref} ({label}) is stale: it is gone" if label else f"there is no element {ref!r}"
+        now = "\n".join(str(one) for one in [one for one in lines if "[e" in one.text][:_MOST_OFFERED])
+        return f"{about}; use a reference that the page's state shows. It begins with:\n{now}"
 
     async def act(self, tab: Tab, work: "Awaitable[_T]") -> _T | None:
         """Do something to a page and wait until it is quiet; None if a dialog opened, which ends the wait.
@@ -241,6 +214,7 @@ class Screen:
         Raises:
             ConnectorError: It cannot be done; says why.
         """
+        self._has_acted = True
         try:
             done = await self._unless_dialog(tab, work)
             self._acted_at = time.monotonic()
@@ -274,17 +248,15 @@ async def _title(tab: Tab) -> str:
         return ""
 
 
-async def _itself(title: str) -> str:
-    return title
-
-
-def _address(url: str) -> str:
-    return url.partition("#")[0]
-
-
 def _reason(error: PlaywrightError) -> str:
-    text: Any = str(error)
-    covers = next((line.strip(" -") for line in text.splitlines() if "intercepts pointer events" in line), "")
-    if isinstance(error, PlaywrightTimeout) and not covers:
+    """Return why Playwright could not do it, in plain words."""
+    log = [line.strip(" -") for line in str(error).splitlines()]
+    for line in reversed(log):
+        if "intercepts pointer events" in line:
+            cover = line.partition(" intercepts")[0]
+            return f"it is covered by {cover[:300]}, which intercepts pointer events; act on that first"
+        if found := next((plain for said, plain in _STANDS_FOR.items() if said in line), ""):
+            return found
+    if isinstance(error, PlaywrightTimeout):
         return "the page did not answer in time; look at it before you try again"
-    return covers[:300] or first_line(error)[:500]
+    return first_line(error)[:500]

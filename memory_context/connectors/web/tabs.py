@@ -24,13 +24,15 @@ class Tab:
 
     Attributes:
         number: Counts from 1 and is not used again.
+        is_aborted: A page that was asked for did not come, as it is when a file comes instead; readers may reset it.
+        is_pdf: The document is a PDF, of which nothing can be read.
         dialog: The one that is open; the page stands still until it is answered.
     """
 
     def __init__(self, number: int, page: "Page", tell: Callable[[str], None]) -> None:
         self.number = number
         self.page = page
-        self.is_crashed = False
+        self.is_crashed = self.is_aborted = self.is_pdf = False
         self.dialog: Dialog | None = None
         self.dialog_opened = asyncio.Event()
         self._tell = tell
@@ -40,7 +42,7 @@ class Tab:
         page.on("request", self._on_request)
         page.on("response", self._on_response)
         page.on("requestfinished", self._on_answer)
-        page.on("requestfailed", self._on_answer)
+        page.on("requestfailed", self._on_failure)
 
     def is_loading(self, idle_seconds: float) -> bool:
         """Return whether requests are under way that are likely to change the page soon.
@@ -84,7 +86,13 @@ class Tab:
 
     def _on_response(self, response: "Response") -> None:
         if response.request.is_navigation_request():
+            if response.frame == self.page.main_frame:
+                self.is_pdf = response.headers.get("content-type", "").startswith("application/pdf")
             self._on_answer(response.request)  # the document itself tells when it is loaded
+
+    def _on_failure(self, request: "Request") -> None:
+        self.is_aborted |= request.is_navigation_request()
+        self._on_answer(request)
 
     def _on_answer(self, request: "Request") -> None:
         self._requests.pop(request, None)

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from autogen_agentchat.agents import AssistantAgent
-from autogen_core.models import LLMMessage
+from autogen_core import Image
+from autogen_core.models import LLMMessage, ModelInfo
 
 from memory_context import MemoryContext, MemoryStore
 from memory_context.testing import ScriptedModel, call
@@ -21,7 +22,7 @@ from memory_context.testing.models import Decision
 from ...support.browser import chromium_options
 from ...support.sites import served_sites
 from ...support.waiting import PATIENT_SECONDS, until
-from ...support.web import new_connector, ref_in, state, told, use
+from ...support.web import new_connector, page, ref_in, state, told, use
 
 
 def on(element: str, tool: str, **arguments: Any) -> Callable[[Sequence[LLMMessage]], Decision]:
@@ -71,6 +72,33 @@ async def test_agent_orders_in_a_shop_by_tools_and_states_alone(
     assert max(model.count_tokens(view) for view in model.views) < 8000
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("has_vision", [True, False])
+async def test_state_shows_the_newest_picture_to_a_model_with_vision(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, has_vision: bool
+) -> None:
+    monkeypatch.setattr("memory_context.connectors.host._ANSWER_SECONDS", PATIENT_SECONDS)
+    body = "<div style='height:3000px;background:#036'><button onclick='scrollTo(0, 900)'>Go</button><h1>Sea</h1></div>"
+    info = ModelInfo(
+        vision=has_vision, function_calling=True, json_output=False, family="unknown", structured_output=False
+    )
+    model = ScriptedModel(on('button "Go"', "click"), "Done.", model_info=info)
+    web = new_connector(page(body))
+    async with MemoryContext("alice", "viewer", memory_store=store, connectors=[web]) as context:
+        context.note_agent(model_client=model)
+        agent = AssistantAgent("viewer", model, model_context=context, workbench=context.workbench())
+        await agent.run(task="Go down.")
+        built = await context.build_context()
+        (state,) = built.current_connector_states
+        view = await context.get_messages()
+    in_state = [one for one in view[-1].content if isinstance(one, Image)]
+    everywhere = [one for message in view if isinstance(message.content, list) for one in message.content]
+    assert len(in_state) == has_vision
+    assert sum(isinstance(one, Image) for one in everywhere) <= 2
+    assert [type(one) for one in state.elements] == [str, Image]
+    assert str(view).count("Sea") <= 2
+
+
 async def test_browser_that_ends_is_started_again_at_its_page() -> None:
     async with served_sites() as sites:
         web = new_connector()
@@ -106,10 +134,7 @@ def test_chromium_does_not_outlive_its_killed_program(tmp_path: Path) -> None:
     assert process.stdout.readline() == b"ready\n"
     started = _below(process.pid)
     assert any("--remote-debugging-pipe" in _command(one) for one in started)
-    drivers = [one for one in started if "run-driver" in _command(one)]
-    assert drivers
-    for one in (*drivers, process.pid):
-        os.kill(one, signal.SIGKILL)
+    process.kill()
     process.wait()
     process.stdout.close()
     asyncio.run(until(lambda: not any(map(_is_alive, started))))

@@ -1,0 +1,445 @@
+"""Playwright's snapshot of a page, pruned to the lines that say something.
+
+    - navigation "Views"
+      - button "All tasks" [e3]
+    - checkbox "Done" [e4] (checked), "Task 6: write the report", button "Delete" [e5]
+
+Wrappers without a name, texts that repeat a name, and addresses go; a row of a list stands in one line with its
+controls. References are numbered here: Playwright's own begin anew with each document.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["CONTROLS", "PLACED", "Box", "Fact", "Line", "References", "pruned", "quoted", "read_nodes"]
+
+CONTROLS = frozenset(
+    [
+        *("button", "checkbox", "combobox", "listbox", "menuitem", "menuitemcheckbox", "menuitemradio", "option"),
+        *("radio", "scrollbar", "searchbox", "slider", "spinbutton", "switch", "tab", "textbox"),
+    ]
+)
+_INTERACTIVE = CONTROLS | {"gridcell", "link", "treeitem"}
+_FIELDS = frozenset(["textbox", "searchbox", "combobox", "spinbutton", "slider", "progressbar", "meter", "listbox"])
+_ROWS = frozenset(["article", "definition", "figure", "listitem", "row", "term", "paragraph"])
+_HOLDING = frozenset(["article", "listitem", "row"])
+_ALONE = frozenset(["alertdialog", "dialog"])  # say something without a name
+_PLAIN = _ROWS | {"text", "generic", "cell", "strong", "emphasis", "code", "blockquote", "time", "caption", "mark"}
+"""Their texts stand without a role."""
+_ROW_PARTS, _ROW_CHARACTERS = 16, 400
+_GROUP_PARTS, _GROUP_CHARACTERS = 4, 160
+_NAME_CHARACTERS = 200
+_OPTIONS = 20
+_LABELS = 5000
+
+_KEY = re.compile(r'(/?[A-Za-z-]+)(?: ("(?:[^"\\]|\\.)*"|/.*?/))?((?: \[[^\]]*\])*)')
+_ATTRIBUTE = re.compile(r"\[([a-z-]+)(?:=([^\]]*))?\]")
+_HEX = re.compile(r"\\x([0-9a-fA-F]{2})")
+_UNSEEN = re.compile("[\u0000-\u0008\u000b-\u001f\u007f\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Characters that turn text around, or hide."""
+_STATES = ("checked", "disabled", "expanded", "invalid", "pressed", "selected")
+
+PLACED = {"label": "xpath=//label", "editor": "xpath=//*[@contenteditable]"}
+"""Selectors of elements that Playwright gives no reference; theirs is `label|3`, by the place among all of the kind."""
+
+Box = tuple[int, int, int, int]
+"""Left, top, width and height in pixels of the visible part."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What a snapshot leaves out about one element, which its box tells.
+
+    Attributes:
+        role: It stands for an element of this role; empty for the one it has.
+        text: Its value, or its name if `role` is given.
+    """
+
+    kind: str
+    box: Box
+    role: str = ""
+    text: str = ""
+    states: Sequence[str] = ()
+    name: str = ""
+    place: str = ""
+
+
+@dataclass
+class _Node:
+    role: str
+    name: str = ""
+    value: str = ""
+    states: list[str] = field(default_factory=list[str])
+    ref: str = ""
+    box: Box | None = None
+    is_clickable: bool = False
+    level: int = 0  # of a heading
+    href: str = ""
+    children: "list[_Node]" = field(default_factory=list["_Node"])
+    parts: "list[_Node]" = field(default_factory=list["_Node"])  # of a row in one line
+    title: str = ""  # of a row
+
+    @property
+    def is_leaf(self) -> bool:
+        return not self.children and not self.parts
+
+    @property
+    def size(self) -> int:
+        return len(self.name) + len(self.value) + 12
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a page.
+
+    Attributes:
+        key: Its text without references, by which pages are compared.
+        boxes: Where its elements stand.
+    """
+
+    depth: int
+    text: str
+    key: str
+    boxes: tuple[Box, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{'  ' * self.depth}- {self.text}"
+
+
+class References:
+    """The references of a page: `e` and a number that is not used again.
+
+    An element has another one when Playwright tells it from the one before, or when the row around it is another:
+    lists use their elements again for other rows.
+
+    Attributes:
+        made: The number of references given so far.
+    """
+
+    def __init__(self, made: int = 0) -> None:
+        self.made = made
+        self._given: dict[tuple[str, str], str] = {}
+        self._of: dict[str, str] = {}
+        self._labels: dict[str, str] = {}
+
+    def renew(self, elements: "Iterable[tuple[str, str, str]]") -> dict[str, str]:
+        """Take the elements of a page (Playwright's reference, title of the row, label); return their references."""
+        given: dict[tuple[str, str], str] = {}
+        for ref, row, label in elements:
+            known = self._given.get((ref, row))
+            if known is None:
+                self.made += 1
+                known = f"e{self.made}"
+            given[ref, row] = known
+            self._labels.pop(known, None)
+            self._labels[known] = label
+        for old in [*self._labels][: max(len(self._labels) - _LABELS - len(given), 0)]:
+            del self._labels[old]
+        self._given = given
+        self._of = {known: ref for (ref, _), known in given.items()}
+        return {ref: known for (ref, _), known in given.items()}
+
+    def get(self, known: str) -> str | None:
+        """Return Playwright's reference of an element that is on the page."""
+        return self._of.get(known)
+
+    def label(self, known: str) -> str:
+        """Return role and name of an element that is or was on the page; empty if it never was."""
+        return self._labels.get(known, "")
+
+
+def read_nodes(snapshot: str) -> list[tuple[int, _Node]]:
+    """Return the elements of a snapshot with their depth, in document order."""
+    found: list[tuple[int, _Node]] = []
+    for line in snapshot.split("\n"):
+        text = line.lstrip(" ")
+        if text.startswith("- ") and (node := _read(text[2:])) is not None:
+            found.append(((len(line) - len(text)) // 2, node))
+    return found
+
+
+def _read(text: str) -> _Node | None:
+    key, value = text, ""
+    if text.startswith("'"):  # YAML quotes a key that holds ": "
+        end = re.match(r"'((?:[^']|'')*)'", text)
+        if end is None:
+            return None
+        key, value = end[1].replace("''", "'"), text[end.end() :]
+    match = _KEY.match(key)
+    if match is None:
+        return None
+    if not text.startswith("'"):
+        value = text[match.end() :]
+    node = _Node(match[1], _clean(_unquoted(match[2] or "")), _clean(_unquoted(value.removeprefix(":").strip())))
+    for name, said in _ATTRIBUTE.findall(match[3]):
+        if name == "ref":
+            node.ref = said
+        elif name == "box":
+            left, top, width, height = (int(float(one)) for one in said.split(","))
+            node.box = left, top, width, height
+        elif name == "level":
+            node.level = int(said or 0)
+        elif name == "cursor":
+            node.is_clickable = True
+        elif name in _STATES:
+            node.states.append("mixed" if said == "mixed" else name)
+    return node
+
+
+def _unquoted(text: str) -> str:
+    if text.startswith('"'):
+        try:
+            return str(json.loads(_HEX.sub(r"\\u00\1", text), strict=False))
+        except ValueError:
+            return text.strip('"')
+    return text.replace("''", "'")[1:-1] if text.startswith("'") else text
+
+
+def _clean(text: str) -> str:
+    return " ".join(_UNSEEN.sub("", text[: 8 * _NAME_CHARACTERS]).split())
+
+
+def pruned(
+    snapshot: str, facts: Sequence[Fact], references: References, *, most_elements: int
+) -> tuple[list[Line], bool]:
+    """Return the lines of a page, and whether it has more elements than are read."""
+    nodes = read_nodes(snapshot)
+    is_cut, nodes = len(nodes) > most_elements, nodes[:most_elements]
+    by_box: dict[tuple[int, int], list[Fact]] = {}
+    for fact in facts:
+        by_box.setdefault((fact.box[0] // 4, fact.box[1] // 4), []).append(fact)
+    secret = {_clean(fact.text) for fact in facts if fact.kind == "password" and fact.text}
+    placed = [fact for fact in facts if fact.place]
+    for _, node in nodes:
+        for fact in _facts_of(node, by_box):
+            _apply(fact, node)
+            placed = [one for one in placed if one is not fact]
+        if node.value in secret and node.role in _FIELDS:  # also when the page moved between two readings
+            node.value = "•" * min(len(node.value), 8)
+    for _, node in nodes:
+        if node.role == "text" or (node.role in ("checkbox", "radio", "button") and not node.ref):
+            text = node.name or node.value
+            if fact := next((one for one in placed if one.role != "textbox" and _clean(one.text) == text), None):
+                node.role, node.name, node.value, node.ref = fact.role, text, "", fact.place
+                node.states = [*dict.fromkeys([*node.states, *fact.states])]
+                placed.remove(fact)
+    for fact in placed:
+        if fact.role == "textbox" and fact.box[2] and fact.box[3]:  # an empty one is not in the snapshot
+            depth = min((depth for depth, _ in nodes), default=0)
+            nodes.append((depth, _Node("textbox", fact.name, _clean(fact.text), [], fact.place, fact.box)))
+    root = _Node("document", children=_nested(nodes))
+    elements: list[tuple[str, str, str]] = []
+    flat = [*_flat(root)]
+    for node, row, _, _ in flat:
+        elements += [(one.ref, row, _label(one)) for one in (node, *node.parts) if _has_reference(one)]
+    refs = references.renew(elements)
+    return [_line(node, depth, frame, refs) for node, _, depth, frame in flat], is_cut
+
+
+def _facts_of(node: _Node, by_box: Mapping[tuple[int, int], Sequence[Fact]]) -> Iterator[Fact]:
+    if node.box is None or node.role in ("text", "iframe"):
+        return
+    left, top = node.box[0] // 4, node.box[1] // 4
+    for x in (left - 1, left, left + 1):
+        for y in (top - 1, top, top + 1):
+            for fact in by_box.get((x, y), ()):
+                if all(abs(one - other) <= 1 for one, other in zip(fact.box, node.box, strict=True)):
+                    yield fact
+
+
+def _apply(fact: Fact, node: _Node) -> None:
+    is_field = node.role in _FIELDS
+    if fact.kind in ("field", "password") and (is_field or node.role in ("checkbox", "radio", "button")):
+        if fact.kind == "password":
+            node.value = "•" * min(len(fact.text), 8)
+        node.states += [one for one in fact.states if one not in node.states]
+    elif fact.kind == "value" and is_field:
+        node.value = _clean(fact.text)
+    elif fact.kind == "state" and (node.role in _INTERACTIVE or node.name):
+        node.role = fact.role or node.role
+        node.states += [one for one in fact.states if one not in node.states]
+    elif fact.kind == "role" and node.role in ("generic", "paragraph", "heading", "button", "cell"):
+        node.role, node.is_clickable = fact.role, False
+        node.states += [one for one in fact.states if one not in node.states]
+        if fact.role == "textbox":
+            node.name, node.value = node.name or _clean(fact.name), _clean(fact.text)
+        elif not node.name:
+            node.name = _clean(fact.text)
+
+
+def _nested(nodes: Sequence[tuple[int, _Node]]) -> list[_Node]:
+    """Hang each element below the one above it, and simplify from the innermost outwards."""
+    tops: list[_Node] = []
+    above: list[tuple[int, _Node]] = []
+    for depth, node in nodes:
+        while above and above[-1][0] >= depth:
+            above.pop()
+        parent = above[-1][1] if above else None
+        if node.role == "/url" and parent is not None:
+            parent.href = node.value
+            continue
+        if node.role.startswith("/"):
+            continue
+        (tops if parent is None else parent.children).append(node)
+        above.append((depth, node))
+    for _, node in reversed(nodes):
+        _simplify(node)
+    return _without_repeats([one for node in tops for one in _standing_for(node, is_root=True)], "")
+
+
+def _simplify(node: _Node) -> None:
+    """Make an element what it is shown as; its children are simple already."""
+    if node.role == "text":
+        node.name, node.value = node.name or node.value, ""
+        return
+    found = [one for child in node.children for one in _standing_for(child)]
+    if node.value and node.role not in _FIELDS:
+        if node.name and node.name != node.value:
+            found.append(_Node("text", node.value))
+        node.name, node.value = node.name or node.value, ""
+    if node.role in ("combobox", "listbox") and any(one.role == "option" for one in found):
+        _take_options(node, found)
+        return
+    if node.role == "textbox":
+        node.value = node.value or " ".join(one.name for one in found if one.name != node.name)
+        node.children = []
+        return
+    if node.role == "heading" and any(not one.is_leaf for one in found):
+        node.role, node.name = "generic", ""  # broken markup: the rest of the page is in it
+    is_one = node.role in _INTERACTIVE or node.role in ("heading", "img")
+    if is_one or (node.is_clickable and node.role in _PLAIN and not any(map(_is_acted_on, found))):
+        texts = " ".join(one.name for leaf in found for one in (leaf, *leaf.parts) if one.name)
+        node.name = node.name or texts
+        node.role = "button" if node.is_clickable and not is_one else node.role
+        inner = [one for leaf in found for one in (leaf, *leaf.parts, *leaf.children) if _has_reference(one)]
+        node.children = [one for one in inner if (one.role, one.name) != (node.role, node.name)]  # a label's own box
+        return
+    node.children = _without_repeats(found, node.name)
+    node.title = _title(node)
+    _take_parts(node)
+
+
+def _take_options(node: _Node, found: Sequence[_Node]) -> None:
+    options = [one for one in found if one.role == "option"]
+    node.value = node.value or ", ".join(one.name for one in options if "selected" in one.states)
+    if any(one.ref for one in options):  # of an open list: each can be clicked
+        node.children = [*found]
+        return
+    named = ", ".join(f'"{quoted(one.name)}"' for one in options[:_OPTIONS])
+    more = f" and {len(options) - _OPTIONS} more" if len(options) > _OPTIONS else ""
+    node.states.append(f"options {named}{more}")
+    node.children = []
+
+
+def _take_parts(node: _Node) -> None:
+    """Put a row in one line, and what else is short and flat."""
+    parts = [one for child in node.children for one in (child.parts or [child])]
+    headings = [one for one in parts if one.role == "heading"]
+    is_card = len(headings) == 1 and headings[0].level > 1 and any(map(_has_reference, parts))
+    is_form = sum(one.role in _FIELDS for one in parts) > 1  # its fields change one by one
+    is_row = node.role in _ROWS or (node.role == "generic" and is_card and not is_form)
+    most, characters = (_ROW_PARTS, _ROW_CHARACTERS) if is_row else (_GROUP_PARTS, _GROUP_CHARACTERS)
+    is_flat = all(child.is_leaf or (child.parts and is_row) for child in node.children)
+    is_kind = is_row or (node.role in ("generic", "group") and not headings and not is_form)
+    if node.name or not is_kind or not is_flat or not 1 < len(parts) <= most:
+        return
+    if sum(one.size for one in parts) <= characters:
+        node.parts, node.children = parts, []
+
+
+def _standing_for(node: _Node, *, is_root: bool = False) -> list[_Node]:
+    """Return what is shown of an element: itself, what it holds, or nothing."""
+    if node.parts:
+        return [*node.parts] if is_root else [node]
+    if node.role == "heading" and len(node.children) == 1 and node.children[0].name == node.name:
+        return node.children
+    if node.role in _INTERACTIVE or node.value or node.role in _ALONE or node.role == "iframe":
+        return [node] if node.role != "iframe" or node.children else []
+    if node.role in ("text", "img", "heading"):
+        return [node] if node.name or node.children else []
+    if node.name or (node.states and node.is_leaf):
+        return [node]
+    if node.role in _HOLDING and len(node.children) > 1 and not is_root:
+        return [node]
+    return node.children
+
+
+def _without_repeats(found: Sequence[_Node], name: str) -> list[_Node]:
+    """Leave out texts that repeat a name beside or above them, and join texts that stand side by side."""
+    names = {one.name for one in found if one.role in _INTERACTIVE and one.name} | {name}
+    kept: list[_Node] = []
+    for one in found:
+        if one.role == "text" and (not one.name or one.name in names):
+            continue
+        if one.role == "text" and kept and kept[-1].role == "text":
+            last = kept.pop()
+            one = _Node("text", f"{last.name} {one.name}"[: 8 * _NAME_CHARACTERS], box=last.box)
+        kept.append(one)
+    return kept
+
+
+def _title(node: _Node) -> str:
+    """Return what tells a row: its first text that is not a control's name."""
+    if node.role not in _ROWS and node.role != "generic":
+        return ""
+    for child in node.children:
+        for one in (child, *child.parts):
+            if one.name and one.role not in CONTROLS:
+                return one.name
+            if one.title:
+                return one.title
+    return ""
+
+
+def _is_acted_on(node: _Node) -> bool:
+    return _has_reference(node) or any(map(_has_reference, node.parts)) or bool(node.children)
+
+
+def _has_reference(node: _Node) -> bool:
+    return bool(node.ref) and node.role in _INTERACTIVE
+
+
+def _flat(root: _Node) -> Iterator[tuple[_Node, str, int, Box | None]]:
+    """Yield each element that has a line, with the title of its row, its depth and the frame that it is in."""
+    waiting = [(one, "", 0, None) for one in reversed(root.children)]
+    while waiting:
+        node, row, depth, frame = waiting.pop()
+        is_row = node.role in _ROWS or bool(node.parts)
+        row = (node.title or row) if is_row else row
+        yield node, row, depth, frame
+        inner: Box | None = frame
+        if node.role == "iframe" and node.box is not None:
+            left, top = (frame[0], frame[1]) if frame else (0, 0)
+            inner = node.box[0] + left, node.box[1] + top, node.box[2], node.box[3]
+        waiting += [(one, row, depth + 1, inner) for one in reversed(node.children)]
+
+
+def _line(node: _Node, depth: int, frame: Box | None, refs: Mapping[str, str]) -> Line:
+    shown = node.parts or [node]
+    left, top = (frame[0], frame[1]) if frame else (0, 0)
+    own = [one.box for one in shown if one.box is not None] or ([node.box] if node.box is not None else [])
+    boxes = tuple((x + left, y + top, width, height) for x, y, width, height in own)
+    return Line(depth, ", ".join(_told(one, refs) for one in shown), ", ".join(_told(one, {}) for one in shown), boxes)
+
+
+def _told(node: _Node, refs: Mapping[str, str]) -> str:
+    ref = f" [{refs[node.ref]}]" if node.ref in refs and _has_reference(node) else ""
+    states = [*dict.fromkeys(node.states)]
+    about = f" ({', '.join(states)})" if states else ""
+    value = f': "{quoted(node.value)}"' if node.value else ""
+    link = " (PDF)" if node.role == "link" and node.href.partition("?")[0].lower().endswith(".pdf") else ""
+    return f"{_label(node)}{ref}{link}{about}{value}"
+
+
+def _label(node: _Node) -> str:
+    if node.role in _PLAIN and node.name:
+        return f'"{quoted(node.name)}"'
+    return f'{node.role} "{quoted(node.name)}"' if node.name else node.role
+
+
+def quoted(text: str) -> str:
+    """Return a text of the page in one line and without quotes, so that it cannot look like an element."""
+    line = " ".join(text[: 2 * _NAME_CHARACTERS].replace('"', "'").split())
+    return line if len(line) <= _NAME_CHARACTERS else f"{line[:_NAME_CHARACTERS]}…"
