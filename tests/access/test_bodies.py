@@ -5,19 +5,13 @@ import json
 import threading
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from mcp import McpError
-from mcp.server import streamable_http
 
-from memory_context import MemoryStore
 from memory_context.surfaces.access.bodies import BodyLimits, BodyRefusal, check_json
 from memory_context.surfaces.web import ChatLimits, schemas
-from tests.support.mcp import INITIALIZE
 
-from ..mcp_server.conftest import listening, over_http, stored
 from ..web.conftest import StartChat, message
 
 JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
@@ -67,10 +61,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.thorough
-async def test_hostile_bodies_are_never_parsed(
-    start_chat: StartChat, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, name: str
-):
-    """Neither by the chat server nor by the SDK of the MCP server."""
+async def test_hostile_bodies_are_never_parsed(start_chat: StartChat, monkeypatch: pytest.MonkeyPatch, name: str):
     body, status = HOSTILE[name]
     sizes: list[int] = []
     parsed = schemas.parse
@@ -79,26 +70,12 @@ async def test_hostile_bodies_are_never_parsed(
         sizes.append(len(given))
         return parsed(model, given)
 
-    class CountingJson:
-        JSONDecodeError = json.JSONDecodeError
-
-        @staticmethod
-        def loads(given: bytes) -> Any:
-            sizes.append(len(given))
-            return json.loads(given)
-
     monkeypatch.setattr(schemas, "parse", counted)
-    monkeypatch.setattr(streamable_http, "json", CountingJson)
     async with start_chat() as client:
         answer = await client.post("/api/chat", content=body, headers=JSON)
         assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
         assert sizes == []
         assert (await client.say("hello")).status_code == 200
-    async with listening(store) as url, httpx.AsyncClient(base_url=url, headers=JSON, trust_env=False) as http:
-        answer = await http.post("/mcp", content=body)
-        assert (answer.status_code, answer.json()["jsonrpc"]) == (status, "2.0")
-        assert len(sizes) == 1  # the chat's own message
-        assert (await http.post("/mcp", json=INITIALIZE)).status_code == 200
 
 
 async def test_validation_errors_of_a_request_are_bounded(start_chat: StartChat):
@@ -151,39 +128,6 @@ async def test_bodies_have_a_deadline(start_chat: StartChat):
         assert (answer.status_code, answer.json()["title"]) == (408, "The body did not arrive in time")
         assert "0.05 s to arrive" in answer.json()["detail"]
         assert (await client.say("hello")).status_code == 200
-
-
-async def test_sdk_client_session_survives_oversized_request(store: MemoryStore):
-    """It gets an error for that request, and its session goes on."""
-    async with listening(store) as url, over_http(url) as client:
-        for content, told in (
-            ({"content": "x" * 5_000_000, "description": "too large"}, "at most 4,194,304 bytes"),
-            ({"content": "x", "description": "many", "tags": ["t"] * 5_000}, "at most 1,000 values"),
-            ({"content": "x", "description": "deep", "tags": json.loads("[" * 90 + "]" * 90)}, "more than 64 deep"),
-        ):
-            with pytest.raises(McpError, match=told):
-                await client.call_tool("store_memory", content)
-        key = await stored(client, "y" * 3_000_000)
-        assert key
-
-
-@pytest.mark.parametrize(
-    ("body", "id_"),
-    [
-        (b'{"method": "x", "params": {"a": "%b"}, "jsonrpc": "2.0", "id": 7}', 7),
-        (b'{"jsonrpc": "2.0", "id": "a-1", "method": "x", "params": {"a": "%b"}}', "a-1"),
-        (b'{"jsonrpc": "2.0", "method": "x", "params": {"a": "%b", "id": 5}}', None),
-        (b'{"jsonrpc": "2.0", "method": "x", "params": {"a": "%b\\"id\\": 5}"}}', None),
-        (b"%b", None),
-    ],
-)
-async def test_an_oversized_message_is_answered_under_its_own_id(store: MemoryStore, body: bytes, id_: Any):
-    """An id elsewhere in it is not taken for that; without one it is an HTTP error."""
-    async with listening(store) as url, httpx.AsyncClient(base_url=url, headers=JSON, trust_env=False) as http:
-        answer = await http.post("/mcp", content=body % (b"x" * 5_000_000))
-        assert answer.status_code == (413 if id_ is None else 200)
-        assert answer.json()["id"] == id_
-        assert "at most 4,194,304 bytes" in answer.json()["error"]["message"]
 
 
 def test_request_with_most_messages_is_within_body_limits():
