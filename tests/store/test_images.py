@@ -1,7 +1,6 @@
 """Images as items of the store: their bytes come and go as the contents of other items do."""
 
 import re
-from collections.abc import Callable
 
 import pytest
 
@@ -15,8 +14,8 @@ from tests.support.images import image_item, picture_of
 pytestmark = pytest.mark.fake_embedder
 
 
-def reading(data: bytes) -> Callable[[], list[bytes]]:
-    return lambda: data.splitlines(keepends=True)
+def reading(data: bytes) -> list[bytes]:
+    return data.splitlines(keepends=True)
 
 
 async def export(store: MemoryStore, user: str) -> bytes:

@@ -29,13 +29,12 @@ from pydantic import (
     create_model,
 )
 
-from memory_context.foundation.errors import SecretError
 from memory_context.foundation.identifiers import checked_identifier
 from memory_context.foundation.references import KEY_PATTERN
 from memory_context.foundation.utf8 import is_plain, to_utf8, unescape, unescape_json
 
 from ..codec import canonical_json
-from ..items import SECRET_TYPE, Origin
+from ..items import Origin
 from ..tables import ITEMS, TABLES, Column, Table
 
 __all__ = [
@@ -292,6 +291,7 @@ class Line:
     table: Table | None
     fields: Mapping[str, Any] = field(repr=False)
     text: str = field(repr=False)
+    octets: int
 
 
 def ascii_json(text: str) -> str:
@@ -325,7 +325,6 @@ def read_line(number: int, data: bytes, models: Models) -> Line:
 
     Raises:
         TransferError: The table would refuse it.
-        SecretError: It is an item of the secret type.
     """
     try:
         text = data.decode().rstrip("\r\n")
@@ -334,20 +333,14 @@ def read_line(number: int, data: bytes, models: Models) -> Line:
         if record == END:
             if not isinstance(fields.get("records"), dict):
                 raise ValueError("the last line does not say how many records there are")
-            return Line(number, None, fields, text)
+            return Line(number, None, fields, text, len(data))
         if record not in models:
             raise ValueError(f"{record!r} is no kind of record: it is one of {', '.join(models)}, {END}")
         if _REFUSED.search(text) and not _is_plain(fields):
             raise ValueError("NUL or a lone surrogate: write U+001A and its four hexadecimal digits")
         table, model = models[record]
         _CHECKS.get(table.name, _accept)(model.model_validate(fields))
-        if table is ITEMS and fields["is_active"] and fields["memory_type"] == SECRET_TYPE:
-            raise SecretError(
-                f"line {number}: item {fields['memory_key']!r} is of type {SECRET_TYPE!r}, which is refused, since "
-                "everything stored is plain text: memory-context import encrypts it if MEMORY_CONTEXT_SECRET_KEY is "
-                "set, and leaves it out with --erase-secrets"
-            )
-        return Line(number, table, fields, "" if table is ITEMS else text)
+        return Line(number, table, fields, "" if table is ITEMS else text, len(data))
     except ValidationError as error:
         raise TransferError(f"line {number}: {_said(error)}") from None
     except json.JSONDecodeError as error:
