@@ -15,18 +15,16 @@ from typing import Any
 
 import pytest
 from autogen_core.models import LLMMessage
-from hypothesis import given
-from hypothesis import strategies as st
 
 from memory_context import MemoryContext, MemoryStore
 from memory_context.foundation.errors import StoreUnavailableError
-from memory_context.foundation.utf8 import escape, to_utf8, unescape, unescape_json
+from memory_context.foundation.utf8 import to_utf8, unescape_json
 from memory_context.store.codec import canonical_json
 from memory_context.store.connection import Connection
 from memory_context.store.database import Database
 from memory_context.store.items import NewItem
 from memory_context.store.threads import ThreadElement, ThreadStep
-from memory_context.store.transfer import exporter, importer, records
+from memory_context.store.transfer import exporter, importer
 from memory_context.store.transfer.records import TransferError
 from tests.support.exports import AT, Json, item, many, written
 
@@ -447,7 +445,7 @@ def test_an_export_that_fails_leaves_the_file_that_was_there(
     """Ctrl-C, a lost database, a full disk: nothing half is left under any name."""
     file = tmp_path / "alice"
     file.write_text("the one of yesterday")
-    pieces = exporter._pieces
+    pieces = exporter._row
 
     for error, status in ((KeyboardInterrupt(), 130), (StoreUnavailableError("gone"), 1), (OSError(28, "No space"), 1)):
 
@@ -456,7 +454,7 @@ def test_an_export_that_fails_leaves_the_file_that_was_there(
                 raise error
             return pieces(table, row)
 
-        monkeypatch.setattr(exporter, "_pieces", failing)
+        monkeypatch.setattr(exporter, "_row", failing)
         ended, out, err = run("export", str(file), "--user", "alice", "--url", full.url)
         assert (ended, out, err.count("\n")) == (status, "", 1)
         assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"alice": "the one of yesterday"}
@@ -470,13 +468,13 @@ def test_export_is_readable_by_its_owner_only(
     file = tmp_path / name
     part = tmp_path / f"{name}.part"
     modes: list[int] = []
-    pieces = exporter._pieces
+    pieces = exporter._row
 
     def watched(table: Any, row: Any) -> Any:
         modes.append(part.stat().st_mode & 0o777)
         return pieces(table, row)
 
-    monkeypatch.setattr(exporter, "_pieces", watched)
+    monkeypatch.setattr(exporter, "_row", watched)
     before = os.umask(0)
     try:
         run("export", str(file), "--user", "alice", "--url", full.url)
@@ -531,35 +529,12 @@ async def test_memory_does_not_grow_with_the_number_of_items(
     assert most[1] < 1.5 * few[1]
 
 
-async def test_a_large_item_goes_out_in_slices(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
-    """No piece is larger than a slice, and the whole is the item."""
-    monkeypatch.setattr(exporter, "SLICE_CHARACTERS", 1000)
-    content = "é\x00\U0001f600" * 5000
-    await store.items.insert_memories("alice", [NewItem(content, "", 1, key="k")])
-    pieces = [piece async for piece in store.admin.export_lines("alice")]
-    assert max(map(len, pieces)) < 10_000
-    await store.admin.import_lines(reading(b"".join(pieces)), "bob")
-    assert await store.items.fetch_contents("bob", ["k"]) == {"k": content}
-
-
-@given(
-    st.text(st.sampled_from(["\x1a", "0", "a", "\x00", "\ud800"]), max_size=30).map(escape)
-    | st.text(st.sampled_from(["\x1a", "0", "1", "a", "z"]), max_size=30),
-    st.integers(6, 9),
-)
-def test_slices_of_a_long_text_are_unescaped_like_the_whole(text: str, characters: int):
-    """Wherever they end, also in what no escaping has made."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(records, "_SLICE_CHARACTERS", characters)
-        assert records.unescape_long(text) == unescape(text)
-
-
 @pytest.mark.parametrize("character", ["\x00", "\n", "\ud800", "\u4e2d", "\U0001f600"], ids=ascii)
 async def test_line_of_a_content_that_is_all_escapes_is_a_third_longer_than_its_bytes(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, character: str
 ):
     """So that the limit of a line admits any item; as JSON alone it could be ten times as long."""
-    monkeypatch.setattr(exporter, "SLICE_CHARACTERS", 1000)
+    monkeypatch.setattr(exporter, "LONG_CHARACTERS", 1000)
     content = character * 10_001
     await store.items.insert_memories("alice", [NewItem(content, "", 1, key="k")])
     data = await export(store)

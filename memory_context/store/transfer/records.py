@@ -51,7 +51,6 @@ __all__ = [
     "models_of",
     "read_header",
     "read_line",
-    "unescape_long",
 ]
 
 FORMAT = "memory-context"
@@ -60,30 +59,13 @@ END = "end"
 _READ_VERSIONS = (1, FORMAT_VERSION)
 _REFUSED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # candidates: NUL or surrogates
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
-_SLICE_CHARACTERS = 1_000_000
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]")
-
-
-def unescape_long(text: str) -> str:
-    """`unescape` in slices: many escapes take thirty times the memory."""
-    if "\x1a" not in text:
-        return text
-    pieces: list[str] = []
-    start = 0
-    while start < len(text):
-        end = min(start + _SLICE_CHARACTERS, len(text))
-        begun = text.rfind("\x1a", end - 4, end) if end < len(text) else -1
-        if begun > start:  # do not cut an escape
-            end = begun
-        pieces.append(unescape(text[start:end]))
-        start = end
-    return "".join(pieces)
 
 
 def item_content(escaped: str | None, in_base64: str | None) -> str:
     """Return the content of an item's line, in one of two forms; `ValueError` if malformed."""
     if escaped is not None:
-        return unescape_long(escaped)
+        return unescape(escaped)
     return base64.b64decode(in_base64 or "", validate=True).decode("utf-8", "surrogatepass")
 
 
