@@ -1,19 +1,14 @@
-"""Items of type `user_secret`, which earlier versions stored in clear: encrypted, or left out of an import."""
+"""Items of type `user_secret`, which earlier versions stored in clear: they are encrypted."""
 
-import base64
-import json
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from memory_context.foundation.errors import SecretError
-from memory_context.foundation.utf8 import from_utf8, json_object, unescape
 from memory_context.store.criteria import MemoryCriteria
 from memory_context.store.items import SECRET_TYPE, MemoryItem
 
 from .agent_memory import AgentMemory
 
-__all__ = ["ClearSecrets", "adopt_clear_secrets", "clear_secrets_in", "keep_clear_secret", "without_clear_secrets"]
+__all__ = ["ClearSecrets", "adopt_clear_secrets", "keep_clear_secret"]
 
 _PAGE = 200
 
@@ -42,38 +37,6 @@ async def adopt_clear_secrets(memory: AgentMemory) -> ClearSecrets:
         await _place_of(memory, listed).forget(listed.key)
         encrypted.append(name)
     return ClearSecrets(tuple(encrypted), tuple(left))
-
-
-def clear_secrets_in(lines: Iterable[bytes]) -> dict[str, str]:
-    """Return the contents of an export's items of type `user_secret`, by key."""
-    return {str(one["memory_key"]): _content_of(one) for line in lines if (one := _clear_secret(line)) is not None}
-
-
-def without_clear_secrets(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines of an export without these items, unsigned."""
-    left_out = 0
-    for line in lines:
-        if _clear_secret(line) is not None:
-            left_out += 1
-        elif b'"end"' in line and (end := json_object(line) or {}).get("record") == "end":
-            counts = end["records"] | {"item": end["records"].get("item", 0) - left_out}
-            yield json.dumps({"record": "end", "records": counts}).encode() + b"\n"
-        else:
-            yield line
-
-
-def _clear_secret(line: bytes) -> dict[str, Any] | None:
-    if SECRET_TYPE.encode() not in line:
-        return None
-    record = json_object(line) or {}  # the import says what is wrong with any other line
-    is_one = record.get("memory_type") == SECRET_TYPE and record.get("is_active")
-    return record if is_one and record.get("record") == "item" else None
-
-
-def _content_of(record: Mapping[str, Any]) -> str:
-    if (encoded := record.get("content_base64")) is not None:
-        return from_utf8(base64.b64decode(encoded))
-    return unescape(record.get("content") or "")
 
 
 async def keep_clear_secret(memory: AgentMemory, key: str, value: str) -> str | None:

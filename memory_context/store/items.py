@@ -355,8 +355,8 @@ def checked_caller_origin(origin: object) -> CallerOrigin:
     return cast(CallerOrigin, origin)
 
 
-def imported_origin(fields: Mapping[str, Any], *, is_trusted: bool) -> Origin:
-    """Return an imported item's origin; at most `import` for an untrusted file.
+def imported_origin(fields: Mapping[str, Any]) -> Origin:
+    """Return an imported item's origin: a file can be written by anybody, so at most `import`.
 
     Old records without one are judged by source and metadata.
     """
@@ -370,7 +370,7 @@ def imported_origin(fields: Mapping[str, Any], *, is_trusted: bool) -> Origin:
             origin = "tool" if is_result else "agent"
         else:
             origin = "application"
-    return origin if is_trusted or origin in ("agent", "tool") else "import"
+    return origin if origin in ("agent", "tool") else "import"
 
 
 def refuse_secret(memory_type: object) -> None:

@@ -51,7 +51,7 @@ SUPERSEDED = (
     "the schema of this database is of a development version, from before the first release, and is not brought up to "
     "date; nothing was changed. With the version that made it: memory-context users, then for each of them "
     "memory-context export --user USER USER.jsonl. With this version and an empty database, or another folder in "
-    "MEMORY_CONTEXT_HOME: memory-context import --trust-origins USER.jsonl"
+    "MEMORY_CONTEXT_HOME: memory-context import USER.jsonl"
 )
 
 

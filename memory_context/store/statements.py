@@ -81,10 +81,10 @@ class UserMemory:
 
 
 def without_claims(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an item without what an untrusted file says of quotes, confirmation and validity."""
+    """Return the fields of an item without what a file says of quotes and confirmation."""
     kept = {name: value for name, value in fields["content_metadata"].items() if name not in RESERVED_METADATA}
     metadata = kept if fields["memory_type"] in USER_TYPES else fields["content_metadata"]
-    return {**fields, "content_metadata": metadata, "valid_from": None, "valid_until": None, "superseded_by": None}
+    return {**fields, "content_metadata": metadata}
 
 
 def select_statements(

@@ -260,7 +260,3 @@ FROM (
 WHERE session.user_id = %(user_id)s
     AND session.session_id = said.session_id
     AND (session.message_count, session.chat_count) <> (said.messages, said.chats);
-
--- name: fetch_export_signature :one
--- The signature by this installation of a file of this user, of which this is the SHA-256.
-SELECT memory_context.sign_export(%(user_id)s, %(file_sha256)s) AS signature;

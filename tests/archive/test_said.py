@@ -339,7 +339,7 @@ async def test_an_import_brings_messages_with_their_privacy_and_tombstones(store
     (answer,) = [item.key for item in await said(store) if item.source == "coder"]
     assert await AgentMemory(store, "alice", "coder", context.session_id).forget(answer)
     lines = b"".join([piece async for piece in store.admin.export_lines("alice")]).splitlines(keepends=True)
-    await store.admin.import_lines(lambda: lines, "bob")
+    await store.admin.import_lines(lines, "bob")
     await store.flush_index()
     (item,) = await said(store, "bob")
     assert (item.source, item.origin, item.caveat) == ("user", "import", "imported")
@@ -357,7 +357,7 @@ async def test_a_file_without_messages_has_them_made_again(store: MemoryStore):
     end = json.loads(lines[-1])
     end["records"].pop("item")
     lines[-1] = json.dumps(end).encode() + b"\n"
-    await store.admin.import_lines(lambda: lines, "bob")
+    await store.admin.import_lines(lines, "bob")
     await store.flush_index()
     assert [item.ref.description for item in await said(store, "bob")] == [
         "My database is Orders.", "On My database is Orders..",

@@ -86,7 +86,7 @@ def test_commands_say_what_to_do_with_a_schema_from_before_the_first_release(run
     """One line each; nothing of the database is changed."""
     before = contents(superseded_url)
     ended, out, _ = run("status", "--url", superseded_url)
-    assert (ended, "memory-context import --trust-origins USER.jsonl" in out.replace("\n", " ")) == (0, True)
+    assert (ended, "memory-context import USER.jsonl" in out.replace("\n", " ")) == (0, True)
     ended, out, err = run("migrate", "--check", "--url", superseded_url)
     assert (ended, "memory-context export --user USER USER.jsonl" in err, out.count("development version")) == (
         1,

@@ -112,7 +112,7 @@ async def test_untrusted_file_brings_no_user_memory(store: MemoryStore) -> None:
         )
         for number, payload in enumerate(PAYLOADS)
     ]
-    await store.admin.import_lines(lambda: written(records).splitlines(keepends=True))
+    await store.admin.import_lines(written(records).splitlines(keepends=True))
     await check_nothing_is_the_users(store)
     memory = AgentMemory(store, "alice")
     assert len(await memory.unconfirmed()) == 20

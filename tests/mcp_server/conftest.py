@@ -41,12 +41,17 @@ def connected(
 
 @asynccontextmanager
 async def listening(
-    store: MemoryStore, tokens: dict[str, str] | None = None, hosts: tuple[str, ...] = (), **offers: bool
+    store: MemoryStore,
+    tokens: dict[str, str] | None = None,
+    hosts: tuple[str, ...] = (),
+    *,
+    port: int = 0,
+    **offers: bool,
 ) -> AsyncIterator[str]:
-    """Serve over HTTP in this event loop; yields the address."""
+    """Serve over HTTP in this event loop, on any port by default; yields the address."""
     known = None if tokens is None else Tokens(tokens)
     app = create_app(store, lambda user: create_server(ServedMemory(store, user or "alice"), **offers), known, hosts)
-    async with serving(uvicorn.Config(app, log_level="warning", access_log=False, ws="none")) as (_, port):
+    async with serving(uvicorn.Config(app, log_level="warning", access_log=False, ws="none"), port) as (_, port):
         yield f"http://127.0.0.1:{port}"
 
 

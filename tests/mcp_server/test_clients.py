@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from memory_context import MemoryStore
 from memory_context.foundation.references import MemoryRef
 from tests.agents.scripted import MODEL_INFO, calls
 from tests.conftest import REPOSITORY, needs
+from tests.support.mcp import INITIALIZE
 from tests.support.waiting import soon
 
 from .conftest import listening, said
@@ -136,68 +138,57 @@ async def test_stdio_server_starts_while_database_is_down(tmp_path: Path):
     assert "secret" not in printed
 
 
-TALKATIVE = """
-import os
+async def test_initialize_is_answered_while_database_is_being_set_up_and_first_call_waits(database_url: str):
+    """The store is opened beside the protocol; the SDK's client lists tools, and its first call gets the answer."""
+    waits = """
+import asyncio, os
 from memory_context import MemoryStore
 
 opened = MemoryStore.open
 
-async def open_and_talk(self):
-    print("stray", flush=True)
-    os.system("echo stray; cat")
+async def open_late(self):
+    while not os.path.exists("GO"):
+        await asyncio.sleep(0.05)
     await opened(self)
 
-MemoryStore.open = open_and_talk
+MemoryStore.open = open_late
 from memory_context.surfaces.cli import main
 main()
 """
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = ["-c", waits, "mcp", "--url", database_url, "--user", "alice"]
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        start = StdioServerParameters(command=sys.executable, args=arguments, env=environment, cwd=folder)
+        async with stdio_client(start) as (read, write), ClientSession(read, write) as client:
+            await soon(client.initialize())
+            assert len((await soon(client.list_tools())).tools) == 6
+            first = asyncio.ensure_future(client.call_tool("query_memory", {}))
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(asyncio.shield(first), 0.2)
+            (Path(folder) / "GO").touch()
+            assert said(await soon(first)) == "Nothing is stored that meets this."
 
 
-async def test_stdio_server_answers_malformed_lines_and_stops_on_signal(database_url: str):
-    """Although stdin stays open. What else the process prints or reads is kept apart."""
+@pytest.mark.parametrize("ending", ["end of input", "SIGTERM"])
+async def test_stdio_server_ends_with_its_client_or_by_signal(database_url: str, ending: str):
+    """By a signal although its input is open."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", TALKATIVE,
+        sys.executable, "-c", "from memory_context.surfaces.cli import main; main()",
         "mcp", "--url", database_url, "--user", "alice",
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
     )  # fmt: skip
     assert process.stdin is not None
     assert process.stdout is not None
-
-    async def ask(line: bytes) -> dict[str, Any]:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(line + b"\n")
-        return json.loads(await soon(process.stdout.readline()))
-
     try:
-        for line, message_id, code in (
-            (b"garbage \xff", None, -32700),
-            (b"[" * 5000, None, -32700),
-            (b"[]", None, -32600),
-            (b'{"jsonrpc": "2.0", "id": 7}', 7, -32600),
-            (b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}', None, -32600),
-            (b'{"jsonrpc": "2.0", "id": 8, "method": "tools/list"}', 8, -32602),  # before initialize
-        ):
-            answer = await ask(line)
-            assert (answer["id"], answer["error"]["code"]) == (message_id, code)
-        await ask(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
-        }}).encode())  # fmt: skip
-        process.stdin.write(b'\n{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
-        arguments = {"content": "half \ud83d", "description": "from JavaScript"}
-        answer = await ask(json.dumps({"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": {
-            "name": "store_memory", "arguments": arguments,
-        }}).encode())  # fmt: skip
-        assert answer["id"] == "a"
-        key = answer["result"]["structuredContent"]["memory_key"]
-        process.send_signal(signal.SIGTERM)
-        assert await soon(process.wait()) == 0
+        process.stdin.write(json.dumps(INITIALIZE).encode() + b"\n")
+        assert json.loads(await soon(process.stdout.readline()))["result"]["serverInfo"]["name"] == "memory_context"
+        if ending == "SIGTERM":
+            process.send_signal(signal.SIGTERM)
+        else:
+            process.stdin.close()
+        assert await soon(process.wait()) in (0, -signal.SIGTERM, 128 + signal.SIGTERM)
     finally:
         if process.returncode is None:
             process.kill()
             await process.communicate()
-    async with MemoryStore(database_url) as store:
-        kept = await store.items.fetch_memory("alice", key)
-        assert kept is not None
-        assert kept.content == "half \ud83d"

@@ -87,26 +87,52 @@ async def test_store_memory_returns_structured_content(store: MemoryStore):
         assert (await item.query())[0].agent_id == "mcp"
 
 
-async def test_structured_content_follows_output_schema(store: MemoryStore):
-    """The SDK's client refuses an answer that does not; where nothing is found the lists are empty."""
+async def test_structured_content_follows_output_schema_and_repeats_no_text(store: MemoryStore):
+    """The SDK's client refuses an answer that does not; a text for the model is answered once, and nowhere again."""
     async with connected(store) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert all(tool.outputSchema for tool in tools.values())
+        structured = {name for name, tool in tools.items() if tool.outputSchema}
+        assert structured == {"store_memory", "search_memory", "query_memory"}
         nothing = await client.call_tool("search_memory", {"query": "owls"})
-        assert nothing.structuredContent == {"hits": [], "text": said(nothing)}
+        assert nothing.structuredContent == {"hits": []}
         key = await stored(client, LOG, "a log")
         await store.flush_index()
         found = await client.call_tool("search_memory", {"query": "disk"})
-        listed = await client.call_tool("query_memory", {"limit": 1})
-        opened = await client.call_tool("retrieve_memory", {"memory_key": key})
-        paged = await client.call_tool("read_history", {})
-        assert all(one.structuredContent for one in (found, listed, opened, paged))
         assert [hit["memory_key"] for hit in (found.structuredContent or {})["hits"]] == [key]
-        assert (found.structuredContent or {})["hits"][0]["passage"] in LOG
+        assert json.dumps(found.structuredContent).count("disk full") == 1
+        listed = await client.call_tool("query_memory", {"limit": 1})
         assert [item["memory_key"] for item in (listed.structuredContent or {})["items"]] == [key]
-        assert (opened.structuredContent or {})["text"] == said(opened)
-        refused = await client.call_tool("retrieve_memory", {"memory_key": "nowhere"})
+        assert json.dumps(listed.structuredContent).count("a log") == 1
+        opened = await client.call_tool("retrieve_memory", {"memory_key": key})
+        assert opened.model_dump_json().count("line 1: ok") == 1
+        noted = {"operation": "append", "content": "# Work\nOrders is at db1."}
+        await client.call_tool("manage_long_term_memory", noted)
+        read = await client.call_tool("manage_long_term_memory", {})
+        assert read.model_dump_json().count("Orders is at db1.") == 1
+        refused = await client.call_tool("query_memory", {"limit": 0})
         assert (refused.isError, refused.structuredContent) == (True, None)
+
+
+async def test_arguments_are_read_as_clients_send_them(store: MemoryStore):
+    """Null for what is optional, a list as JSON text, numbers as text. What is refused is shown as it was sent."""
+    async with connected(store, forgets=True) as client:
+        given = {
+            "content": "[1, 2]",
+            "description": "a list",
+            "type": None,
+            "tags": '["sea", "ship"]',
+            "related_to": None,
+        }
+        key = key_of(await client.call_tool("store_memory", given))
+        assert said(await client.call_tool("retrieve_memory", {"memory_key": key, "transform": None})) == "[1, 2]"
+        more = {"tags": '["sea"]', "limit": "1", "offset": None, "this_session_only": "false"}
+        listed = (await client.call_tool("query_memory", more)).structuredContent
+        assert listed is not None
+        assert [(one["memory_key"], one["tags"]) for one in listed["items"]] == [(key, ["sea", "ship"])]
+        assert not (await client.call_tool("forget_memory", {"memory_keys": f'["{key}"]'})).isError
+        for wrong in ({"tags": "sea"}, {"tags": "[sea"}, {"limit": "few"}):
+            ((name, value),) = wrong.items()
+            assert f"{name} = {value!r}: " in said(await client.call_tool("query_memory", wrong))
 
 
 async def test_read_only_server_offers_and_runs_no_store_tool(store: MemoryStore):
@@ -117,7 +143,7 @@ async def test_read_only_server_offers_and_runs_no_store_tool(store: MemoryStore
         assert "store_memory" not in [tool.name for tool in (await client.list_tools()).tools]
         result = await client.call_tool("store_memory", {"content": "x", "description": "x"})
         assert result.isError
-        assert "there are retrieve_memory, search_memory" in said(result)
+        assert "Unknown tool: store_memory" in said(result)
 
 
 async def test_notes_are_edited_and_read_over_mcp(store: MemoryStore):
@@ -125,11 +151,7 @@ async def test_notes_are_edited_and_read_over_mcp(store: MemoryStore):
     name = "manage_long_term_memory"
     async with connected(store) as client:
         written = await client.call_tool(name, {"operation": "append", "content": "# Work\nOrders is at db1."})
-        assert written.structuredContent == {
-            "notes": "# Work\nOrders is at db1.",
-            "version": 1,
-            "text": "Done: append. The notes have 24 of 32,000 characters now (version 1).",
-        }
+        assert said(written) == "Done: append. The notes have 24 of 32,000 characters now (version 1)."
         replaced = {"operation": "replace_section_by_header", "section_header": "Work", "content": "None."}
         assert not (await client.call_tool(name, replaced)).isError
         assert "# Work\n\nNone." in said(await client.call_tool(name, {}))
@@ -211,7 +233,7 @@ FAILURES: list[tuple[str, dict[str, Any], str]] = [
     ("query_memory", {"related_to": "no key!"}, "is no memory key"),
     ("query_memory", {"offset": 10**30}, "refused"),
     ("read_history", {"session_id": "s9"}, "no session 's9'"),
-    ("forget_memory", {}, "There is no tool 'forget_memory'"),
+    ("forget_memory", {}, "Unknown tool: forget_memory"),
 ]
 
 
@@ -245,24 +267,16 @@ async def test_large_text_is_paged_within_answer_limit(store: MemoryStore):
         assert f'retrieve_memory(memory_key="{key}", transform="excerpt", start_char=1000001' in hint
 
 
-async def test_lone_surrogates_are_stored_exactly_and_answered_escaped(store: MemoryStore):
-    """Half a surrogate pair, as JavaScript sends it; NUL passes as it is."""
+async def test_stored_half_surrogates_are_answered_escaped(store: MemoryStore):
+    """Half a surrogate pair, as JavaScript has it; NUL passes as it is."""
     text = "half \ud83d, nul \x00, pair \U0001f600"
-    handlers = create_server(ServedMemory(store, "alice")).request_handlers
-
-    async def call(name: str, **arguments: Any) -> types.CallToolResult:
-        params = types.CallToolRequestParams(name=name, arguments=arguments)
-        answer = (await handlers[types.CallToolRequest](types.CallToolRequest(params=params))).root
-        assert isinstance(answer, types.CallToolResult)
-        answer.model_dump_json()
-        return answer
-
-    key = key_of(await call("store_memory", content=text, description=text))
-    kept = await (await ServedMemory(store, "alice").memory()).retrieve(key)
-    assert kept is not None
-    assert kept.content == text
-    assert said(await call("retrieve_memory", memory_key=key)) == "half \\ud83d, nul \x00, pair \U0001f600"
-    assert "half" in said(await call("search_memory", query=text))
+    ref = await (await ServedMemory(store, "alice").memory()).store(text, description=text)
+    await store.flush_index()
+    async with connected(store) as client:
+        opened = said(await client.call_tool("retrieve_memory", {"memory_key": ref.key}))
+        assert opened == "half \\ud83d, nul \x00, pair \U0001f600"
+        assert "half" in said(await client.call_tool("search_memory", {"query": "half"}))
+        assert "half" in str((await client.list_resources()).resources[0].title)
 
 
 @pytest.mark.thorough
@@ -422,9 +436,7 @@ CALLS = st.sampled_from(sorted(NAMES)).flatmap(
 async def test_any_arguments_get_a_valid_json_answer(store: MemoryStore, call: tuple[str, dict[str, Any]]):
     """Every answer is text that JSON can say, and no defect is behind it."""
     name, arguments = call
-    params = types.CallToolRequestParams(name=name, arguments=arguments)
-    handlers = create_server(ServedMemory(store, "alice", session_id="s")).request_handlers
-    answer = (await handlers[types.CallToolRequest](types.CallToolRequest(params=params))).root
+    answer = await create_server(ServedMemory(store, "alice", session_id="s")).call_tool(name, arguments)
     assert isinstance(answer, types.CallToolResult)
     assert "defect" not in said(answer), arguments
     assert said(answer)

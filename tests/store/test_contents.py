@@ -228,7 +228,7 @@ async def test_a_file_with_the_same_content_twice_comes_back_as_one(store: Memor
     await hermit.share(given.key, "a")
     whole = b"".join([piece async for piece in store.admin.export_lines("alice")])
     assert [json.loads(line)["record"] for line in whole.splitlines()[1:]].count("item") == 2
-    read = lambda: whole.splitlines(keepends=True)  # noqa: E731
+    read = whole.splitlines(keepends=True)
     report = await store.admin.import_lines(read, "bob")
     assert report.stored["item"] == 2
     assert rows(server, store)["agent_memory_contents"] == 2

@@ -1,7 +1,6 @@
 """Images as items of the store: their bytes come and go as the contents of other items do."""
 
 import re
-from collections.abc import Callable
 
 import pytest
 
@@ -15,8 +14,8 @@ from tests.support.images import image_item, picture_of
 pytestmark = pytest.mark.fake_embedder
 
 
-def reading(data: bytes) -> Callable[[], list[bytes]]:
-    return lambda: data.splitlines(keepends=True)
+def reading(data: bytes) -> list[bytes]:
+    return data.splitlines(keepends=True)
 
 
 async def export(store: MemoryStore, user: str) -> bytes:
@@ -41,14 +40,6 @@ async def test_import_refuses_an_image_that_was_changed(store: MemoryStore):
     with pytest.raises(TransferError, match="has not the hash"):
         await store.admin.import_lines(reading(changed), "other")
     assert await store.items.fetch_memory("other", "web_1") is None
-
-
-async def test_large_image_is_exported_in_pieces_that_join(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("memory_context.store.transfer.exporter._IMAGE_PIECE_BYTES", 3)
-    item = image_item(picture_of(1), key="web_1")
-    await store.items.insert_memories("alice", [item])
-    await store.admin.import_lines(reading(await export(store, "alice")), "other")
-    assert await store.items.fetch_images("other", ["web_1"]) == {"web_1": item.data}
 
 
 async def test_bytes_of_an_image_are_stored_once_for_a_user(store: MemoryStore, server: Server, database_url: str):

@@ -288,7 +288,7 @@ async def test_jobs_are_neither_exported_nor_left_behind_by_an_erased_user(
     await store.items.insert_memories("alice", [NewItem("content", "", 1, key="k")])
     lines = await exported(store)
     assert not any(b"learn" in line for line in lines)
-    await store.admin.import_lines(lambda: lines, "bob")
+    await store.admin.import_lines(lines, "bob")
     await store.erase_user("alice")
     assert rows(server, database_url, "user_id, kind") == [("bob", "index")]
     users = server.execute("SELECT user_id FROM memory_context.memory_users", database_of(database_url))

@@ -129,18 +129,18 @@ async def test_notes_travel_with_their_versions(store: MemoryStore) -> None:
     rows = (await store.admin.status()).rows
     assert rows is not None
     assert (rows["notes"], rows["notes_version"]) == (1, 3)
-    await store.admin.import_lines(lambda: whole, "bob")
+    await store.admin.import_lines(whole, "bob")
     assert await store.notes.versions("bob", "coder") == await store.notes.versions("alice", "coder")
     assert await write(store, "newer", 3, user="bob")
     await write(store, "carol's own", 0, user="carol")
     for user, text, kept in (("bob", "newer", 5), ("carol", "carol's own", 2)):
-        report = await store.admin.import_lines(lambda: whole, user)
+        report = await store.admin.import_lines(whole, user)
         assert sum(report.stored.values()) == 0
         assert (await store.notes.fetch(user, "coder")).text == text
         assert len(await store.notes.versions(user, "coder")) == kept
     damaged = [*whole[:1], json.dumps(json.loads(whole[1]) | {"notes": "x" * 160_001}).encode() + b"\n", *whole[2:]]
     with pytest.raises(TransferError, match=r"line 2: notes: .*longer than 160000 bytes"):
-        await store.admin.import_lines(lambda: damaged, "dora")
+        await store.admin.import_lines(damaged, "dora")
 
 
 async def test_notes_of_every_agent_go_with_their_user(store: MemoryStore, server: Server, database_url: str) -> None:

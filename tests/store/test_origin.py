@@ -1,10 +1,7 @@
 """Whose words an item holds: set by the code path, never raised, and shown wherever the item is."""
 
 import asyncio
-import hashlib
-import hmac
 import json
-from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -21,10 +18,6 @@ from autogen_core.models import (
 )
 
 from memory_context import AgentMemory, MemoryContext, MemoryCriteria, MemoryItem, MemoryStore, PostgresMemory
-from memory_context.foundation.errors import StoreError
-from memory_context.foundation.utf8 import to_utf8
-from memory_context.store.sql import Statement
-from memory_context.store.transfer.records import TransferError
 from memory_context.surfaces.cli import execute as command
 from samples.chainlit_web.panels import _listed
 from tests.conftest import Server, database_of
@@ -210,8 +203,8 @@ async def test_what_a_model_stored_as_a_wish_is_pruned_like_anything_else(store:
 # --- files
 
 
-def lines(*records: dict[str, Any]) -> Callable[[], list[bytes]]:
-    """Return what reads a file with these items."""
+def lines(*records: dict[str, Any]) -> list[bytes]:
+    """Return the lines of a file with these items."""
     header = {
         "format": "memory-context",
         "version": 2,
@@ -221,11 +214,11 @@ def lines(*records: dict[str, Any]) -> Callable[[], list[bytes]]:
         "user": "alice",
         "exported_at": "2026-01-01T00:00:00Z",
     }
-    return lambda: written(list(records), header).splitlines(keepends=True)
+    return written(list(records), header).splitlines(keepends=True)
 
 
-async def test_a_file_is_believed_only_when_it_is_trusted(store: MemoryStore, database_url: str) -> None:
-    """Otherwise the user's and the application's count as imported; what a file says against itself is kept."""
+async def test_import_lowers_origins_of_the_user_and_the_application(store: MemoryStore) -> None:
+    """They count as imported, since a file can be written by anybody; what it says against itself is kept."""
     said_origins = ("user_words", "user_edit", "application", "consolidation", "agent", "tool", "import")
     file = lines(
         *(item(origin, origin, origin=origin, memory_type="user_fact", source=origin) for origin in said_origins)
@@ -234,95 +227,25 @@ async def test_a_file_is_believed_only_when_it_is_trusted(store: MemoryStore, da
     found = await origins(store)
     assert {found.pop(origin) for origin in ("agent", "tool")} == {"agent", "tool"}
     assert set(found.values()) == {"import"}
-    assert await store.erase_user("alice") == len(said_origins)
-    await store.admin.import_lines(file, trust_origins=True)
-    assert await origins(store) == {origin: origin for origin in said_origins}
 
 
 async def test_files_without_origins_are_still_read(store: MemoryStore) -> None:
-    """Those of version 1: trusted, they are labelled by the traces of their path; otherwise as imported at most."""
+    """Those of version 1 are labelled by the traces of their path, as imported at most."""
     records = [
         item("a", "a", memory_type="user_fact", source="notes"),
         item("b", "b", memory_type="user_fact", source="store_memory"),
         item("c", "c", source="shell", content_metadata={"message": 1, "part": "result"}),
     ]
-    file = lambda: written(records).splitlines(keepends=True)  # noqa: E731
+    file = written(records).splitlines(keepends=True)
     await store.admin.import_lines(file)
     assert await origins(store) == {"notes": "import", "store_memory": "agent", "shell": "tool"}
-    await store.erase_user("alice")
-    await store.admin.import_lines(file, trust_origins=True)
-    assert await origins(store) == {"notes": "application", "store_memory": "agent", "shell": "tool"}
 
 
 async def test_an_export_carries_origins_and_comes_back_unchanged(store: MemoryStore) -> None:
-    """The same file over what it is from changes nothing, trusted or not."""
+    """The same file over what it is from changes nothing."""
     await told(store)
     await AgentMemory(store, "alice").store("by mail", type="user_preference", source="notes")
-    pieces = [piece async for piece in store.admin.export_lines("alice")]
-    file = lambda: b"".join(pieces).splitlines(keepends=True)  # noqa: E731
-    for trust in (False, True):
-        report = await store.admin.import_lines(file, trust_origins=trust)
-        assert report.stored["item"] == 0
-        assert report.known["item"] == 2
+    file = b"".join([piece async for piece in store.admin.export_lines("alice")]).splitlines(keepends=True)
+    report = await store.admin.import_lines(file)
+    assert (report.stored["item"], report.known["item"]) == (0, 2)
     assert await origins(store) == {"store_memory": "agent", "notes": "application"}
-
-
-@pytest.mark.parametrize(
-    ("change", "kept"),
-    [
-        ("nothing", "signed"),
-        ("a byte of the content", "lowered"),
-        ("a byte of the signature", "lowered"),
-        ("the counts", None),
-        ("no signature", "lowered"),
-        ("another user", "lowered"),
-        ("another installation", "lowered"),
-    ],
-)
-async def test_a_file_that_this_installation_signed_keeps_its_origins(
-    store: MemoryStore, server: Server, database_url: str, change: str, kept: str | None
-) -> None:
-    """For the same user, and not after a byte was changed: the user's words are nobody else's."""
-    await AgentMemory(store, "alice").store("call me \ud800 \0 Al", type="user_preference", source="notes")
-    file = b"".join([piece async for piece in store.admin.export_lines("alice")])
-    await store.erase_user("alice")
-    head, end = file.rsplit(b"\n", 2)[0], file.rsplit(b"\n", 2)[1]
-    signature = json.loads(end)["signature"]
-    assert len(signature) == 64
-    if change == "a byte of the content":
-        record = json.loads(head.split(b"\n")[1])
-        record["content"] = record["content"].replace("call me", "Call me")
-        record["content_sha256"] = hashlib.sha256(to_utf8("Call me \ud800 \0 Al")).hexdigest()
-        file = b"\n".join([head.split(b"\n")[0], json.dumps(record, separators=(",", ":")).encode(), end, b""])
-    elif change == "a byte of the signature":
-        file = file.replace(signature.encode(), (("1" if signature[0] == "0" else "0") + signature[1:]).encode())
-    elif change == "no signature":
-        file = file.replace(f',"signature":"{signature}"'.encode(), b"")
-    elif change == "the counts":
-        file = file.replace(b'"records":{"item":1', b'"records":{"item":2')
-    elif change == "another installation":
-        server.execute("UPDATE memory_context.installation SET export_key = sha256('other')", database_of(database_url))
-    whose = "bob" if change == "another user" else "alice"
-    read = lambda: file.splitlines(keepends=True)  # noqa: E731
-    if kept is None:
-        with pytest.raises(TransferError):
-            await store.admin.import_lines(read, whose)
-        return
-    assert (await store.admin.import_lines(read, whose)).origins == kept
-    (item,) = await AgentMemory(store, whose).query()
-    assert item.origin == ("application" if kept == "signed" else "import")
-
-
-async def test_the_key_of_exports_is_read_by_its_owner_alone(store: MemoryStore) -> None:
-    """The application's login may have its own exports signed; the signature is HMAC-SHA256."""
-    with pytest.raises(StoreError, match="permission denied"):
-        await store._database.read("alice", Statement(b"SELECT export_key FROM memory_context.installation"))
-
-
-async def test_export_signatures_are_hmac_sha256(store: MemoryStore, server: Server, database_url: str) -> None:
-    ((key, signature),) = server.execute(
-        "SELECT export_key, memory_context.sign_export('alice', sha256('file')) FROM memory_context.installation",
-        database_of(database_url),
-    )
-    digest = hashlib.sha256(b"file").digest() + b"alice"
-    assert bytes(signature) == hmac.new(bytes(key), digest, "sha256").digest()

@@ -9,13 +9,13 @@ import uvicorn
 
 
 @asynccontextmanager
-async def serving(config: uvicorn.Config) -> AsyncIterator[tuple[uvicorn.Server, int]]:
-    """Serve on a port of 127.0.0.1, which takes connections at once; yields the server and the port."""
+async def serving(config: uvicorn.Config, port: int = 0) -> AsyncIterator[tuple[uvicorn.Server, int]]:
+    """Serve on a port of 127.0.0.1, by default a free one; yields the server and the port, which takes connections."""
     server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0), backlog=1000) as port:
-        task = asyncio.ensure_future(server.serve(sockets=[port]))
+    with socket.create_server(("127.0.0.1", port), backlog=1000) as listener:
+        task = asyncio.ensure_future(server.serve(sockets=[listener]))
         try:
-            yield server, port.getsockname()[1]
+            yield server, listener.getsockname()[1]
         finally:
             server.should_exit = True
             await task

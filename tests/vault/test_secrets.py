@@ -196,7 +196,7 @@ async def test_names_travel_and_values_do_not(store: MemoryStore, key: str) -> N
     records = [json.loads(line) for line in file.splitlines()]
     (secret,) = [one for one in records if one.get("record") == "secret"]
     assert secret.keys() == {"record", "name", "session_id", "created_at", "updated_at"}
-    report = await store.admin.import_lines(lambda: file.splitlines(keepends=True), "bob")
+    report = await store.admin.import_lines(file.splitlines(keepends=True), "bob")
     assert report.stored["secret"] == 1
     bobs = AgentMemory(store, "bob").secrets
     assert [(one.name, one.has_value) for one in await bobs.names()] == [("API_TOKEN", False)]
@@ -210,7 +210,7 @@ async def test_import_refuses_a_name_that_is_none(store: MemoryStore, key: str) 
     await AgentMemory(store, "alice").secrets.set("API_TOKEN", VALUE)
     file = (await exported(store)).replace(b'"API_TOKEN"', b'"not a\\nname"')
     with pytest.raises(Exception, match="line 2: name"):
-        await store.admin.import_lines(lambda: file.splitlines(keepends=True), "bob")
+        await store.admin.import_lines(file.splitlines(keepends=True), "bob")
 
 
 async def test_secrets_of_one_user_are_nobody_elses(store: MemoryStore, key: str) -> None:

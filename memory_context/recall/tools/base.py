@@ -12,21 +12,22 @@ import logging
 import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, ClassVar, Protocol, cast
+from typing import Annotated, Any, ClassVar, Protocol, cast
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
 from autogen_core import CancellationToken, Component, FunctionCall
 from autogen_core.tools import BaseTool, ToolSchema
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
 from memory_context.foundation.errors import StoreError
 from memory_context.foundation.policy import ContextPolicy
-from memory_context.foundation.references import one_line
+from memory_context.foundation.references import shorten
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.foundation.utf8 import sayable
 from memory_context.memory.agent_memory import AgentMemory
@@ -39,6 +40,7 @@ __all__ = [
     "MemoryTool",
     "MemoryToolConfig",
     "TemplateKey",
+    "Texts",
     "ToolArguments",
     "ToolHost",
     "answer_limit",
@@ -60,6 +62,16 @@ _MIN_SWEPT_TEMPLATES = 64
 
 _call_id: ContextVar[str | None] = ContextVar("call_id", default=None)
 
+
+def _read_list(value: object) -> object:
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        with suppress(ValueError, RecursionError):
+            return json.loads(value)
+    return value
+
+
+Texts = Annotated[list[str], BeforeValidator(_read_list)]
+"""A list, which some clients send as JSON text."""
 
 TemplateKey = tuple[str, str, str]
 """User, agent, template."""
@@ -120,10 +132,20 @@ def config_of(host: ToolHost, *, is_late: bool = False) -> MemoryToolConfig:
 class ToolArguments(BaseModel):
     """Arguments of a memory tool; unknown ones are refused.
 
-    The JSON schema is part of every model call, so it has no titles, defaults, bounds or null branches.
+    Clients send null for what is optional, since the JSON schema, part of every model call, has no titles, defaults,
+    bounds or null branches. They are read as if left out.
     """
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_nulls(cls, data: object) -> object:
+        if not isinstance(data, dict):
+            return data
+        optional = {name for name, one in cls.model_fields.items() if not one.is_required()}
+        given = cast(dict[str, object], data)
+        return {name: value for name, value in given.items() if value is not None or name not in optional}
 
     @classmethod
     def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -433,5 +455,5 @@ def _problem(error: ErrorDetails, known: list[str]) -> str:
     if error["type"] == "extra_forbidden":
         near = get_close_matches(name, known, 1, 0.5)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-        return f"there is no argument {one_line(repr(name), 60)} ({hint})"
-    return f"{name or 'the arguments'} = {one_line(repr(error['input']), 60)}: {error['msg']}"
+        return f"there is no argument {shorten(repr(name), 60)} ({hint})"
+    return f"{name or 'the arguments'} = {shorten(repr(error['input']), 60)}: {error['msg']}"

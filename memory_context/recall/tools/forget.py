@@ -26,7 +26,7 @@ from memory_context.foundation.references import KEY_PATTERN, MemoryRef, one_lin
 from memory_context.store.admin.user_stats import Forgettable
 from memory_context.store.limits import within
 
-from .base import MemoryTool, MemoryToolConfig, ToolArguments, ToolHost
+from .base import MemoryTool, MemoryToolConfig, Texts, ToolArguments, ToolHost
 from .repeats import Answer
 
 __all__ = ["Confirm", "ForgetMemoryTool", "ForgetProposal"]
@@ -77,7 +77,7 @@ Confirm = Callable[[ForgetProposal], Awaitable[bool]]
 class ForgetMemoryArgs(ToolArguments):
     """Arguments of `forget_memory`: keys of items, and the code of the first call."""
 
-    memory_keys: list[str]
+    memory_keys: Texts
     confirmation: str = ""
 
 

@@ -24,7 +24,7 @@ from memory_context.store.notes import AgentNotes
 from memory_context.view.budget import session_tag
 from memory_context.view.history import folded_text
 
-from .base import MemoryTool, ToolArguments, ToolHost, answer_limit
+from .base import MemoryTool, Texts, ToolArguments, ToolHost, answer_limit
 from .repeats import Answer
 
 __all__ = [
@@ -100,7 +100,7 @@ class StoreMemoryArgs(ToolArguments):
     content: str
     description: str
     type: _StoredType = "custom"
-    tags: list[str] = Field(default_factory=list)
+    tags: Texts = Field(default_factory=list)
     related_to: str | None = None
 
 
@@ -176,14 +176,13 @@ class RetrieveMemoryTool(MemoryTool):
                 return await self._show(host, image, RetrievedText(text, label), transform)
         except (TransformError, ItemNotFoundError, ItemDamagedError, SecretError, ValueError) as error:
             return Answer(f"{error}.", failed=True)
-        return Answer(text, label, _next_step(text, key, transform), data={"memory_key": key, "shown": label})
+        return Answer(text, label, _next_step(text, key, transform))
 
     async def _show(self, host: ToolHost, image: MemoryItem, said: RetrievedText, transform: MemoryTransform) -> Answer:
         """An image follows the results; other transforms than full describe it."""
         is_shown = transform.name == "full" and await host.open_image(image)
         how = "; it follows" if is_shown else "" if transform.name == "full" else ', without text: use transform="full"'
-        text, data = f"{said.text}{how}.", {"memory_key": image.key, "shown": said.label}
-        return Answer(text, said.label, _ANOTHER_WAY, data=data, image=image if is_shown else None)
+        return Answer(f"{said.text}{how}.", said.label, _ANOTHER_WAY, image=image if is_shown else None)
 
     def _normalised(self, args: RetrieveMemoryArgs) -> str:
         try:
@@ -253,23 +252,19 @@ class ManageLongTermMemoryTool(MemoryTool):
         except NotesError as error:
             return Answer(f"Not done: {error}.", failed=True)
         if now.version == before:
-            return Answer("Nothing was changed: the notes say this already.", data=_data(now))
+            return Answer("Nothing was changed: the notes say this already.")
         size = f"{len(now.text):,} of {LIMIT_CHARACTERS:,} characters"
         done = f"Done: {args.operation}. The notes have {size} now (version {now.version})."
         if doubled := doubled_sections(now.text):
             done += f" Sections of one name: {', '.join(map(repr, doubled))}; delete or replace one by that name."
-        return Answer(done, data=_data(now))
+        return Answer(done)
 
 
 def _shown(notes: AgentNotes) -> Answer:
     if not notes.text:
-        return Answer('There are no long-term notes yet: operation="append" writes some.', data=_data(notes))
+        return Answer('There are no long-term notes yet: operation="append" writes some.')
     label = f"the long-term notes, version {notes.version}"
     text = f"Long-term notes, version {notes.version}, written in earlier sessions:\n\n{notes.text}"
     next_step = "Go on with what they say, or change them."
     found = hashlib.sha256(to_utf8(notes.text)).hexdigest()
-    return Answer(text, label, next_step, found, data=_data(notes))
-
-
-def _data(notes: AgentNotes) -> dict[str, object]:
-    return {"notes": notes.text, "version": notes.version}
+    return Answer(text, label, next_step, found)

@@ -12,7 +12,7 @@ from memory_context.memory.agent_memory import MemoryCriteria, SearchHit
 from memory_context.memory.items import MemoryItem, MemoryType
 from memory_context.store.items import titled_once
 
-from .base import MemoryTool, ToolArguments, ToolHost, answer_limit
+from .base import MemoryTool, Texts, ToolArguments, ToolHost, answer_limit
 from .history import TimeText, parsed_time
 from .repeats import Answer
 
@@ -37,7 +37,7 @@ class _Filters(ToolArguments):
 
     type: Annotated[MemoryType | None, WithJsonSchema({"type": "string"})] = None
     source: str | None = None
-    tags: list[str] = Field(default_factory=list)
+    tags: Texts = Field(default_factory=list)
     this_session_only: bool = False
     since: TimeText | None = None
     until: TimeText | None = None

@@ -1,7 +1,7 @@
 """Administration of a whole store. Reading the status neither migrates nor sets up a server."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from ..tables import TABLES
 
 if TYPE_CHECKING:
     from ..embedded import KeeperState
-    from ..transfer.importer import ImportReport, ReadLines
+    from ..transfer.importer import ImportReport
 
 __all__ = ["StoreAdmin", "StoreStatus"]
 
@@ -163,25 +163,22 @@ class StoreAdmin:
         return export_lines(self._database, user_id, session_id, progress)
 
     async def import_lines(
-        self, read: "ReadLines", user_id: str | None = None, *, only_check: bool = False, trust_origins: bool = False
+        self, lines: Iterable[bytes], user_id: str | None = None, *, only_check: bool = False
     ) -> "ImportReport":
         """Import an exported file; return counts of its records.
 
-        Existing rows are never changed, so repeat an interrupted import. Do not continue its sessions before it ends.
+        Existing rows are never changed, so an import can be repeated. User memory waits for the user's confirmation.
+        Do not continue its sessions before it ends.
 
         Args:
-            read: Reads the file from its beginning; called up to four times.
             user_id: None for the user in the file.
-            trust_origins: Keep origins also without this installation's signature.
 
         Raises:
-            SecretError: An item is of the secret type; nothing was stored.
-            TransferError: A line is invalid or conflicts; nothing was stored.
-            ConflictError: A concurrent write conflicts; stored pages stay.
+            TransferError: A line is damaged, or the file is cut off; what came before stays.
         """
         from ..transfer.importer import import_lines
 
-        return await import_lines(self._database, read, user_id, only_check=only_check, trust_origins=trust_origins)
+        return await import_lines(self._database, lines, user_id, only_check=only_check)
 
     @asynccontextmanager
     async def _looking(self) -> AsyncGenerator["_Ask", None]:

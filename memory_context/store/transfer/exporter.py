@@ -1,9 +1,8 @@
-"""Exports rows of a user or session from one snapshot, in bounded memory: limited pages, large contents in slices."""
+"""Exports rows of a user or session from one snapshot, in bounded memory: pages are limited by rows and bytes."""
 
 import base64
-import hashlib
 import json
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -20,7 +19,7 @@ from ..sql import load_migrations, load_queries
 from ..tables import ITEMS, TABLES, Column, Table, columns_of
 from .records import END, FORMAT, FORMAT_VERSION, ascii_json
 
-__all__ = ["end_line", "export_lines"]
+__all__ = ["export_lines"]
 
 _QUERIES = load_queries("transfer")
 _TRANSACTIONS = load_queries("transactions")
@@ -28,14 +27,13 @@ _TRANSACTIONS = load_queries("transactions")
 PAGE_ROWS = 500
 PAGE_BYTES = 4_000_000
 PAGE_PACKED_BYTES = 500_000  # compressed, to a tenth and less
-SLICE_CHARACTERS = 1_000_000
-_IMAGE_PIECE_BYTES = 999_999  # a multiple of 3, so that the pieces join
+LONG_CHARACTERS = 1_000_000
 
 
 async def export_lines(
     database: Database, user_id: str, session_id: str | None, progress: Callable[[int, int | None], None] | None
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the pieces of a file; nothing if the user has no rows. After a `StoreError` the file is incomplete."""
+    """Yield the lines of a file; nothing if the user has no rows. After a `StoreError` the file is incomplete."""
     where = database.location.describe()
     _, login = await database.ready()
     with driver_errors(where):
@@ -52,28 +50,19 @@ async def export_lines(
                 counts = [await connection.fetch(table.statement("count_rows"), scope, binary=True) for table in TABLES]
                 total = sum(row["rows"] for (row,) in counts)
             done = 0
-            digest = hashlib.sha256()
             written = {table.record: 0 for table in TABLES}
             for table in TABLES:
                 async with aclosing(_rows(connection, table, columns[table.name], scope)) as rows:
                     async for row in rows:
                         if not done:
-                            header = _header(scope)
-                            digest.update(header)
-                            yield header
-                        for piece in _pieces(table, row):
-                            digest.update(piece)
-                            yield piece
+                            yield _header(scope)
+                        yield _row(table, row)
                         done += 1
                         written[table.record] += 1
                         if progress is not None:
                             progress(done, total)
             if done:
-                end = end_line(written)
-                digest.update(end)
-                params = {**scope, "file_sha256": digest.digest()}
-                (signed,) = await connection.fetch(_QUERIES["fetch_export_signature"], params, binary=True)
-                yield end_line(written, signature=bytes(signed["signature"]).hex())
+                yield _line({"record": END, "records": written})
 
 
 async def _rows(
@@ -107,67 +96,23 @@ def _header(scope: dict[str, Any]) -> bytes:
     )
 
 
-def _pieces(table: Table, row: DictRow) -> Iterator[bytes]:
-    """Yield the line of a row, if long in pieces."""
+def _row(table: Table, row: DictRow) -> bytes:
     head = f'{{"record":"{table.record}",{ascii_json(row["record"])[1:]}'
     if table is not ITEMS:
-        yield f"{head}\n".encode("ascii")
-        return
-    if not row["is_active"]:
-        yield f'{head[:-1]},"content":null}}\n'.encode("ascii")
-        return
-    record = json.loads(row["record"])
-    if row["content_type"]:
-        yield from _image(row, record, head)
-        return
-    content = checked_content(unescape(record["memory_key"]), row, bytes.fromhex(record["content_sha256"]))
-    row.clear()
-    if len(content) <= SLICE_CHARACTERS:
-        yield f'{head[:-1]},"content":{json.dumps(escape(content))}}}\n'.encode("ascii")
-        return
-    octets = sum(len(to_utf8(piece)) for piece in _slices(content))
-    if sum(map(len, _escaped(content))) <= octets * 4 / 3:
-        yield f'{head[:-1]},"content":"'.encode("ascii")
-        yield from _escaped(content)
-    else:
-        yield f'{head[:-1]},"content":null,"content_base64":"'.encode("ascii")
-        yield from _base64(content)
-    yield b'"}\n'
-
-
-def _image(row: DictRow, record: dict[str, Any], head: str) -> Iterator[bytes]:
-    checked_content(unescape(record["memory_key"]), row, bytes.fromhex(record["content_sha256"]))
-    data: bytes = bytes(row["content_raw"])
-    yield f'{head[:-1]},"content":null,"content_base64":"'.encode("ascii")
-    for start in range(0, len(data), _IMAGE_PIECE_BYTES):
-        yield base64.b64encode(data[start : start + _IMAGE_PIECE_BYTES])
-    yield b'"}\n'
-
-
-def _slices(content: str) -> Iterator[str]:
-    return (content[start : start + SLICE_CHARACTERS] for start in range(0, len(content), SLICE_CHARACTERS))
-
-
-def _escaped(content: str) -> Iterator[bytes]:
-    """Yield the inside of a JSON string, up to ten times its bytes."""
-    return (json.dumps(escape(piece))[1:-1].encode("ascii") for piece in _slices(content))
-
-
-def _base64(content: str) -> Iterator[bytes]:
-    """Yield a content in Base64, which bounds the line's length."""
-    rest = b""
-    for piece in _slices(content):
-        data = rest + to_utf8(piece)
-        whole = len(data) - len(data) % 3
-        yield base64.b64encode(data[:whole])
-        rest = data[whole:]
-    yield base64.b64encode(rest)
+        return f"{head}\n".encode("ascii")
+    head, in_base64 = head[:-1], b""
+    text = b"null"
+    if row["is_active"]:
+        record = json.loads(row["record"])
+        content = checked_content(unescape(record["memory_key"]), row, bytes.fromhex(record["content_sha256"]))
+        data = bytes(row["content_raw"]) if row["content_type"] else to_utf8(content)
+        if not row["content_type"]:
+            text = json.dumps(escape(content)).encode("ascii")
+        # escapes can make a text six times as long, and a line has a limit
+        if row["content_type"] or (len(content) > LONG_CHARACTERS and len(text) > len(data) * 4 / 3):
+            text, in_base64 = b"null", b',"content_base64":"' + base64.b64encode(data) + b'"'
+    return b'%s,"content":%s%s}\n' % (head.encode("ascii"), text, in_base64)
 
 
 def _line(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode("ascii") + b"\n"
-
-
-def end_line(records: Mapping[str, Any], **more: str) -> bytes:
-    """Return the last line; the signature covers the file that ends with this line unsigned."""
-    return _line({"record": END, "records": records, **more})

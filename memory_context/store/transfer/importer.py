@@ -1,57 +1,50 @@
-"""Imports an exported file, read twice: validated and compared with the store, then stored a page per transaction.
+"""Imports an exported file in one pass: each page of lines is checked, compared and stored before the next is read.
 
-Invalid or conflicting files change nothing. Existing rows are never changed, so imports are idempotent.
+Existing rows are never changed, so an import can be repeated: after an interruption, or once a damaged file is mended.
 """
 
 import asyncio
 import base64
-import hashlib
-import hmac
 import json
 from collections import Counter, defaultdict
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
-from typing import IO, Any, Literal, cast
+from dataclasses import dataclass, field, replace
+from typing import IO, Any
 
-from memory_context.foundation.errors import ConflictError
 from memory_context.foundation.utf8 import ESCAPE, is_plain, to_utf8, unescape
 
 from ..database import EVERY_AGENT, Database
-from ..items import imported_origin
+from ..items import SECRET_TYPE, imported_origin
 from ..sql import Statement, load_queries
 from ..statements import without_claims
 from ..tables import ITEMS, TABLES, Column, Table, columns_of
-from .exporter import end_line
-from .records import END, Line, Models, TransferError, item_content, models_of, read_header, read_line
+from .records import Line, Models, TransferError, item_content, models_of, read_header, read_line
 
-__all__ = ["ImportReport", "ReadLines", "bounded_lines", "import_lines"]
+__all__ = ["ImportReport", "bounded_lines", "import_lines"]
 
 _QUERIES = load_queries("transfer")
 _ITEMS = load_queries("agent_memories")
 _THREADS = load_queries("threads")
 
-LINE_LIMIT_BYTES = 400_000_000  # fits an item of 256 MiB in Base64
+LINE_LIMIT_BYTES = 400_000_000  # fits an item of 256 MiB in Base64, as earlier versions stored
 _PIECE_BYTES = 1_000_000
 PAGE_ROWS = 500
 PAGE_BYTES = 4_000_000
-_CONFLICTS_SHOWN = 3
+_NAMED = 100
+_DIFFERENT = ("taken", "elsewhere")
 _CONTENT_FIELDS = ("content", "content_base64", "content_type")
 
-ReadLines = Callable[[], Iterable[bytes]]
-"""Reads a file from its beginning."""
 
-
-def bounded_lines(file: IO[bytes], first: int = 1) -> Iterator[bytes]:
+def bounded_lines(file: IO[bytes]) -> Iterator[bytes]:
     """Yield the lines of a file; `TransferError` if one is too long."""
-    number, pieces, octets = first, list[bytes](), 0
+    number, pieces, octets = 1, list[bytes](), 0
     while piece := file.readline(_PIECE_BYTES):
         pieces.append(piece)
         octets += len(piece)
-        if octets > LINE_LIMIT_BYTES:
-            raise TransferError(
-                f"line {number}: longer than {LINE_LIMIT_BYTES:,} bytes, which no item needs: the file is damaged"
-            )
+        # the first line of a file that is no export may be all there is
+        if octets > (_PIECE_BYTES if number == 1 else LINE_LIMIT_BYTES):
+            raise TransferError(f"line {number}: longer than {octets - len(piece):,} bytes: the file is damaged")
         if piece.endswith(b"\n"):
             yield b"".join(pieces)
             pieces.clear()
@@ -66,150 +59,114 @@ class ImportReport:
 
     Attributes:
         known: Existed already.
-        kept: Deleted on one side, or another user's; the row here stays.
-        origins: How origins were taken: "signed" here for this user, "trusted" by the caller, or "lowered".
+        kept: Forgotten or deleted on one side, or another user's; the row here stays.
+        different: Left out, since another row has their place, or their content has another key.
+        names: The first of those that differ.
+        secrets: Items of type `user_secret`, which earlier versions exported in clear: left out.
     """
 
     user_id: str
-    stored: Mapping[str, int]
-    known: Mapping[str, int]
-    kept: Mapping[str, int]
-    origins: Literal["signed", "trusted", "lowered"] = "lowered"
+    stored: Counter[str] = field(default_factory=Counter[str])
+    known: Counter[str] = field(default_factory=Counter[str])
+    kept: Counter[str] = field(default_factory=Counter[str])
+    different: Counter[str] = field(default_factory=Counter[str])
+    names: list[str] = field(default_factory=list[str])
+    secrets: list[str] = field(default_factory=list[str])
 
 
 async def import_lines(
-    database: Database, read: ReadLines, user_id: str | None, *, only_check: bool, trust_origins: bool
+    database: Database, lines: Iterable[bytes], user_id: str | None, *, only_check: bool
 ) -> ImportReport:
     """Import a file, or report the effect; see `StoreAdmin.import_lines`."""
-    whose = unescape(read_header(next(iter(read()), b"")).user)
-    user_id = user_id or whose
-    is_signed = user_id == whose and await _is_signed(database, user_id, read)  # another user's origins do not count
-    keeps_origins = trust_origins or is_signed
-    columns = columns_of(
-        (await database.read(user_id, _QUERIES("select_columns", names=[table.name for table in TABLES])))[0]
-    )
-    models = models_of(columns)
-    outcomes: dict[str, Counter[str]] = defaultdict(Counter)
-    conflicts: list[str] = []
-    async with aclosing(_pages(_File(read, keeps_origins, models))) as pages:
-        async for table, lines in pages:
-            found = await _compare(database, user_id, table, columns[table.name], lines)
-            conflicts += _conflicts(lines, found)
-            outcomes[table.record].update(outcome for outcome, _ in found.values())
-            outcomes[table.record]["stored"] += len(lines) - len(found)
-    if conflicts:
-        more = len(conflicts) - _CONFLICTS_SHOWN
-        raise TransferError("; ".join(conflicts[:_CONFLICTS_SHOWN]) + (f"; and {more} more" if more > 0 else ""))
-    stored = {record: counts["stored"] for record, counts in outcomes.items()}
-    known = {record: counts["known"] for record, counts in outcomes.items()}
-    if not only_check:
-        stored = dict.fromkeys(stored, 0)
-        async with aclosing(_pages(_File(read, keeps_origins, models))) as pages:
-            async for table, lines in pages:
-                stored[table.record] += await _store(database, user_id, table, columns[table.name], lines)
-    kept = {record: counts.total() - stored[record] - known[record] for record, counts in outcomes.items()}
-    return ImportReport(
-        user_id, stored, known, kept, "signed" if is_signed else "trusted" if trust_origins else "lowered"
-    )
+    rest = iter(lines)
+    header = read_header(await asyncio.to_thread(next, rest, b""))
+    report = ImportReport(user_id or unescape(header.user))
+    names = [table.name for table in TABLES]
+    columns = columns_of((await database.read(report.user_id, _QUERIES("select_columns", names=names)))[0])
+    async with aclosing(_pages(_checked(rest, models_of(columns), report.secrets))) as pages:
+        async for table, page in pages:
+            found = await _compare(database, report.user_id, table, columns[table.name], page)
+            kinds = Counter(kind for kind, _ in found.values())
+            report.known[table.record] += kinds["known"]
+            report.different[table.record] += sum(kinds[kind] for kind in _DIFFERENT)
+            stored = len(page) - len(found)
+            if not only_check:
+                stored = await _store(database, report.user_id, table, columns[table.name], page)
+            report.stored[table.record] += stored
+            report.kept[table.record] += len(page) - stored - len(found) + kinds["kept"]
+            for place, (kind, other_key) in sorted(found.items()):
+                if kind in _DIFFERENT and len(report.names) < _NAMED:
+                    report.names.append(_name(page[place], other_key))
+    return report
+
+
+def _name(line: Line, other_key: str) -> str:
+    if line.table is not ITEMS:
+        places = [str(line.fields[name]) for name in ("session_id", "sequence", "agent_id") if name in line.fields]
+        return f"{line.fields['record']} {' / '.join(places)}"
+    key = unescape(line.fields["memory_key"])
+    return f"{key} (its content is here as {other_key})" if other_key else key
 
 
 # --- the file
 
 
-async def _is_signed(database: Database, user_id: str, read: ReadLines) -> bool:
-    """Return whether this installation wrote exactly this file."""
-    found = await asyncio.to_thread(_signature, read)
-    if found is None:
-        return False
-    file_sha256, signature = found
-    ((row,),) = await database.read(user_id, _QUERIES("fetch_export_signature", file_sha256=file_sha256))
-    return hmac.compare_digest(bytes(row["signature"]).hex(), signature)
+def _checked(lines: Iterator[bytes], models: Models, secrets: list[str]) -> Iterator[Line]:
+    """Yield the lines after the first; raises TransferError for one that is damaged, and for a file that is cut off."""
+    records: Counter[str] = Counter()
+    parents: dict[str, set[Any]] = defaultdict(set)
+    kinds = {table.name: table.record for table in TABLES}
+    number = 1
+    for number, data in enumerate(lines, 2):
+        line = read_line(number, data, models)
+        del data
+        table = line.table
+        if table is None:
+            if Counter(line.fields["records"]) != records:
+                said, found = Counter(line.fields["records"]).total(), records.total()
+                raise TransferError(f"line {number}: there should be {said} records before it, there are {found}")
+            if next(lines, None) is not None:
+                raise TransferError(f"line {number + 1}: something comes after the last line")
+            return
+        records[table.record] += 1
+        if table is ITEMS:
+            if line.fields["is_active"] and line.fields["memory_type"] == SECRET_TYPE:
+                secrets.append(unescape(line.fields["memory_key"]))
+                continue
+            origin = imported_origin({"origin": None, **line.fields})
+            line = replace(line, fields=without_claims({**line.fields, "origin": origin}))
+        if table.session:
+            owner = line.fields[table.session]
+            if table.parent and owner is not None and owner not in parents[table.parent]:
+                raise TransferError(f"line {number}: no {kinds[table.parent]} {owner!r} comes before it")
+            if table.name in ("agent_sessions", "ui_threads"):
+                parents[table.name].add(owner)
+        yield line
+        del line  # free it before the next is read
+    raise TransferError(f"the file is cut off after line {number}: its last line is missing")
 
 
-def _signature(read: ReadLines) -> tuple[bytes, str] | None:
-    """Return the hash of the unsigned file and the signature, if any."""
-    digest, last = hashlib.sha256(), b""
-    for data in read():
-        digest.update(last)
-        last = data
-    try:
-        end = json.loads(last)
-        if end["record"] != END or not isinstance(end["signature"], str) or not end["signature"].isascii():
-            return None
-        digest.update(end_line(end["records"]))
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return None  # line validation reports it
-    return digest.digest(), end["signature"]
+async def _pages(lines: Iterator[Line]) -> AsyncGenerator[tuple[Table, list[Line]], None]:
+    """Yield pages of lines of one table each."""
 
-
-class _File:
-    """The lines of a file, in pages of one table each."""
-
-    def __init__(self, read: ReadLines, trust_origins: bool, models: Models) -> None:
-        self._trust_origins = trust_origins
-        self._models = models
-        self._lines = iter(read())
-        read_header(next(self._lines, b""))
-        self._parents: dict[str, set[Any]] = {table.parent: set() for table in TABLES if table.parent}
-        self._records = {table.name: table.record for table in TABLES}
-
-    def pages(self) -> Iterator[tuple[Table, list[Line]]]:
+    def pages() -> Iterator[tuple[Table, list[Line]]]:
         page: list[Line] = []
         page_bytes = 0
-        for line, octets in self._checked():
+        for line in lines:
             assert line.table is not None
-            is_full = len(page) >= PAGE_ROWS or page_bytes + octets > PAGE_BYTES
+            is_full = len(page) >= PAGE_ROWS or page_bytes + line.octets > PAGE_BYTES
             if page and (is_full or line.table is not page[0].table):
-                yield cast(Table, page[0].table), page
+                assert page[0].table is not None
+                yield page[0].table, page
                 page, page_bytes = [], 0
             page.append(line)
-            page_bytes += octets
-            del line  # free it before the next is read
-        if page:
-            yield cast(Table, page[0].table), page
-
-    def _checked(self) -> Iterator[tuple[Line, int]]:
-        records: Counter[str] = Counter()
-        has_ended = False
-        number = 1
-        for number, data in enumerate(self._lines, 2):
-            if has_ended:
-                raise TransferError(f"line {number}: something comes after the last line")
-            octets = len(data)
-            if octets > LINE_LIMIT_BYTES:
-                raise TransferError(f"line {number}: longer than {LINE_LIMIT_BYTES:,} bytes")
-            line = read_line(number, data, self._models)
-            del data
-            if line.table is None:
-                has_ended = True
-                if Counter(line.fields["records"]) != records:
-                    said, found = Counter(line.fields["records"]).total(), records.total()
-                    raise TransferError(f"line {number}: there should be {said} records before it, there are {found}")
-                continue
-            table = line.table
-            if table is ITEMS:
-                origin = imported_origin({"origin": None, **line.fields}, is_trusted=self._trust_origins)
-                fields = {**line.fields, "origin": origin}
-                line = replace(line, fields=fields if self._trust_origins else without_claims(fields))
-            records[table.record] += 1
-            self._check_parent(line, table)
-            yield line, octets
+            page_bytes += line.octets
             del line
-        if not has_ended:
-            raise TransferError(f"the file is cut off after line {number}: its last line is missing")
+        if page and page[0].table is not None:
+            yield page[0].table, page
 
-    def _check_parent(self, line: Line, table: Table) -> None:
-        if table.parent and table.session:
-            parent = line.fields[table.session]
-            if parent is not None and parent not in self._parents[table.parent]:
-                raise TransferError(f"line {line.number}: no {self._records[table.parent]} {parent!r} comes before it")
-        if table.name in self._parents and table.session:
-            self._parents[table.name].add(line.fields[table.session])
-
-
-async def _pages(file: _File) -> AsyncGenerator[tuple[Table, list[Line]], None]:
-    pages = file.pages()
-    while (page := await asyncio.to_thread(next, pages, None)) is not None:
+    found = pages()
+    while (page := await asyncio.to_thread(next, found, None)) is not None:
         yield page
         del page
 
@@ -220,7 +177,7 @@ async def _pages(file: _File) -> AsyncGenerator[tuple[Table, list[Line]], None]:
 async def _compare(
     database: Database, user_id: str, table: Table, columns: Sequence[Column], lines: Sequence[Line]
 ) -> dict[int, tuple[str, str]]:
-    """Return the outcome of existing lines, by place, with a conflicting key."""
+    """Return the outcome of lines that are not to be stored, by place, with another key of the same content."""
     given = [
         {"place": place, **{name: line.fields[name] for name in table.compared}} for place, line in enumerate(lines)
     ]
@@ -229,25 +186,9 @@ async def _compare(
     (rows,) = await database.read(user_id, comparison, agent_id=EVERY_AGENT, kind="batch")
     found: dict[int, tuple[str, str]] = {}
     for row in rows:
-        if found.get(row["place"], ("",))[0] != "taken":
+        if found.get(row["place"], ("",))[0] not in ("taken", "known", "kept"):
             found[row["place"]] = (row["outcome"], row.get("other_key", ""))
     return found
-
-
-def _conflicts(lines: Sequence[Line], found: Mapping[int, tuple[str, str]]) -> list[str]:
-    said: list[str] = []
-    for place, (outcome, other_key) in sorted(found.items()):
-        line = lines[place]
-        if outcome == "elsewhere":
-            key = unescape(line.fields["memory_key"])
-            said.append(f"line {line.number}: what it holds as {key!r} is there already as {other_key!r}")
-        elif outcome == "taken" and line.table is ITEMS:
-            key = unescape(line.fields["memory_key"])
-            said.append(f"line {line.number}: the key {key!r} is taken by another item")
-        elif outcome == "taken":
-            names = [str(line.fields[name]) for name in ("session_id", "sequence") if name in line.fields]
-            said.append(f"line {line.number}: another {line.fields['record']} is there as {' / '.join(names)}")
-    return said
 
 
 async def _store(
@@ -262,12 +203,7 @@ async def _store(
     after = _QUERIES.each(table.after_insert, params)
     steps = (*before, insert, *after, listed, finish)
     results = await database.write(user_id, *steps, agent_id=EVERY_AGENT, kind="batch")
-    stored = int(results[len(before)][0]["stored"])
-    if stored == len(lines):
-        return stored
-    if conflicts := _conflicts(lines, await _compare(database, user_id, table, columns, lines)):
-        raise ConflictError(f"{conflicts[0]}, since the import began; what came before stays: import it again")
-    return stored
+    return int(results[len(before)][0]["stored"])
 
 
 def _params_of(table: Table, lines: Sequence[Line]) -> dict[str, Any]:
@@ -276,24 +212,20 @@ def _params_of(table: Table, lines: Sequence[Line]) -> dict[str, Any]:
     contents: list[str | None] = []
     raw: list[bytes | None] = []
     sizes: list[int] = []
-    content_types: list[str | None] = []
     records: list[dict[str, Any]] = []
     for place, line in enumerate(lines, 1):
-        records.append(
-            {"place": place, **{name: value for name, value in line.fields.items() if name not in _CONTENT_FIELDS}}
-        )
-        given = line.fields["content"], line.fields.get("content_base64")
-        content_types.append(line.fields.get("content_type"))
-        if content_types[-1]:
-            contents.append(None)
-            raw.append(base64.b64decode(given[1] or ""))
-            sizes.append(len(raw[-1] or b""))
-            continue
-        content = None if given == (None, None) else item_content(*given)
-        data = b"" if content is None else to_utf8(content)
-        is_text = content is None or (is_plain(content) and ESCAPE not in content)
+        fields: Mapping[str, Any] = line.fields
+        records.append({"place": place, **{name: one for name, one in fields.items() if name not in _CONTENT_FIELDS}})
+        content, data = None, b""
+        if fields.get("content_type"):
+            data = base64.b64decode(fields["content_base64"])
+        elif fields["is_active"]:
+            content = item_content(fields["content"], fields.get("content_base64"))
+            data = to_utf8(content)
+        is_text = not fields.get("content_type") and (content is None or (is_plain(content) and ESCAPE not in content))
         contents.append(content if is_text else None)
         raw.append(None if is_text else data)
         sizes.append(len(data))
-    parallel = {"contents": contents, "contents_raw": raw, "sizes": sizes, "content_types": content_types}
+    types = [line.fields.get("content_type") for line in lines]
+    parallel = {"contents": contents, "contents_raw": raw, "sizes": sizes, "content_types": types}
     return {"records": json.dumps(records), **parallel}

@@ -29,13 +29,12 @@ from pydantic import (
     create_model,
 )
 
-from memory_context.foundation.errors import SecretError
 from memory_context.foundation.identifiers import checked_identifier
 from memory_context.foundation.references import KEY_PATTERN
 from memory_context.foundation.utf8 import is_plain, to_utf8, unescape, unescape_json
 
 from ..codec import canonical_json
-from ..items import SECRET_TYPE, Origin
+from ..items import Origin
 from ..tables import ITEMS, TABLES, Column, Table
 
 __all__ = [
@@ -52,7 +51,6 @@ __all__ = [
     "models_of",
     "read_header",
     "read_line",
-    "unescape_long",
 ]
 
 FORMAT = "memory-context"
@@ -61,30 +59,13 @@ END = "end"
 _READ_VERSIONS = (1, FORMAT_VERSION)
 _REFUSED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # candidates: NUL or surrogates
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
-_SLICE_CHARACTERS = 1_000_000
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]")
-
-
-def unescape_long(text: str) -> str:
-    """`unescape` in slices: many escapes take thirty times the memory."""
-    if "\x1a" not in text:
-        return text
-    pieces: list[str] = []
-    start = 0
-    while start < len(text):
-        end = min(start + _SLICE_CHARACTERS, len(text))
-        begun = text.rfind("\x1a", end - 4, end) if end < len(text) else -1
-        if begun > start:  # do not cut an escape
-            end = begun
-        pieces.append(unescape(text[start:end]))
-        start = end
-    return "".join(pieces)
 
 
 def item_content(escaped: str | None, in_base64: str | None) -> str:
     """Return the content of an item's line, in one of two forms; `ValueError` if malformed."""
     if escaped is not None:
-        return unescape_long(escaped)
+        return unescape(escaped)
     return base64.b64decode(in_base64 or "", validate=True).decode("utf-8", "surrogatepass")
 
 
@@ -292,6 +273,7 @@ class Line:
     table: Table | None
     fields: Mapping[str, Any] = field(repr=False)
     text: str = field(repr=False)
+    octets: int
 
 
 def ascii_json(text: str) -> str:
@@ -325,7 +307,6 @@ def read_line(number: int, data: bytes, models: Models) -> Line:
 
     Raises:
         TransferError: The table would refuse it.
-        SecretError: It is an item of the secret type.
     """
     try:
         text = data.decode().rstrip("\r\n")
@@ -334,20 +315,14 @@ def read_line(number: int, data: bytes, models: Models) -> Line:
         if record == END:
             if not isinstance(fields.get("records"), dict):
                 raise ValueError("the last line does not say how many records there are")
-            return Line(number, None, fields, text)
+            return Line(number, None, fields, text, len(data))
         if record not in models:
             raise ValueError(f"{record!r} is no kind of record: it is one of {', '.join(models)}, {END}")
         if _REFUSED.search(text) and not _is_plain(fields):
             raise ValueError("NUL or a lone surrogate: write U+001A and its four hexadecimal digits")
         table, model = models[record]
         _CHECKS.get(table.name, _accept)(model.model_validate(fields))
-        if table is ITEMS and fields["is_active"] and fields["memory_type"] == SECRET_TYPE:
-            raise SecretError(
-                f"line {number}: item {fields['memory_key']!r} is of type {SECRET_TYPE!r}, which is refused, since "
-                "everything stored is plain text: memory-context import encrypts it if MEMORY_CONTEXT_SECRET_KEY is "
-                "set, and leaves it out with --erase-secrets"
-            )
-        return Line(number, table, fields, "" if table is ITEMS else text)
+        return Line(number, table, fields, "" if table is ITEMS else text, len(data))
     except ValidationError as error:
         raise TransferError(f"line {number}: {_said(error)}") from None
     except json.JSONDecodeError as error:

@@ -1,15 +1,13 @@
-"""The protocol over HTTP, with a server for each user, so that sessions are unknown to other users.
+"""The protocol over HTTP, stateless, with a server for each user.
 
-POST, DELETE /mcp    "streamable HTTP", each answer one JSON body
-GET          /health whether the database answers
+POST /mcp       "streamable HTTP", each answer one JSON body
+GET  /health    whether the database answers
 """
 
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from mcp.server.lowlevel import Server
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
@@ -22,17 +20,15 @@ from memory_context.foundation.errors import StoreError
 from memory_context.foundation.outages import outages_of
 from memory_context.store.memory_store import MemoryStore
 
-from ..access.gate import BodyLimit, Gate, Tokens
+from ..access.gate import Gate, Tokens
+from .server import MemoryServer
 
 __all__ = ["create_app"]
-
-_IDLE_SECONDS = 3600  # until a client has to initialize again
-_BODY_BYTES = 4 * 1024 * 1024
 
 
 def create_app(
     store: MemoryStore,
-    server_for: Callable[[str | None], Server[Any, Any]],
+    server_for: Callable[[str | None], MemoryServer],
     tokens: Tokens | None,
     hosts: Collection[str] = (),
 ) -> Starlette:
@@ -41,17 +37,13 @@ def create_app(
     Pages of this machine, such as a local inspector, may write. `hosts` are the public names.
     """
     users = [None] if tokens is None else sorted(tokens.users)
-    # json_response leaves no stream open at the end
-    managers = {
-        user: StreamableHTTPSessionManager(server_for(user), json_response=True, session_idle_timeout=_IDLE_SECONDS)
-        for user in users
-    }
+    apps = {user: server_for(user).streamable_http_app() for user in users}
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
         async with AsyncExitStack() as running:
-            for manager in managers.values():
-                await running.enter_async_context(manager.run())
+            for app in apps.values():
+                await running.enter_async_context(app.router.lifespan_context(app))
             yield
 
     async def health(_: Request) -> Response:
@@ -63,28 +55,29 @@ def create_app(
         outages_of(store).worked("healthy")
         return JSONResponse({"status": "ok"})
 
-    routes = [Route("/mcp", _Memories(managers, tokens)), Route("/health", health)]
+    routes = [Route("/mcp", _Users(apps, tokens)), Route("/health", health)]
     gate = Middleware(Gate, hosts=hosts, loopback_pages=True, host_setting="--public-host")
     return Starlette(routes=routes, lifespan=lifespan, middleware=[gate])
 
 
-class _Memories:
-    def __init__(self, managers: Mapping[str | None, StreamableHTTPSessionManager], tokens: Tokens | None) -> None:
-        self._apps = {user: BodyLimit(manager.handle_request, _BODY_BYTES) for user, manager in managers.items()}
+class _Users:
+    """Passes a request on to the server of the user whose token it holds."""
+
+    def __init__(self, apps: Mapping[str | None, ASGIApp], tokens: Tokens | None) -> None:
+        self._apps = apps
         self._tokens = tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         user = self._tokens and self._tokens.user_of(Headers(scope=scope).get("authorization", ""))
-        answer: ASGIApp
+        app: ASGIApp
         if self._tokens is not None and user is None:
             authenticate = {"WWW-Authenticate": "Bearer"}
-            answer = JSONResponse(_error("send Authorization: Bearer <token>"), 401, authenticate)
-        elif scope["method"] not in ("POST", "DELETE"):
-            allow = {"Allow": "POST, DELETE"}
-            answer = JSONResponse(_error("use POST; this server sends nothing unasked"), 405, allow)
+            app = JSONResponse(_error("send Authorization: Bearer <token>"), 401, authenticate)
+        elif scope["method"] != "POST":  # the SDK would keep a stream open for a GET, and send nothing
+            app = JSONResponse(_error("use POST; this server sends nothing unasked"), 405, {"Allow": "POST"})
         else:
-            answer = self._apps[user]
-        await answer(scope, receive, send)
+            app = self._apps[user]
+        await app(scope, receive, send)
 
 
 def _error(text: str) -> Mapping[str, Any]:

@@ -1,19 +1,24 @@
 """The tools of the server: those of an agent's context, with the same names, arguments and answers.
 
-A failed call returns a sentence with the remedy, marked as an error.
+A failed call returns a sentence with the remedy, marked as an error. What is a text for the model is answered as text
+alone; lists and what was stored are structured, too, without that text again.
 """
 
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from mcp import types
+from mcp.server.fastmcp import Context
+from mcp.server.fastmcp.tools import Tool
+from mcp.server.fastmcp.utilities.func_metadata import ArgModelBase, FuncMetadata
+from pydantic import PrivateAttr
 
-from memory_context.foundation.errors import ItemNotFoundError, MemoryContextError, StoreError
+from memory_context.foundation.errors import ItemNotFoundError
 from memory_context.foundation.identifiers import SessionKey
-from memory_context.foundation.references import one_line
+from memory_context.foundation.utf8 import map_strings, sayable
 from memory_context.recall.tools.base import MemoryTool, MemoryToolConfig, ToolHost, config_of, failed_answer
-from memory_context.recall.tools.forget import Confirm, ForgetMemoryTool
+from memory_context.recall.tools.forget import Confirm, ForgetMemoryTool, ForgetProposal
 from memory_context.recall.tools.history import Place, ReadHistoryArgs, ReadHistoryTool, past_place
 from memory_context.recall.tools.items import (
     ManageLongTermMemoryArgs,
@@ -28,61 +33,53 @@ from memory_context.store.limits import within
 from ..access.gate import UsageError
 from .memory import ServedMemory
 
-__all__ = ["ServedTools"]
+__all__ = ["served_tools"]
 
 _SESSIONS_LISTED = 10
 _TEXT = {"type": "string"}
 _NUMBER = {"type": "integer"}
 _TEXTS = {"type": "array", "items": _TEXT}
-
-
-def _objects(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": {"type": "object", "properties": properties}}
-
-
+_PROPOSED = {"memory_key": _TEXT, "description": _TEXT, "token_count": _NUMBER}
+_STORED = {**_PROPOSED, "placeholder": _TEXT}
 _ITEM = {
     **dict.fromkeys(("memory_key", "description", "type", "source", "origin", "created_at"), _TEXT),
     "token_count": _NUMBER,
     "tags": _TEXTS,
 }
 _HIT = {**_ITEM, "start_line": _NUMBER, "end_line": _NUMBER, "passage": _TEXT, "score": {"type": "number"}}
-_PROPOSED = {"memory_key": _TEXT, "description": _TEXT, "token_count": _NUMBER}
-_STORED = {**_PROPOSED, "placeholder": _TEXT}
+
+_TITLES = {
+    "store_memory": "Store a text",
+    "retrieve_memory": "Open a stored text",
+    "search_memory": "Search what is stored",
+    "query_memory": "List what is stored",
+    "read_history": "Read an earlier conversation",
+    "manage_long_term_memory": "Read and edit the long-term notes",
+    "forget_memory": "Erase stored texts",
+}
 
 
-class _Listing(NamedTuple):
-    """A tool's structured output, its required properties, and their empty values."""
-
-    title: str
-    output: Mapping[str, Any]
-    required: tuple[str, ...] = ("text",)
-    empty: Mapping[str, Any] = {}
+def _object(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": [*required]}
 
 
-_LISTINGS = {
-    "store_memory": _Listing("Store a text", _STORED, tuple(_STORED)),
-    "retrieve_memory": _Listing("Open a stored text", {"memory_key": _TEXT, "shown": _TEXT, "text": _TEXT}),
-    "search_memory": _Listing(
-        "Search what is stored", {"hits": _objects(_HIT), "text": _TEXT}, ("hits",), {"hits": []}
+def _objects(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": {"type": "object", "properties": properties}}
+
+
+# A tool that is missing here answers with text alone: some clients show a model the structured form only, others both.
+_OUTPUTS = {
+    "store_memory": _object(_STORED, *_STORED),
+    "search_memory": _object({"hits": _objects(_HIT)}, "hits"),
+    "query_memory": _object({"items": _objects(_ITEM), "has_more": {"type": "boolean"}}, "items"),
+    "forget_memory": _object(
+        {"forgotten": _TEXTS, "proposed": _objects(_PROPOSED), "confirmation": _TEXT}, "forgotten"
     ),
-    "query_memory": _Listing(
-        "List what is stored",
-        {"items": _objects(_ITEM), "has_more": {"type": "boolean"}, "text": _TEXT},
-        ("items",),
-        {"items": [], "has_more": False},
-    ),
-    "read_history": _Listing(
-        "Read an earlier conversation", {"first_message": _NUMBER, "last_message": _NUMBER, "text": _TEXT}
-    ),
-    "manage_long_term_memory": _Listing(
-        "Read and edit the long-term notes", {"notes": _TEXT, "version": _NUMBER, "text": _TEXT}
-    ),
-    "forget_memory": _Listing(
-        "Erase stored texts",
-        {"forgotten": _TEXTS, "proposed": _objects(_PROPOSED), "confirmation": _TEXT, "text": _TEXT},
-        ("forgotten",),
-        {"forgotten": []},
-    ),
+}
+_NOTHING: Mapping[str, Mapping[str, Any]] = {
+    "search_memory": {"hits": []},
+    "query_memory": {"items": [], "has_more": False},
+    "forget_memory": {"forgotten": []},
 }
 
 
@@ -152,85 +149,102 @@ class ReadSessionTool(ReadHistoryTool):
         return "\n".join(["The latest conversations; read_history(session_id=…) pages one:", *lines])
 
 
-class ServedTools:
-    """The tools of one server, without `store_memory` if `read_only`, with `forget_memory` if `forgets`."""
+class _ServedTool(Tool):
+    """A memory tool behind the SDK's: the SDK lists and calls it, arguments and answers are those of a context."""
 
-    def __init__(self, served: ServedMemory, *, read_only: bool = False, forgets: bool = False) -> None:
-        self._served = served
-        storing: list[type[MemoryTool]] = [] if read_only else [KeepTextTool]
-        notes = ReadNotesTool if read_only else ManageLongTermMemoryTool
-        reading = [RetrieveMemoryTool, SearchMemoryTool, QueryMemoryTool, ReadSessionTool, notes]
-        erasing = [ForgetMemoryTool] if forgets else []
-        self._kinds = {kind.tool_name: kind for kind in [*storing, *reading, *erasing]}
+    _kind: type[MemoryTool] = PrivateAttr()
+    _served: ServedMemory = PrivateAttr()
 
-    def listed(self) -> list[types.Tool]:
-        return [_listed(kind, _LISTINGS[name]) for name, kind in self._kinds.items()]
+    @classmethod
+    def of(cls, kind: type[MemoryTool], served: ServedMemory) -> "_ServedTool":
+        schema = kind.args_model.model_json_schema()
+        kept = ("type", "properties", "required", "additionalProperties")
+        destroys = kind is ForgetMemoryTool or issubclass(kind, ManageLongTermMemoryTool)
+        tool = cls(
+            fn=kind,
+            name=kind.tool_name,
+            title=_TITLES[kind.tool_name],
+            description=kind.tool_description,
+            parameters={name: schema[name] for name in kept if name in schema},
+            fn_metadata=FuncMetadata(arg_model=ArgModelBase, output_schema=_OUTPUTS.get(kind.tool_name)),
+            is_async=True,
+            context_kwarg=None,
+            annotations=types.ToolAnnotations(
+                readOnlyHint=kind is not KeepTextTool and not destroys,
+                destructiveHint=destroys,
+                idempotentHint=not issubclass(kind, ManageLongTermMemoryTool),  # the same text is the same item
+                openWorldHint=False,
+            ),
+        )
+        tool._kind, tool._served = kind, served
+        return tool
 
-    async def call(
-        self, name: str, arguments: Mapping[str, Any], confirm: Confirm | None = None
+    async def run(
+        self, arguments: dict[str, Any], context: Context[Any, Any, Any] | None = None, convert_result: bool = False
     ) -> types.CallToolResult:
-        """Return the answer of a tool; never raises."""
+        """Return the answer; never raises."""
         try:
-            answer = await self._answer(name, arguments, confirm)
-        except StoreError as error:
-            answer = failed_answer(name, error)
-        except (MemoryContextError, UsageError) as error:
-            answer = Answer(f"{name} failed: {error}.", failed=True)
+            answer = await self._answer(arguments, context)
+        except UsageError as error:
+            answer = Answer(f"{self.name} failed: {error}.", failed=True)
         except Exception as error:
-            answer = failed_answer(name, error)
-        return _result(answer, name)
+            answer = failed_answer(self.name, error)
+        return self._result(answer)
 
-    async def _answer(self, name: str, arguments: Mapping[str, Any], confirm: Confirm | None) -> Answer:
-        kind = self._kinds.get(name)
-        if kind is None:
-            known = ", ".join(self._kinds)
-            return Answer(f"There is no tool {one_line(name, 80)!r} here; there are {known}.", failed=True)
+    async def _answer(self, arguments: dict[str, Any], context: Context[Any, Any, Any] | None) -> Answer:
+        await self._served.ready()
 
         async def answer() -> Answer:
-            return await (await self._tool(kind, confirm)).answer(arguments)
+            host = await self._served.host()
+            return await self._tool(config_of(host), host, context).answer(arguments)
 
-        if kind.waits_for_person:
+        if self._kind.waits_for_person:
             return await answer()
         return await within(self._served.store.limits.call_seconds, answer())
 
-    async def _tool(self, kind: type[MemoryTool], confirm: Confirm | None) -> MemoryTool:
-        host = await self._served.host()
-        config = config_of(host)
-        if kind is ReadSessionTool:
+    def _tool(self, config: MemoryToolConfig, host: ToolHost, context: Context[Any, Any, Any] | None) -> MemoryTool:
+        if self._kind is ReadSessionTool:
             return ReadSessionTool(config, host, self._served)
-        if kind is ForgetMemoryTool:
-            return ForgetMemoryTool(config, host, confirm)
-        return kind(config, host)
+        if self._kind is ForgetMemoryTool:
+            return ForgetMemoryTool(config, host, context and _confirm_at_client(context))
+        return self._kind(config, host)
+
+    def _result(self, answer: Answer) -> types.CallToolResult:
+        content: list[types.ContentBlock] = [types.TextContent(type="text", text=sayable(answer.text))]
+        if answer.failed:
+            return types.CallToolResult(content=content, isError=True)
+        if (image := answer.image) is not None and image.data is not None:
+            encoded = b64encode(image.data).decode()
+            content.append(types.ImageContent(type="image", data=encoded, mimeType=image.content_type))
+        data: dict[str, Any] | None = None
+        if ref := answer.stored:
+            told = {"memory_key": ref.key, "description": ref.description, "token_count": ref.token_count}
+            data = {**told, "placeholder": ref.render()}
+        elif self.name in _OUTPUTS:
+            data = {**_NOTHING[self.name], **answer.data}
+        return types.CallToolResult(content=content, structuredContent=data and map_strings(data, sayable))
 
 
-def _listed(kind: type[MemoryTool], listing: _Listing) -> types.Tool:
-    schema = kind.args_model.model_json_schema()
-    destroys = kind in (ForgetMemoryTool, ManageLongTermMemoryTool)
-    kept = ("type", "properties", "required", "additionalProperties")
-    return types.Tool(
-        name=kind.tool_name,
-        title=listing.title,
-        description=kind.tool_description,
-        inputSchema={name: schema[name] for name in kept if name in schema},
-        outputSchema={"type": "object", "properties": listing.output, "required": [*listing.required]},
-        annotations=types.ToolAnnotations(
-            readOnlyHint=kind is not KeepTextTool and not destroys,
-            destructiveHint=destroys,
-            idempotentHint=kind is not ManageLongTermMemoryTool,  # the same text is the same item
-            openWorldHint=False,
-        ),
-    )
+def served_tools(served: ServedMemory, *, read_only: bool, forgets: bool) -> list[Tool]:
+    """Return the tools of one server, without `store_memory` if `read_only`, with `forget_memory` if `forgets`."""
+    kinds: list[type[MemoryTool]] = [] if read_only else [KeepTextTool]
+    kinds += [RetrieveMemoryTool, SearchMemoryTool, QueryMemoryTool, ReadSessionTool]
+    kinds += [ReadNotesTool if read_only else ManageLongTermMemoryTool]
+    kinds += [ForgetMemoryTool] if forgets else []
+    return [_ServedTool.of(kind, served) for kind in kinds]
 
 
-def _result(answer: Answer, name: str = "") -> types.CallToolResult:
-    content: list[types.ContentBlock] = [types.TextContent(type="text", text=answer.text)]
-    if answer.failed:
-        return types.CallToolResult(content=content, isError=True)
-    if (image := answer.image) is not None and image.data is not None:
-        encoded = b64encode(image.data).decode()
-        content.append(types.ImageContent(type="image", data=encoded, mimeType=image.content_type))
-    data = {**_LISTINGS[name].empty, **answer.data, "text": answer.text}
-    if ref := answer.stored:
-        told = {"memory_key": ref.key, "description": ref.description, "token_count": ref.token_count}
-        data = {**told, "placeholder": ref.render()}
-    return types.CallToolResult(content=content, structuredContent=data)
+def _confirm_at_client(context: Context[Any, Any, Any]) -> Confirm | None:
+    """Return None if the client shows no forms, or over HTTP, where nobody can be asked while a call waits."""
+    client = context.session.client_params
+    can = client.capabilities.elicitation if client else None
+    if context.request_context.request is not None or can is None or (can.form is None and can.url is not None):
+        return None
+
+    async def confirm(proposal: ForgetProposal) -> bool:
+        text = f"Erase this from the memory for good?\n{sayable(str(proposal))}"
+        empty_form: dict[str, Any] = {"type": "object", "properties": {}}
+        answer = await context.session.elicit_form(text, empty_form, context.request_id)
+        return answer.action == "accept"
+
+    return confirm
