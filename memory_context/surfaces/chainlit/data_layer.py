@@ -242,10 +242,10 @@ class MemoryDataLayer(BaseDataLayer):
     @_after_user_message
     async def update_step(self, step_dict: StepDict) -> None:
         """Store a changed step; agents forget an edited message of the user, with all that came after it."""
-        chat, changes = _chat(), [self._keep_step(step_dict, is_update=True)]
-        if chat and chat.user and step_dict["type"] == "user_message":  # at once: Chainlit asks the agent meanwhile
-            changes.append(take_back(chat.user.identifier, chat.thread_id, step_dict["id"]))
-        await asyncio.gather(*changes)
+        chat, changes = _chat(), list[Awaitable[None]]()
+        if chat and chat.user and step_dict.get("type") == "user_message":  # at once: Chainlit asks the agent meanwhile
+            changes.append(take_back(chat.user.identifier, chat.thread_id, step_dict.get("id", "")))
+        await asyncio.gather(self._keep_step(step_dict, is_update=True), *changes)
 
     @_after_user_message
     async def delete_step(self, step_id: str) -> None:
