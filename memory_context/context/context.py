@@ -33,13 +33,11 @@ from memory_context.foundation.identifiers import SessionKey, Sharing, checked_i
 from memory_context.foundation.light_model.guards import LightModelGuards
 from memory_context.foundation.messages import message_to_json
 from memory_context.foundation.policy import ContextPolicy
-from memory_context.foundation.runtime.background import in_thread_if_large
-from memory_context.foundation.tokens import TokenCounter, count_off_loop, default_token_counter
+from memory_context.foundation.tokens import TokenCounter, default_token_counter
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.items import MemoryItem, MemoryType
 from memory_context.memory.learning.learner import LEARN_JOB, Learning
 from memory_context.memory.transforms.transform import MemoryTransform
-from memory_context.recall.expansion.expander import memory_decisions
 from memory_context.recall.tools.base import register_host, register_loaded_host
 from memory_context.recall.tools.forget import Confirm
 from memory_context.recall.tools.items import retrieve_item
@@ -86,8 +84,8 @@ from .stats import ContextStats, stats_of
 __all__ = ["MemoryContext", "MemoryContextConfig"]
 
 _logger = logging.getLogger("memory_context")
-_CLOSE_SECONDS, _LEAVE_SECONDS, _LOAD_SECONDS = 8.0, 2.5, 8.5  # under 10 s with the store's stop
-_LEARN_SECONDS = 2.0
+_CLOSE_SECONDS, _LEAVE_SECONDS, _LOAD_SECONDS, _LEARN_SECONDS = 8.0, 2.5, 8.5, 2.0  # under 10 s with the store's stop
+_Allowed = Mapping[str, Sequence[str]]
 
 
 class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
@@ -112,7 +110,6 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         active_connectors: Returns the ids of those asked now; None asks all.
 
     Attributes:
-        named_session_id: None for a generated id.
         observation: Events, state and settings of the session's observations.
     """
 
@@ -159,9 +156,8 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         self.memory_store.forgettings.watch(self._forgotten)
         is_own = sharing == "shared" and "/" not in self.session_id  # a sub-agent's user is another agent
         self._learning = Learning(self.memory_store, user_id, self.policy, self._light_models.learning, is_own)
-        conversation = conversation_job(self.policy, is_private=sharing != "shared")
-        jobs = [conversation, BatchJob(LEARN_JOB, self._learning.payload)]
-        ports = (self._join_history, self._prepare_batch)
+        said = conversation_job(self.policy, is_private=sharing != "shared")
+        ports, jobs = (self._join_history, self._prepare_batch), [said, BatchJob(LEARN_JOB, self._learning.payload)]
         self._archive = SessionArchive(self.memory_store, self.policy, *ports, self._light_models, jobs)
         self._learning.flush = weakref.WeakMethod(self._archive.flush)
         settings = (self.policy, self.token_counter, self._archive, self.memory_store.unwritten)
@@ -295,8 +291,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     def rewind(self, to: int | Callable[[Transcript], int | None]) -> Awaitable[int]:
         """Take the session back to before a message; return the number of messages that leave. Steps wait for it.
 
-        Views, and who resumes or loads the session, have them no more. Items, what was learned, the bill and the
-        searchable archive stay.
+        Views and who resumes the session have them no more; items, what was learned, bill and archive stay.
 
             await context.rewind(context.transcript.end - 2)
 
@@ -304,8 +299,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             to: The position of the first message that leaves, or what finds it; None for none.
 
         Raises:
-            ValueError: The view has no such message.
-            StoreUnavailableError: The history could not be read yet.
+            ValueError: The view has no such message. StoreUnavailableError: The history cannot be read yet.
         """
         return self._archive.rewind(to if callable(to) else lambda _: to, self._go_back)
 
@@ -366,7 +360,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             self.user_id,
             agent_id,
             subagent_session(self.session_id, agent_id) if session_id is None else session_id,
-            self.memory_store,
+            None if self._uses_default_store else self.memory_store,
             model_client=self.light_model_client,
             policy=self.policy,
             token_counter=self.token_counter,
@@ -380,9 +374,6 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         context.observation.completion_function = self.observation.completion_function
         if session_id is None and self.named_session_id is None:  # both ids are generated
             context._be_template(None)
-        if self._uses_default_store:
-            context._uses_default_store = True
-            self.memory_store.join(context)
         return context
 
     async def close(self) -> None:
@@ -391,9 +382,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         Up to 2 s of that are for learning what the user said, so that a session that begins at once knows it.
         """
         session = self._session
-        session.expander.cancel()
-        session.coordinator.abort()
-        session.user_memory.cancel()
+        session.stop()
         await self._connectors.close()
         ends_at = time.monotonic() + _CLOSE_SECONDS + await session.offloader.flush(0.55 * _CLOSE_SECONDS)
         await session.keep_masked()
@@ -472,11 +461,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     async def show_memories(self, text: str, keys: Sequence[str], owner: str = "") -> None:
         """Show memories after the newest message, in place of the owner's earlier ones, unless the text is the same."""
         await self._archive.ensure_loaded()
-        text = await in_thread_if_large(len(text), self.agent_memory.visible, text)
-        (tokens,) = await count_off_loop(self.token_counter, [text])
-        for decision in memory_decisions(self.transcript, text, tokens, keys, owner):
-            self._session.transcript.decide(decision)
-        self._archive.archiver.schedule_flush()
+        await self._session.show_memories(text, keys, owner)
 
     # --- tools for the agent's model
 
@@ -508,17 +493,13 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         return workbench
 
     @overload
-    def with_secrets(
-        self, tool: AnyTool, allow: Mapping[str, Sequence[str]], hosts: Sequence[str] = ()
-    ) -> BaseTool[Any, Any]: ...
+    def with_secrets(self, tool: AnyTool, allow: _Allowed, hosts: Sequence[str] = ()) -> BaseTool[Any, Any]: ...
 
     @overload
-    def with_secrets(
-        self, tool: Workbench, allow: Mapping[str, Sequence[str]], hosts: Sequence[str] = ()
-    ) -> Workbench: ...
+    def with_secrets(self, tool: Workbench, allow: _Allowed, hosts: Sequence[str] = ()) -> Workbench: ...
 
     def with_secrets(
-        self, tool: AnyTool | Workbench, allow: Mapping[str, Sequence[str]], hosts: Sequence[str] = ()
+        self, tool: AnyTool | Workbench, allow: _Allowed, hosts: Sequence[str] = ()
     ) -> BaseTool[Any, Any] | Workbench:
         """Return the tool or MCP workbench with `{{secret:NAME}}` in its arguments resolved, inside of the call only.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -19,11 +19,12 @@ from memory_context.compaction.summaries import Summariser
 from memory_context.foundation.compactors.registry import Compactors
 from memory_context.foundation.light_model.guards import LightModelGuards
 from memory_context.foundation.policy import ContextPolicy
-from memory_context.foundation.tokens import TokenCounter
+from memory_context.foundation.runtime.background import in_thread_if_large
+from memory_context.foundation.tokens import TokenCounter, count_off_loop
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.learning.learner import Learning
 from memory_context.memory.vault.entry import EntryFilter
-from memory_context.recall.expansion.expander import Expander
+from memory_context.recall.expansion.expander import Expander, memory_decisions
 from memory_context.recall.tools.prompt_head import PromptHead
 from memory_context.sessions.archive import session_archive
 from memory_context.sessions.archive.resume import ResumedSession
@@ -74,7 +75,7 @@ class Session:
     ) -> None:
         self.transcript = transcript = resumed.transcript
         self.agent_memory = agent_memory
-        self._policy, self._observers, self._schedule_flush = policy, observers, schedule_flush
+        self._counter, self._policy, self._observers, self._schedule_flush = counter, policy, observers, schedule_flush
         transcript.on_decision = agent_memory.trail.note_decision
         limits, tag = (policy, counter), session_tag(agent_memory.session_id)
         self.summariser = Summariser(transcript, agent_memory, *limits, models.summaries, models.decisions)
@@ -154,6 +155,14 @@ class Session:
         self.expander.agent_has_tools = self.chooser.agent_has_tools = self.budget.agent_has_tools = True
         self.user_memory.watches_changes = True
 
+    async def show_memories(self, text: str, keys: Sequence[str], owner: str) -> None:
+        """Show memories after the newest message, in place of the owner's earlier ones."""
+        text = await in_thread_if_large(len(text), self.agent_memory.visible, text)
+        (tokens,) = await count_off_loop(self._counter, [text])
+        for decision in memory_decisions(self.transcript, text, tokens, keys, owner):
+            self.transcript.decide(decision)
+        self._schedule_flush()
+
     def clear(self) -> None:
         """Empty the view."""
         self.expander.cancel()
@@ -161,11 +170,15 @@ class Session:
         self.transcript.decide(ViewCleared(self.transcript.end))
         self._schedule_flush()
 
-    def cancel(self) -> None:
-        """Drop pending work; another session takes over."""
+    def stop(self) -> None:
+        """Cancel what is read and asked for the next view."""
         self.coordinator.abort()
         self.user_memory.cancel()
         self.expander.cancel()
+
+    def cancel(self) -> None:
+        """Drop pending work; another session takes over."""
+        self.stop()
         self.summariser.forget()
         self.offloader.forget()
 

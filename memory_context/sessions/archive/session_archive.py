@@ -22,7 +22,7 @@ from memory_context.foundation.light_model.guards import LightModelGuards
 from memory_context.foundation.light_model.usage import LightModelBill
 from memory_context.foundation.outages import OutageLog
 from memory_context.foundation.policy import ContextPolicy
-from memory_context.foundation.runtime.background import Background, Breaker
+from memory_context.foundation.runtime.background import Background, Breaker, begin
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.store.limits import within
 from memory_context.store.memory_store import MemoryStore
@@ -83,7 +83,7 @@ class SessionArchive:
         self._policy = policy
         self._prepare = WeakMethod(prepare)
         self._kept: object = None  # the context, while it is dirty
-        self._rewinding: asyncio.Task[int] | None = None
+        self._rewinding: asyncio.Future[int] | None = None
         self._process_id = os.getpid()
         self._on_load = WeakMethod(on_load)
         self._reading = Background[None]("memory_context resume")
@@ -118,7 +118,7 @@ class SessionArchive:
         self, to: Callable[[Transcript], int | None], go_back: Callable[[ResumedSession], Awaitable[None]]
     ) -> Awaitable[int]:
         """Begin to take the session back; steps wait until it is there. Return the number of messages that leave."""
-        self._rewinding = asyncio.ensure_future(self._rewind(to, go_back))
+        self._rewinding = begin(self._rewind(to, go_back))
         return self._rewinding
 
     async def _rewind(
