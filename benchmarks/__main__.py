@@ -17,7 +17,6 @@ from benchmarks.comparing import print_measured
 from benchmarks.connectors import measure_connectors
 from benchmarks.deciding import measure_deciding
 from benchmarks.faults import FAULTS, as_measured, measure_faults
-from benchmarks.hostile import measure_hostile
 from benchmarks.micro import measure
 from benchmarks.needles import measure_needles, print_searches
 from benchmarks.replay import add_arguments, figures_of, peers_asked_for, policy_of, replay
@@ -89,7 +88,6 @@ def _without_folders(given: argparse.Namespace) -> dict[str, Any]:
             measure_chatting(given.sessions, pause_seconds=given.pause),
         ),
         ("transferring", "export and import", measure_transferring(given.items)),
-        ("hostile", "beside hostile requests", measure_hostile()),
         ("connectors", "pages of a browser", measure_connectors(given.web_steps, given.rounds)),
         ("browsing", "pages as results of tools", measure_browsing(given.web_steps)),
     ):

@@ -25,7 +25,6 @@ from benchmarks import (
     connectors,
     deciding,
     frontier,
-    hostile,
     micro,
     needles,
     observing,
@@ -652,20 +651,16 @@ def test_all_benchmarks_run_without_folders(
         (micro, "SESSION_STEPS", 4),
         (micro, "STATE_STEPS", 2),
         (connectors, "NODES", 500),
-        (hostile, "_ROUNDS", 1),
-        (hostile, "UNFINISHED", 30),
-        (hostile, "SHARE", 0.05),
     ):
         monkeypatch.setattr(module, name, value)
     sizes = ["--rounds", "1", "--passages", "250,300", "--indexed", "40", "--largest", "5000"]
-    sizes += ["--sessions", "2", "--pause", "0", "--items", "100", "--faults", "refused", "--messages", "90"]
+    sizes += ["--sessions", "2", "--pause", "0", "--items", "100", "--faults", "", "--messages", "90"]
     sizes += ["--web-steps", "2", "--pages", "20"]
     __main__.main([*sizes, "--json", str(tmp_path / "figures.json")])
     printed = capsys.readouterr().out
     assert "No replay" in printed
     assert "No retrieval" in printed
     figures = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))
-    assert {one["fault"] for one in figures["faults"]} == {"refused"}
     assert [(one["user"], one["own_passages"]) for one in figures["searching"]] == [
         ("few", 200),
         ("many", 50),
