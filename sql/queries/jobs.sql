@@ -44,7 +44,7 @@ WHERE user_id = %(user_id)s AND id = ANY(%(ids)s::bigint[]) AND claim = %(claim)
 -- Try again later, each time twice as late; after too many attempts a job is failed.
 UPDATE memory_context.jobs
 SET due_at = now() + make_interval(
-        secs => least(%(first_wait_seconds)s::float8 * 2.0 ^ least(attempts - 1, 30), %(longest_wait_seconds)s)
+        secs => least(%(first_wait_seconds)s::float8 * 2.0 ^ (attempts - 1), %(longest_wait_seconds)s)
     ),
     claim = NULL,
     last_error = %(error)s,
