@@ -2,7 +2,7 @@
 
     add ─▶ waiting ──100 events, 30 s, close, audit──▶ one transaction a user ─▶ agent_memory_events, last_used_at
 
-Beyond 10,000 the oldest are dropped and counted in a `lost` event. A killed process loses up to 30 s.
+Beyond 10,000 the oldest are dropped. A killed process loses up to 30 s.
 """
 
 import logging
@@ -44,7 +44,7 @@ EventKind = Literal[
     "cleared",
     "lost",
 ]
-"""Kinds of events; `stored` and `forgotten` come from item rows, `lost` replaces missing events."""
+"""Kinds of events; `stored` and `forgotten` come from item rows, `lost` only from earlier versions."""
 
 USES = frozenset[EventKind](("retrieved", "searched", "expanded", "recalled"))
 """Kinds that showed an item; they update `last_used_at`."""
@@ -74,7 +74,7 @@ class AuditEvent:
 
     Attributes:
         session_id: Empty for none, like `agent_id`.
-        kind: `recalled`, `withdrawn`: moved into or out of the view; `lost`: events could not be written.
+        kind: `recalled`, `withdrawn`: moved into or out of the view.
         id: Distinguishes events of the same time.
     """
 
@@ -89,13 +89,10 @@ class AuditEvent:
 
 @dataclass(frozen=True)
 class _Waiting:
-    """`moment` is monotonic; `weight` counts the lost events it stands for."""
-
     user_id: str
     event: NewEvent
-    moment: float
+    moment: float  # monotonic
     id: str
-    weight: int = 1
 
 
 class EventLog:
@@ -110,8 +107,7 @@ class EventLog:
         self._buffers = buffers
         database.forgettings.watch(self)
         self._lock = threading.Lock()
-        self._waiting: deque[_Waiting] = deque()
-        self._lost: dict[tuple[str, str], int] = {}  # by user and session
+        self._waiting: deque[_Waiting] = deque(maxlen=MOST_WAITING)
         self._last_moment = 0.0
         self._sent = 0  # in flight
         self._flusher = Flusher(
@@ -137,10 +133,9 @@ class EventLog:
     def drop_traces(self, user_id: str, traces: Traces) -> None:
         """Drop the reasons of events that concern forgotten items, and quotations from others."""
         with self._lock:
-            self._waiting = deque(
-                one if one.user_id != user_id else replace(one, event=_redacted(one.event, traces))
-                for one in self._waiting
-            )
+            for place, one in enumerate(self._waiting):
+                if one.user_id == user_id:
+                    self._waiting[place] = replace(one, event=_redacted(one.event, traces))
 
     @property
     def waiting(self) -> int:
@@ -151,7 +146,6 @@ class EventLog:
         with self._lock:
             self._last_moment = max(time.monotonic(), self._last_moment + _TICK_SECONDS)
             self._waiting.append(_Waiting(user_id, event, self._last_moment, str(uuid.uuid4())))
-            self._drop_oldest()
         self._buffers.hold(self)
         self._flusher.note()
 
@@ -160,9 +154,7 @@ class EventLog:
         await self._flusher.flush(None if user_id is None else lambda: self._write(user_id), is_shielded=False)
 
     def discard(self, user_id: str) -> None:
-        with self._lock:
-            self._waiting = deque(one for one in self._waiting if one.user_id != user_id)
-            self._lost = {place: count for place, count in self._lost.items() if place[0] != user_id}
+        self._take(user_id)
         self._release_if_written()
 
     def _release_if_written(self) -> None:
@@ -221,16 +213,10 @@ class EventLog:
         try:
             await self._database.write(user_id, *_statements(user_id, batch, time.monotonic()))
             self._outages.worked(_WRITING)
-        except StoreUnavailableError:
-            self._put_back(batch)
-            raise
-        except StoreError as error:  # not retryable
-            self._outages.failed(_WRITING, "%d events of the audit trail are dropped: %s", len(batch), error)
-            with self._lock:
-                for one in batch:
-                    if one.event.kind != "lost":
-                        self._count_as_lost(one)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, StoreError) and not isinstance(error, StoreUnavailableError):  # not retryable
+                self._outages.failed(_WRITING, "%d events of the audit trail are dropped: %s", len(batch), error)
+                return
             self._put_back(batch)
             raise
         finally:
@@ -238,31 +224,18 @@ class EventLog:
             self._release_if_written()
 
     def _take(self, user_id: str) -> list[_Waiting]:
-        """Take a user's waiting events, preceded by a `lost` event per session."""
         with self._lock:
             batch = [one for one in self._waiting if one.user_id == user_id]
-            self._waiting = deque(one for one in self._waiting if one.user_id != user_id)
-            first = batch[0].moment if batch else time.monotonic()
-            lost = [place for place in self._lost if place[0] == user_id]
-            for number, (_, session_id) in enumerate(lost, 1):
-                count = self._lost.pop((user_id, session_id))
-                detail = f"{count:,} events before this one are missing: the store did not take them"
-                event = NewEvent("lost", (), detail, session_id=session_id)
-                batch.insert(0, _Waiting(user_id, event, first - number * _TICK_SECONDS, str(uuid.uuid4()), count))
+            others = [one for one in self._waiting if one.user_id != user_id]
+            self._waiting.clear()
+            self._waiting.extend(others)
         return batch
 
     def _put_back(self, batch: Sequence[_Waiting]) -> None:
         with self._lock:
-            self._waiting.extendleft(reversed(batch))
-            self._drop_oldest()
-
-    def _drop_oldest(self) -> None:
-        while len(self._waiting) > MOST_WAITING:
-            self._count_as_lost(self._waiting.popleft())
-
-    def _count_as_lost(self, one: _Waiting) -> None:
-        place = (one.user_id, one.event.session_id)
-        self._lost[place] = self._lost.get(place, 0) + one.weight
+            newer = list(self._waiting)
+            self._waiting.clear()
+            self._waiting.extend((*batch, *newer))  # drops the oldest
 
 
 def _statements(user_id: str, batch: Sequence[_Waiting], now: float) -> list[Statement]:

@@ -2,19 +2,17 @@
 
     pending ──claim──▶ leased ──handler returns──▶ deleted
        ▲                 │ it raises: due later, each time twice as late
-       └─────────────────┴──▶ failed, with its last error, after `attempts_limit` attempts   (lease over: pending again)
+       └─────────────────┴──▶ failed, with its last error, after 16 attempts   (lease over: pending again)
 
 Only a lease's holder finishes or fails a job.
 """
 
 import asyncio
-import heapq
 import logging
 import math
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +31,6 @@ __all__ = [
     "JobReport",
     "Jobs",
     "NewJob",
-    "UserSchedule",
     "enqueue",
 ]
 
@@ -41,16 +38,16 @@ _QUERIES = load_queries("jobs")
 _ITEMS = load_queries("agent_memories")
 _logger = logging.getLogger("memory_context")
 
-ATTEMPTS_LIMIT = 8
+ATTEMPTS_LIMIT = 16  # five hours: an embedder that is away for less needs nobody
 LEASE_SECONDS = 180.0
 FIRST_WAIT_SECONDS = 2.0
 LONGEST_WAIT_SECONDS = 3600.0
+BATCH_BYTES = 8_000_000  # of `bytes` in payloads; some 8,000 passages, indexed within 20 s
 _GATHER_SECONDS = 0.2  # jobs written meanwhile share a batch; a pass costs as much as indexing five items
 _RETRY_SECONDS = 30.0
 _POLL_SECONDS = 0.05
 _RELEASE_SECONDS = 1.0
 _USERS_PER_PAGE = 1000
-_UNBOUNDED = 2**62
 _TOPIC = "background jobs"
 
 
@@ -98,16 +95,12 @@ class JobKind:
     Attributes:
         name: At most 64 bytes.
         handle: Idempotent. Open jobs finish when it returns, fail when it raises; `StoreUnavailableError` frees them.
-        attempts_limit: None: no limit.
-        batch_jobs: Jobs per claim; a retried one is claimed alone, in case it kills the worker.
-        batch_bytes: Limit for the sum of `bytes` in payloads.
+        batch_jobs: Jobs per claim; those of a worker that vanished are claimed one by one, in case one killed it.
     """
 
     name: str
     handle: Callable[["Claim"], Awaitable[None]]
-    attempts_limit: int | None = ATTEMPTS_LIMIT
     batch_jobs: int = 1
-    batch_bytes: int = _UNBOUNDED
 
 
 def enqueue(*jobs: NewJob) -> list[Statement]:
@@ -143,8 +136,8 @@ class Claim:
             "claim_jobs",
             kind=self.kind.name,
             limit=self.kind.batch_jobs,
-            bytes_limit=self.kind.batch_bytes,
-            attempts_limit=self.kind.attempts_limit,
+            bytes_limit=BATCH_BYTES,
+            attempts_limit=ATTEMPTS_LIMIT,
             lease_seconds=LEASE_SECONDS,
         )
         taken = sorted((row for row in rows if not row["is_failed"]), key=lambda row: row["id"])
@@ -171,10 +164,9 @@ class Claim:
             "update_jobs_failed",
             ids=list(ids),
             error=f"{type(error).__name__}: {error}"[:1000],
-            kind=self.kind.name,
             first_wait_seconds=FIRST_WAIT_SECONDS,
             longest_wait_seconds=LONGEST_WAIT_SECONDS,
-            attempts_limit=self.kind.attempts_limit,
+            attempts_limit=ATTEMPTS_LIMIT,
         )
         self._open -= set(ids)
 
@@ -200,7 +192,8 @@ class Jobs:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._kinds: dict[str, JobKind] = {}
-        self._users = PerLoop(lambda: UserSchedule(self._look_after), UserSchedule.adopt)
+        self._due = PerLoop(lambda: _DueUsers(self._look_after), _DueUsers.adopt)
+        self._broken_off: dict[str, tuple[str, int]] = {}  # by claim: its user, and the attempts that do not count
         self._catching_up = Background[None]("memory_context jobs that are waited for")
         self._outages = outages_of(database)
 
@@ -210,9 +203,7 @@ class Jobs:
 
     def wake(self, user_id: str) -> None:
         """Schedule this user soon; does no I/O."""
-        here = self._users.here()
-        here.put(user_id, _GATHER_SECONDS)
-        here.start()
+        self._due.here().put(user_id, _GATHER_SECONDS)
 
     async def wake_all(self) -> None:
         async for user_id in self._pending_users(with_failed=False):
@@ -262,7 +253,7 @@ class Jobs:
     async def stop(self) -> None:
         """Stop this event loop's background and release its claims."""
         await self._catching_up.stop(math.inf)
-        await self._users.here().stop()
+        await self._due.here().stop()
         try:
             await asyncio.wait_for(self._release(), _RELEASE_SECONDS)
         except (StoreError, asyncio.TimeoutError) as error:
@@ -319,27 +310,22 @@ class Jobs:
         return left, total
 
     async def _do_batch(self, claim: Claim) -> int:
-        here = self._users.here()
-        here.claims[claim.id] = claim.user_id
         try:
             taken = await claim.take()
             if claim.jobs:
                 await claim.work()
             return taken
-        except BaseException as error:
-            here.broken_off[claim.id] = (claim.user_id, isinstance(error, Exception))
-            here.put_back(claim.user_id, _RETRY_SECONDS)
+        except BaseException as error:  # an outage counts as an attempt, a cancellation does not
+            self._broken_off[claim.id] = (claim.user_id, int(not isinstance(error, Exception)))
+            self._due.here().put(claim.user_id, _RETRY_SECONDS)
             raise
-        finally:
-            here.claims.pop(claim.id, None)
 
     async def _release(self) -> None:
-        """Release claims of interrupted batches."""
-        broken_off = self._users.here().broken_off
-        for claim, (user_id, was_failing) in list(broken_off.items()):
-            params = {"claim": claim, "attempts_not_counted": int(not was_failing)}
+        """Release claims of interrupted batches, else their jobs would wait for the end of the lease."""
+        for claim, (user_id, not_counted) in list(self._broken_off.items()):
+            params = {"claim": claim, "attempts_not_counted": not_counted}
             await self._database.write(user_id, _QUERIES("update_jobs_released", params), kind="batch")
-            broken_off.pop(claim, None)
+            self._broken_off.pop(claim, None)
 
     async def _pending_users(self, *, with_failed: bool) -> AsyncIterator[str]:
         after = ""
@@ -353,70 +339,38 @@ class Jobs:
             after = rows[-1]["user_id"]
 
 
-class UserSchedule:
-    """Runs `look_after` for each due user; it returns seconds until the next look.
+class _DueUsers:
+    """Looks after the users of one event loop, one at a time, when they are due.
 
-    Attributes:
-        broken_off: By claim: user, and whether the batch failed.
+    A user may be due long after the last task of a program ended, so a timer waits, not a task.
     """
 
-    def __init__(self, look_after: Callable[[str], Coroutine[Any, Any, float | None]]) -> None:
-        self.claims: dict[str, str] = {}
-        self.broken_off: dict[str, tuple[str, bool]] = {}
-        self._look_after = look_after
+    def __init__(self, look_after: Callable[[str], Awaitable[float | None]]) -> None:
+        self._look_after = look_after  # returns the seconds until it is due again
         self._due: dict[str, float] = {}  # monotonic clock
-        self._queue: list[tuple[float, str]] = []  # heap; rescheduled users are in it twice
-        self._wake = asyncio.Event()
         self._task = Background[None]("memory_context jobs")
-        self._timer = Timer(self.start)
-        self._is_stopped = False
+        self._timer = Timer(lambda: self._task.start(self._work))
 
     def put(self, user_id: str, seconds: float) -> None:
-        """Look after this user then, or sooner if planned."""
         due = time.monotonic() + seconds
-        if due < self._due.get(user_id, float("inf")):
-            self._due[user_id] = due
-            heapq.heappush(self._queue, (due, user_id))
-            self._wake.set()
-
-    def start(self) -> None:
-        self._is_stopped = False
-        self._task.start(self._work)
-
-    def put_back(self, user_id: str, seconds: float) -> None:
-        """Plan a retry by timer: a cancelled caller may be the event loop's last task."""
-        self.put(user_id, seconds)
-        if not self._is_stopped and self._task.running() is None:
+        self._due[user_id] = min(due, self._due.get(user_id, due))
+        if self._task.running() is None:  # else its end plans the timer
             self._timer.plan(seconds)
 
-    def adopt(self, ended: "UserSchedule") -> None:
+    def adopt(self, ended: "_DueUsers") -> None:
         """Take over from a closed event loop."""
-        self.broken_off |= ended.broken_off | {claim: (user_id, False) for claim, user_id in ended.claims.items()}
         for user_id in ended._due:
             self.put(user_id, 0)
 
     async def stop(self) -> None:
-        """End the task; its batch counts as broken off."""
-        self._is_stopped = True
-        self._timer.cancel()
         await self._task.stop(math.inf)
-        while self.claims:
-            claim, user_id = self.claims.popitem()
-            self.broken_off[claim] = (user_id, False)
+        self._timer.cancel()
 
     async def _work(self) -> None:
-        while self._queue:
-            due, user_id = self._queue[0]
-            wait = due - time.monotonic()
-            if self._due.get(user_id) == due and wait > 0:
-                self._wake.clear()
-                with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), wait)
-                continue
-            heapq.heappop(self._queue)
-            if self._due.get(user_id) != due:  # rescheduled
-                continue
-            del self._due[user_id]
-            seconds = await self._look_after(user_id)
-            if seconds is not None:
-                self.put(user_id, seconds)
+        while users := [user_id for user_id, due in self._due.items() if due <= time.monotonic()]:
+            for user_id in users:
+                self._due.pop(user_id, None)
+                if (seconds := await self._look_after(user_id)) is not None:
+                    self.put(user_id, seconds)
+        if self._due:
+            self._timer.plan(min(self._due.values()) - time.monotonic())

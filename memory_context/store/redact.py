@@ -61,12 +61,10 @@ class Traces:
 
     @cached_property
     def forms(self) -> tuple[str, ...]:
-        """The contents as texts hold them: plain, escaped, and as strings of JSON."""
-        forms: dict[str, None] = {}
-        for content in self.contents:
-            ascii_form, form = json.dumps(content)[1:-1], encode_basestring(content)[1:-1]
-            forms.update(dict.fromkeys((ascii_form, escape(form), form, escape(content), content)))
-        return tuple(sorted(forms, key=len, reverse=True))
+        """The contents as stored texts hold them: plain, and as strings of JSON."""
+        plain = [escape(content) for content in self.contents]
+        as_json = [write(one)[1:-1] for one in plain for write in (json.dumps, encode_basestring)]
+        return tuple(sorted({*plain, *as_json}, key=lambda form: (-len(form), form)))
 
     @cached_property
     def beginnings(self) -> tuple[str, ...]:

@@ -18,22 +18,16 @@ _QUOTES = {
     "line": "strpos({0}, %(beginning)s) > 0",
     "text": "strpos({0}, %(text)s) > 0",
     "jsonb": "strpos({0}::text, %(json_text)s) > 0",
-    "texts": "EXISTS (SELECT FROM unnest({0}) AS one WHERE strpos(one, %(text)s) > 0)",
-    "bytes": "position(convert_to(%(text)s, 'UTF8') IN {0}) > 0",
 }
 _CUTS = {
     "line": "{0} = CASE WHEN strpos({0}, %(beginning)s) > 0 THEN %(forgotten)s ELSE {0} END",
     "text": "{0} = replace({0}, %(text)s, %(forgotten)s)",
     "jsonb": "{0} = replace({0}::text, %(json_text)s, %(forgotten)s)::jsonb",
-    "texts": "{0} = ARRAY(SELECT replace(one, %(text)s, %(forgotten)s) "
-    "FROM unnest({0}) WITH ORDINALITY AS given (one, place) ORDER BY place)",
-    "bytes": "{0} = CASE WHEN position(convert_to(%(text)s, 'UTF8') IN {0}) > 0 "
-    "THEN convert_to(%(forgotten)s, 'UTF8') ELSE {0} END",
 }
 
 
-Quoting = Literal["line", "text", "jsonb", "texts", "bytes"]
-"""A line, such as a title, may begin with the first words of a content; bytes that hold it go as a whole."""
+Quoting = Literal["line", "text", "jsonb"]
+"""A line, such as a title, may begin with the first words of a content."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +238,7 @@ TABLES = [
         age="started_at",
         quoting={"changes": "jsonb", "report": "jsonb"},
     ),
-    Table(name="ui_users", record="ui_user", order={"user_id": ""}, key=(), quoting={"metadata": "jsonb"}),
+    Table(name="ui_users", record="ui_user", order={"user_id": ""}, key=()),
     Table(
         name="ui_threads",
         record="thread",
@@ -252,7 +246,7 @@ TABLES = [
         key=("thread_id",),
         session="thread_id",
         has_tombstones=True,
-        quoting={"name": "line", "tags": "texts", "metadata": "jsonb"},
+        quoting={"name": "line"},
     ),
     Table(
         name="ui_steps",
@@ -275,7 +269,7 @@ TABLES = [
         large=("fields", "content"),
         encodings={"content": "base64"},
         batch_rows=20,  # up to 50 MB each
-        quoting={"fields": "jsonb", "content": "bytes"},
+        quoting={"fields": "jsonb"},
     ),
 ]
 """In export order: parents first."""

@@ -4,7 +4,7 @@
 -- One job of its kind for a user: whoever has its lease consolidates.
 INSERT INTO memory_context.jobs (user_id, kind)
 SELECT %(user_id)s, %(kind)s
-WHERE NOT EXISTS (SELECT FROM memory_context.jobs WHERE user_id = %(user_id)s AND kind = %(kind)s);
+WHERE NOT EXISTS (SELECT FROM memory_context.jobs WHERE user_id = %(user_id)s AND kind = %(kind)s AND NOT is_failed);
 
 -- name: fetch_last_run :one
 -- When a user's memory was consolidated last, and whether anything was stored or said since.

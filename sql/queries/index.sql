@@ -136,7 +136,7 @@ ON CONFLICT ON CONSTRAINT agent_memory_embeddings_pkey DO NOTHING;
 SELECT item.memory_key, job.last_error
 FROM memory_context.jobs AS job
 JOIN memory_context.agent_memories AS item ON item.user_id = %(user_id)s AND item.id = job.id
-WHERE job.user_id = %(user_id)s AND job.kind = 'index' AND job.is_failed
+WHERE job.user_id = %(user_id)s AND job.kind IN ('index', 'embed') AND job.is_failed
 ORDER BY job.id
 LIMIT %(limit)s;
 

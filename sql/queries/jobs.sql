@@ -10,11 +10,10 @@ INSERT INTO memory_context.jobs (user_id, kind, payload, due_at)
 VALUES (%(user_id)s, %(kind)s, %(payload)s, now() + make_interval(secs => %(delay_seconds)s));
 
 -- name: claim_jobs :many
--- Lease the oldest due jobs of a kind. The job of a killed worker is due again when its lease ends; one that was begun too
--- often is failed, since it may be what kills its workers. While one of the next was begun before, one is claimed at a time.
--- The bytes in their payloads bound how many, but one is always claimed.
+-- Lease the oldest due jobs of a kind. The job of a killed worker is due again when its lease ends, and is then claimed alone;
+-- one that was begun too often is failed, since it may be what kills its workers. The bytes in payloads bound a claim of several.
 WITH due AS (
-    SELECT id, coalesce((payload ->> 'bytes')::bigint, 0) AS bytes, attempts > 1 AS was_begun
+    SELECT id, coalesce((payload ->> 'bytes')::bigint, 0) AS bytes, claim IS NOT NULL AS was_broken_off
     FROM memory_context.jobs
     WHERE user_id = %(user_id)s AND kind = %(kind)s AND due_at <= now() AND NOT is_failed
     ORDER BY id
@@ -22,17 +21,15 @@ WITH due AS (
     FOR UPDATE SKIP LOCKED
 ), sized AS (
     SELECT id, sum(bytes) OVER (ORDER BY id) - bytes AS bytes_before,
-        row_number() OVER (ORDER BY id) = 1
-            OR %(attempts_limit)s::integer IS NULL
-            OR NOT bool_or(was_begun) OVER () AS is_next
+        row_number() OVER (ORDER BY id) = 1 OR NOT bool_or(was_broken_off) OVER () AS is_next
     FROM due
 )
 UPDATE memory_context.jobs AS job
 SET attempts = attempts + 1,
     due_at = now() + make_interval(secs => %(lease_seconds)s),
     claim = %(claim)s,
-    is_failed = coalesce(attempts >= %(attempts_limit)s::integer, false),
-    last_error = CASE WHEN attempts >= %(attempts_limit)s::integer THEN coalesce(last_error, 'its workers were killed') END
+    is_failed = attempts >= %(attempts_limit)s,
+    last_error = CASE WHEN attempts >= %(attempts_limit)s THEN coalesce(last_error, 'its workers were killed') END
 FROM sized
 WHERE job.user_id = %(user_id)s AND job.kind = %(kind)s AND job.id = sized.id
     AND sized.is_next AND sized.bytes_before < %(bytes_limit)s
@@ -44,15 +41,14 @@ DELETE FROM memory_context.jobs
 WHERE user_id = %(user_id)s AND id = ANY(%(ids)s::bigint[]) AND claim = %(claim)s;
 
 -- name: update_jobs_failed :exec
--- Try again later, each time twice as late. After too many attempts of its kind a job is failed; one that became a job of
--- another kind meanwhile is not.
+-- Try again later, each time twice as late; after too many attempts a job is failed.
 UPDATE memory_context.jobs
 SET due_at = now() + make_interval(
-        secs => least(%(first_wait_seconds)s::float8 * 2.0 ^ least(attempts - 1, 30), %(longest_wait_seconds)s)
+        secs => least(%(first_wait_seconds)s::float8 * 2.0 ^ (attempts - 1), %(longest_wait_seconds)s)
     ),
     claim = NULL,
     last_error = %(error)s,
-    is_failed = coalesce(kind = %(kind)s AND attempts >= %(attempts_limit)s::integer, false)
+    is_failed = attempts >= %(attempts_limit)s
 WHERE user_id = %(user_id)s AND id = ANY(%(ids)s::bigint[]) AND claim = %(claim)s;
 
 -- name: update_jobs_renewed :exec

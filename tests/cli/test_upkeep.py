@@ -347,7 +347,7 @@ def test_reindex_says_what_could_not_be_indexed(run: Run, database_url: str, mon
         raise ValueError("cannot be read")
 
     monkeypatch.setattr("memory_context.store.search.indexer.index_claimed", fails)
-    monkeypatch.setattr("memory_context.store.search.indexer.ATTEMPTS_LIMIT", 1)
+    monkeypatch.setattr("memory_context.store.jobs.ATTEMPTS_LIMIT", 1)
     store_items(database_url, "alice", "odd")
     ended, out, err = run("reindex", "--url", database_url)
     assert (ended, out.splitlines()[-1]) == (1, "index     1 item cannot be indexed")

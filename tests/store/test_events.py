@@ -165,22 +165,13 @@ async def test_store_that_is_away_is_not_tried_again_with_each_batch(store: Memo
     await soon(watched.tried.wait())
 
 
-async def test_events_of_an_erased_user_are_forgotten_with_those_that_were_lost(
-    store: MemoryStore, watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_events_of_an_erased_user_are_dropped(store: MemoryStore) -> None:
     """Those of others are not."""
-    monkeypatch.setattr(events, "MOST_WAITING", 4)
-    for number in range(3):
-        store.events.add("alice", event(number))
-        store.events.add("bob", event(number))
-    assert store.events.waiting == 4
+    for user_id in ("alice", "bob"):
+        store.events.add(user_id, event(1))
     store.events.discard("alice")
-    assert store.events.waiting == 2
     await store.events.flush()
-    assert await details(store.events) == []
-    missing, *others = await details(store.events, "bob")
-    assert missing.startswith("1 events before this one are missing")
-    assert others == ["number 1", "number 2"]
+    assert (await details(store.events), await details(store.events, "bob")) == ([], ["number 1"])
 
 
 async def test_one_users_events_are_written_alone(store: MemoryStore, watched: Watched) -> None:
@@ -213,23 +204,19 @@ async def test_stop_ends_a_write_that_hangs_and_its_events_wait_on(
     assert len(await details(store.events)) == events.BATCH_EVENTS
 
 
-async def test_the_oldest_are_dropped_and_that_is_told(
-    store: MemoryStore, watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The buffer has a bound; an event in their place says how many are missing, of each session."""
+async def test_oldest_events_are_dropped_beyond_the_limit(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "MOST_WAITING", 10)
-    watched.fails = "before"
-    for number in range(25):
-        store.events.add("alice", event(number))
-    with pytest.raises(StoreUnavailableError):
+    async with MemoryStore(database_url) as store:
+        watched = Watched(store, monkeypatch)
+        watched.fails = "before"
+        for number in range(25):
+            store.events.add("alice", event(number))
+            if number == 20:
+                with pytest.raises(StoreUnavailableError):
+                    await store.events.flush()
+        watched.fails = None
         await store.events.flush()
-    assert store.events.waiting == 10
-    watched.fails = None
-    await store.events.flush()
-    found = await store.events.select("alice", "today")
-    assert [one.kind for one in found] == ["lost"] + ["retrieved"] * 10
-    assert found[0].detail.startswith("15 events before this one are missing")
-    assert [one.detail for one in found[1:]] == [f"number {number}" for number in range(15, 25)]
+        assert await details(store.events) == [f"number {number}" for number in range(15, 25)]
 
 
 async def test_a_batch_whose_answer_was_lost_counts_once(store: MemoryStore, watched: Watched) -> None:
@@ -245,7 +232,6 @@ async def test_a_batch_whose_answer_was_lost_counts_once(store: MemoryStore, wat
 
 
 async def test_a_batch_that_is_refused_keeps_no_other_waiting(store: MemoryStore) -> None:
-    """It is counted as lost, which the next batch tells."""
     store.events.add("alice", NewEvent("retrieved", ("k",), "odd", "a" * 600, "today"))
     store.events.add("bob", event(1))
     await store.events.flush()
@@ -253,7 +239,7 @@ async def test_a_batch_that_is_refused_keeps_no_other_waiting(store: MemoryStore
     assert await details(store.events, "bob") == ["number 1"]
     store.events.add("alice", event(2))
     await store.events.flush()
-    assert [one.kind for one in await store.events.select("alice", "today")] == ["lost", "retrieved"]
+    assert await details(store.events) == ["number 2"]
 
 
 async def test_using_items_moves_their_last_used_at_in_the_same_batch(

@@ -410,7 +410,7 @@ async def test_an_item_that_kills_its_workers_is_failed_and_takes_no_other_with_
     assert await store.index_failures("alice") == [("killer", "its workers were killed")]
     assert database("SELECT count(DISTINCT content_id) FROM memory_context.agent_memory_chunks") == [(4,)]
     assert len(claimed[0]) == 5
-    assert all(len(ids) == 1 for ids in claimed[2:])
+    assert all(len(ids) == 1 for ids in claimed[1:])
     assert await keys_found(store, "words of killer", types=("custom",)) != []
     assert "killer" in await keys_found(store, "killer")
     await store.close()
@@ -476,19 +476,6 @@ async def test_a_broken_embedder_delays_nothing_but_embeddings(
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         assert await store.flush_index() == IndexReport(0, 0)
     database.check(40)
-
-
-async def test_waiting_grows_up_to_an_hour_and_no_further(store: MemoryStore, database: Database) -> None:
-    """However often it was tried."""
-    store._indexer.embedder = FakeEmbedder(fail_with=RuntimeError())
-    await store.items.insert_memories("alice", [memory("a")])
-    await store.flush_index()
-    for attempts in (20, 2000, 2_000_000_000):
-        database(f"UPDATE memory_context.jobs SET attempts = {attempts}, due_at = now(), claim = NULL")
-        assert await store.flush_index() == IndexReport(1, 0)
-        ((wait, aside),) = database("SELECT extract(epoch FROM due_at - now()), is_failed FROM memory_context.jobs")
-        assert 3500 < wait <= 3600
-        assert aside is False
 
 
 class Choosy(FakeEmbedder):
@@ -661,24 +648,6 @@ async def test_a_store_that_goes_down_in_the_middle_loses_nothing(
     database.check(40)
 
 
-async def test_a_batch_that_was_broken_off_is_done_at_once_by_the_next_flush(
-    database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its claim is given back, not waited for; being cancelled is no attempt."""
-    monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
-    embedder = FakeEmbedder(wait_for=asyncio.Event())
-    async with MemoryStore(database_url, embedder) as store:
-        await store.items.insert_memories("alice", [memory("a"), memory("b", "other")])
-        flush = asyncio.create_task(store.flush_index())
-        await until(lambda: embedder.calls != [])
-        flush.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await flush
-        embedder.wait_for.set()
-        assert await soon(store.flush_index(), 10) == IndexReport(0, 0)
-    database.check(2)
-
-
 async def test_close_gives_back_what_was_claimed(database_url: str, database: Database) -> None:
     """The next store need not wait for the lease."""
     embedder = FakeEmbedder(wait_for=asyncio.Event())
@@ -720,19 +689,6 @@ async def test_open_takes_on_what_others_left(
     async with MemoryStore(database_url, FakeEmbedder()):
         await until(lambda: database.count("jobs") == 0)
     database.check(10)
-
-
-async def test_flush_comes_to_every_user(
-    database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also when many of them wait for something else."""
-    monkeypatch.setattr(jobs, "_USERS_PER_PAGE", 2)
-    monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
-    async with MemoryStore(database_url, Choosy()) as store:
-        for number in range(9):
-            await store.items.insert_memories(f"user{number}", [memory("a", "poison" if number < 5 else "text")])
-        assert await store.flush_index() == IndexReport(5, 0)
-        assert await store.flush_index() == IndexReport(5, 0)
 
 
 def test_a_store_indexes_in_one_event_loop_after_the_other(database_url: str, database: Database) -> None:
@@ -780,7 +736,7 @@ def test_two_threads_with_a_loop_each_share_a_store(database_url: str, database:
         for call in calls:
             call.result(PATIENT_SECONDS)
     assert most_tasks == [1, 1]
-    assert len(store.jobs._users.all()) <= 2
+    assert len(store.jobs._due.all()) <= 2
     database.check(120)
 
 
@@ -848,27 +804,6 @@ async def test_a_lease_does_not_end_while_an_embedder_is_waited_for(
         assert await store.flush_index() == IndexReport(6, 0)
     assert min(left) > 100
     assert database("SELECT max(attempts) FROM memory_context.jobs") == [(1,)]
-
-
-async def test_of_large_items_few_are_claimed_at_once(
-    store: MemoryStore, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As many as a lease is long enough for, but always one."""
-    sizes: list[int] = []
-    kind = store.jobs._kinds["index"]
-
-    async def counted(claim: jobs.Claim) -> None:
-        sizes.append(len(claim.jobs))
-        await kind.handle(claim)
-
-    store.jobs.register(replace(kind, handle=counted, batch_bytes=250))
-    monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
-    await store.items.insert_memories(
-        "alice", [memory(f"k{n}", f"{n}" * size) for n, size in enumerate([100] * 5 + [999])]
-    )
-    assert await store.flush_index() == IndexReport(0, 0)
-    assert sizes == [3, 3]
-    database.check(6)
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])), max_size=5))

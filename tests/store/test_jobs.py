@@ -87,6 +87,16 @@ async def test_job_runs_in_the_background_once_its_user_is_woken(database_url: s
     assert lessons.done == ["s"]
 
 
+async def test_job_that_is_due_later_is_done_by_the_background(database_url: str, lessons: Lessons) -> None:
+    """Nobody wakes its user again."""
+    async with MemoryStore(database_url) as store:
+        store.jobs.register(lessons.kind)
+        await learn(store, "later", delay_seconds=2 * jobs._GATHER_SECONDS)
+        store.jobs.wake("alice")
+        await soon(lessons.begun.wait())
+    assert lessons.done == ["later"]
+
+
 async def test_jobs_written_during_a_pass_of_the_background_wait_for_the_next(
     store: MemoryStore, lessons: Lessons
 ) -> None:
@@ -159,7 +169,7 @@ async def test_failing_job_waits_twice_as_long_each_time_and_becomes_a_dead_lett
 ) -> None:
     """With its last error, and not tried again until somebody asks for it; the other jobs are done."""
     monkeypatch.setattr(jobs, "FIRST_WAIT_SECONDS", 200.0)
-    store.jobs.register(replace(lessons.kind, attempts_limit=3))
+    monkeypatch.setattr(jobs, "ATTEMPTS_LIMIT", 3)
     lessons.fails = {"bad"}
     await learn(store, "bad", "good")
     waits: list[float] = []
@@ -186,18 +196,19 @@ async def test_failing_job_waits_twice_as_long_each_time_and_becomes_a_dead_lett
 
 
 async def test_job_that_kills_its_workers_is_claimed_alone_and_fails_in_the_end(
-    store: MemoryStore, server: Server, database_url: str, lessons: Lessons
+    store: MemoryStore, server: Server, database_url: str, lessons: Lessons, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A claim that is never finished stands for a killed worker."""
-    kind = replace(lessons.kind, attempts_limit=3, batch_jobs=5)
+    monkeypatch.setattr(jobs, "ATTEMPTS_LIMIT", 3)
+    kind = replace(lessons.kind, batch_jobs=5)
     await learn(store, *"abc")
     sizes: list[int] = []
     for _ in range(4):
         claim = Claim(store._database, "alice", kind, {})
         await claim.take()
         sizes.append(len(claim.jobs))
-        server.execute(MAKE_DUE, database_of(database_url))
-    assert sizes == [3, 3, 1, 0]
+        server.execute("UPDATE memory_context.jobs SET due_at = now() WHERE NOT is_failed", database_of(database_url))
+    assert sizes == [3, 1, 1, 0]
     failed = await store.jobs.failures("alice")
     assert [(one.payload["session"], one.error) for one in failed] == [("a", "its workers were killed")]
 
@@ -209,9 +220,12 @@ async def test_job_is_not_done_before_it_is_due(store: MemoryStore, lessons: Les
     assert lessons.done == ["now"]
 
 
-async def test_bytes_in_payloads_bound_a_claim(store: MemoryStore, lessons: Lessons) -> None:
+async def test_bytes_in_payloads_bound_a_claim(
+    store: MemoryStore, lessons: Lessons, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One job is always claimed."""
-    store.jobs.register(replace(lessons.kind, batch_jobs=9, batch_bytes=100))
+    monkeypatch.setattr(jobs, "BATCH_BYTES", 100)
+    store.jobs.register(replace(lessons.kind, batch_jobs=9))
     for size in (60, 60, 300, 10, 10):
         payload = {"session": f"of {size}", "bytes": size}
         await store._database.write("alice", *enqueue(NewJob("learn", payload)))
@@ -264,8 +278,10 @@ async def test_job_is_given_back_when_the_store_is_away_or_its_worker_is_cancell
     assert rows(server, database_url) == []
 
 
-async def test_status_counts_jobs_by_kind(store: MemoryStore, lessons: Lessons) -> None:
-    store.jobs.register(replace(lessons.kind, attempts_limit=1))
+async def test_status_counts_jobs_by_kind(
+    store: MemoryStore, lessons: Lessons, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "ATTEMPTS_LIMIT", 1)
     lessons.fails = {"bad"}
     await learn(store, "bad")
     await store.jobs.flush()

@@ -166,7 +166,7 @@ class Consolidation:
     async def run(self) -> ConsolidationReport | None:
         """Consolidate under the lease of a job; return None if another process has it."""
         await self._write("insert_job_once", kind=JOB)
-        claim = Claim(self.database, self.user_id, JobKind(JOB, self._handle, attempts_limit=None), {})
+        claim = Claim(self.database, self.user_id, JobKind(JOB, self._handle), {})
         await claim.take()
         if not claim.jobs:
             return None

@@ -20,7 +20,7 @@ from memory_context.foundation.runtime.background import Background
 
 from ..database import Database, every_user
 from ..forget import ProgressCallback
-from ..jobs import ATTEMPTS_LIMIT, Claim, JobKind, Jobs
+from ..jobs import Claim, JobKind, Jobs
 from ..sql import Statement, load_queries
 from .conversation import CONVERSATION_JOB
 from .postings import INDEXED_CHARACTERS, index_claimed
@@ -39,7 +39,6 @@ _QUERIES = load_queries("index")
 _logger = logging.getLogger("memory_context")
 
 BATCH_ITEMS = 64
-BATCH_BYTES = 8_000_000  # some 8,000 passages, indexed within 20 s
 EMBED_TEXTS = 256
 EMBED_SECONDS = 120.0  # for one batch; then the embedder is considered hung
 _PROBE_SECONDS = 10.0
@@ -90,8 +89,8 @@ class Indexer:
         self._database = database
         self._jobs = jobs
         self._models_ready: set[str] = set()
-        jobs.register(JobKind("index", self._index, ATTEMPTS_LIMIT, BATCH_ITEMS, BATCH_BYTES))
-        jobs.register(JobKind("embed", self._embed, attempts_limit=None, batch_jobs=BATCH_ITEMS))
+        jobs.register(JobKind("index", self._index, BATCH_ITEMS))
+        jobs.register(JobKind("embed", self._embed, BATCH_ITEMS))
 
     async def flush(self, progress: Callable[[int], None] | None = None) -> IndexReport:
         report = await self._jobs.flush(_KINDS, progress)
