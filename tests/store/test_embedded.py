@@ -263,7 +263,7 @@ def test_server_that_starts_slowly_is_waited_for(home: Path, monkeypatch: pytest
         raise subprocess.TimeoutExpired("pg_ctl", 10)
 
     monkeypatch.setattr(PostgresServer, "ensure_postgres_running", give_up)
-    with psycopg.connect(**embedded.start(home)) as connection:
+    with psycopg.connect(embedded.url_of(embedded.start(home))) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
     embedded.release(home)
 
