@@ -80,7 +80,6 @@ with contextlib.suppress(ImportError):
 
 use_scratch()
 sys.path.insert(0, str(NO_TELEMETRY))
-os.environ["MEMORY_CONTEXT_KEEP_SECONDS"] = "0"  # servers of processes that tests start end with them
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job, whose programs would inherit that
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

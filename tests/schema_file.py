@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import os
 import re
 import subprocess
 import sys
@@ -68,7 +67,6 @@ def schema_file(dump: str) -> str:
 
 def main() -> None:
     """Print the file."""
-    os.environ["MEMORY_CONTEXT_KEEP_SECONDS"] = "0"
 
     async def migrate(url: str) -> None:
         async with MemoryStore(url):

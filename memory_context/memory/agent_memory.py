@@ -125,7 +125,7 @@ class AgentMemory:
 
         Raises:
             SecretError: The type is `user_secret`.
-            ValueError: An argument is invalid, or the content exceeds 256 MB.
+            ValueError: An argument is invalid, or the content exceeds 32 MB.
         """
         text = content if isinstance(content, str) else as_json("content", content)
         check_item(type, source, tags, related_to, metadata)

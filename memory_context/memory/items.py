@@ -33,8 +33,8 @@ __all__ = [
 ]
 
 
-MAX_CONTENT_BYTES = 256 * 1024 * 1024
-"""Limit of UTF-8 content; Postgres takes 1 GB minus query overhead."""
+MAX_CONTENT_BYTES = 2**25
+"""Limit of UTF-8 content to store; contents of up to 256 MB that earlier versions stored are still read."""
 
 KNOWN_TYPES = (
     "action_result",

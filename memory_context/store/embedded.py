@@ -1,21 +1,22 @@
-"""The embedded Postgres: a server in a folder, shared by its processes.
+"""The embedded Postgres: a server in a folder, shared by its processes, stopped by the last that ends.
 
-A keeper stops it after the last. However a process ends, it blocks no start or stop.
+`holders` in the folder has a shared lock of each process that uses the server, which the kernel frees however the
+process ends; `lock` is held while a server starts or stops. Other versions use the same folder, so both names are for
+good.
 """
 
+import atexit
 import fcntl
-import logging
-import math
 import os
 import shutil
+import signal
 import subprocess
-import sys
 import threading
 import time
-from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 from psycopg import sql
@@ -23,49 +24,37 @@ from psycopg.conninfo import make_conninfo
 
 from memory_context.foundation.errors import StoreUnavailableError
 
-from . import keeper
-from .location import HOME_ENV, KEEP_ENV, URL_ENV
+from .location import HOME_ENV, URL_ENV
 from .sql import load_queries
 
-__all__ = ["KeeperState", "keeper_state", "release", "remove", "start", "stop", "url_of"]
+__all__ = ["release", "remove", "running_server", "start", "stop", "url_of"]
 
 DATABASE = "memory_context"
-_KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _READY_SECONDS = 60.0
 _POLL_SECONDS = 0.02
-_ENDING_SECONDS = 5.0
-_KEEPER_SECONDS = 30.0  # on a busy machine a keeper is not scheduled for seconds
-_UNKNOWN_HOLDER_SECONDS = 1.0
+_HELD_SECONDS = 1.0  # a process that has just ended, or another version's keeper, may hold the lock for a moment
+_STOPS = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0))  # fast, immediate, by force
 _LOCKS = Path("/proc/locks")
 
 _QUERIES = load_queries("embedded")
 
-_logger = logging.getLogger(__name__)
 _lock = threading.Lock()
 _shares: dict[Path, int] = {}  # locked descriptors of `holders`; a fork shares them
 
 
-@dataclass(frozen=True)
-class KeeperState:
-    """The process that keeps an embedded server; times are in UTC.
-
-    Attributes:
-        keep_seconds: Time it keeps an unused server.
-        held_by: Other users' pids, as far as known.
-        stops_at: Stop time if this process is the last; else None.
-    """
+class RunningServer(NamedTuple):
+    """A folder's running server."""
 
     pid: int
-    since: datetime
-    keep_seconds: float
-    held_by: tuple[int, ...]
-    stops_at: datetime | None
+    socket_folder: str
+    port: str
+    is_ready: bool
 
 
 def start(folder: Path, database: str = DATABASE) -> dict[str, str]:
     """Start the folder's server and create a missing database; return superuser parameters.
 
-    Blocks for seconds in a new folder. Safe across processes.
+    Blocks for seconds in a new folder. Safe across processes. The last process that used it stops it at its end.
     """
     try:
         with _lock:
@@ -93,125 +82,156 @@ def release(folder: Path) -> None:
     with _lock, suppress(OSError):  # the folder may be gone
         folder = folder.resolve()
         if folder in _shares:
-            with keeper.locked(str(folder)):
-                _give_up_share(folder)
-                _stop_unless_held(folder)
+            with _locked(folder):
+                _stop_unless_held(folder, 0.0)
+
+
+@atexit.register
+def _release_all() -> None:
+    for folder in [*_shares]:
+        release(folder)
 
 
 def stop(folder: Path) -> int | None:
-    """Stop a folder's server and keeper; return its pid. `StoreUnavailableError` if others use it."""
+    """Stop a folder's server; return its pid. `StoreUnavailableError` if other processes use it."""
     folder = folder.resolve()
     if not (folder / "holders").exists():
         return None
-    with _lock, keeper.locked(str(folder)):
-        _give_up_share(folder)
-        running = keeper.running_postmaster(str(folder / "postgres"))
-        if not _stop_unless_held(folder):
+    with _lock, _locked(folder):
+        running = running_server(folder)
+        if not _stop_unless_held(folder, _HELD_SECONDS):
             pids = ", ".join(map(str, _holders(folder)))
             raise StoreUnavailableError(
                 f"the embedded Postgres in {folder} is in use by process {pids or 'numbers unknown'}: end it first"
             )
-        _end_keeper(folder)
     return running.pid if running else None
 
 
 def remove(folder: Path) -> None:
-    """Stop a folder's server and keeper, and remove the folder; `StoreUnavailableError` if others use it.
-
-    Neither writes into the folder any more: removing it beside a `release` would race with both.
-    """
+    """Stop a folder's server and remove the folder; `StoreUnavailableError` if other processes use it."""
     stop(folder)
     shutil.rmtree(folder)
 
 
-def keeper_state(folder: Path) -> KeeperState | None:
-    """Return the keeper of the folder's server."""
-    folder = folder.resolve()
-    if not (folder / "watch").exists():
+def running_server(folder: Path) -> RunningServer | None:
+    """Return the folder's running server; its command line is checked, as pids are reused."""
+    try:
+        text = (folder / "postgres" / "postmaster.pid").read_text(encoding="utf-8", errors="replace")
+        lines = [*map(str.strip, text.splitlines()), *[""] * 8]
+        pid = int(lines[0])
+    except (OSError, ValueError):
         return None
-    with keeper.locked(str(folder)):
-        watch = os.open(folder / "watch", os.O_RDWR)
-        try:
-            record = None if keeper.is_unheld(watch) else keeper.read_keeper(watch)
-        finally:
-            os.close(watch)
-    if record is None:
-        return None
-    others = tuple(pid for pid in _holders(folder) if pid != os.getpid())
-    seconds = float((folder / "holders").read_text(encoding="ascii") or 0)
-    stops_at = None if others else datetime.now(timezone.utc) + timedelta(seconds=seconds)
-    return KeeperState(record.pid, datetime.fromtimestamp(record.since, timezone.utc), seconds, others, stops_at)
+    return RunningServer(pid, lines[4], lines[3], lines[7] == "ready") if _is_server(pid, folder) else None
 
 
-def _start(folder: Path) -> keeper.Postmaster:
-    pgdata = str(folder / "postgres")
-    keep_seconds = _keep_seconds()
-    with keeper.locked(str(folder)):
-        running = keeper.running_postmaster(pgdata)
-        if running and folder not in _shares and _is_upgraded(running, pgdata) and _stop_unless_held(folder):
-            running = None
-        _hold(folder, 0.0 if keep_seconds is None and running is None else keep_seconds)
+def _start(folder: Path) -> RunningServer:
+    with _locked(folder):
+        if _hold(folder) and (left_behind := running_server(folder)):
+            # by a killed process; its program may have been upgraded since
+            _end(left_behind, folder)
         try:
-            _ensure_keeper(folder)  # first: no server runs without a keeper
-            if running is None:
+            if running_server(folder) is None:
                 from .pgserver import start_server  # slow; needs the extra `local`
 
                 start_server(folder)
-            return _ready(pgdata)
+            return _ready(folder)
         except BaseException:
-            _give_up_share(folder)
+            os.close(_shares.pop(folder))
             raise
 
 
-def _ready(pgdata: str) -> keeper.Postmaster:
-    deadline = time.monotonic() + _READY_SECONDS
-    while (server := keeper.running_postmaster(pgdata)) is not None and time.monotonic() < deadline:
-        if server.is_ready:
-            return server
-        time.sleep(_POLL_SECONDS)  # its starter may have been killed
-    raise RuntimeError("it does not take connections")
+def _hold(folder: Path) -> bool:
+    """Take this process's share; return whether no process had one."""
+    share = _shares.get(folder)
+    if share is not None and _is_in_place(folder, share):
+        return False
+    if share is not None:
+        os.close(share)  # of a folder that was replaced
+    share = _shares[folder] = os.open(folder / "holders", os.O_RDWR | os.O_CREAT, 0o600)
+    is_first = _is_unheld(share)
+    fcntl.flock(share, fcntl.LOCK_SH)
+    return is_first
 
 
-def _is_upgraded(server: keeper.Postmaster, pgdata: str) -> bool:
-    """Return whether the running server's program was replaced or removed."""
+def _is_in_place(folder: Path, share: int) -> bool:
     try:
-        program = Path(pgdata, "postmaster.opts").read_text(encoding="utf-8", errors="replace").partition(' "')[0]
-        running = f"/proc/{server.pid}/exe"
-        return not os.path.exists(program) or (os.path.exists(running) and not os.path.samefile(running, program))
-    except OSError:
+        return os.path.samestat(os.stat(folder / "holders"), os.fstat(share))
+    except FileNotFoundError:
         return False
 
 
-def _hold(folder: Path, keep_seconds: float | None) -> None:
-    """The last `keep_seconds` given wins; None keeps it."""
-    _give_up_share(folder)  # the folder may have been replaced
-    share = _shares[folder] = os.open(folder / "holders", os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(share, fcntl.LOCK_SH)
-    if keep_seconds is not None:
-        os.ftruncate(share, 0)
-        os.pwrite(share, str(keep_seconds).encode(), 0)
-    os.utime(share)  # resets a waiting keeper
+def _is_unheld(holders: int) -> bool:
+    """Try to lock `holders` exclusively, and return whether that worked."""
+    try:
+        fcntl.flock(holders, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
-def _give_up_share(folder: Path) -> None:
+def _stop_unless_held(folder: Path, seconds: float) -> bool:
+    """Give up this process's share and stop the server if nobody else has one. Needs the folder's lock."""
     if (share := _shares.pop(folder, None)) is not None:
         os.close(share)
-
-
-def _stop_unless_held(folder: Path) -> bool:
-    """Needs the folder's lock."""
     holders = os.open(folder / "holders", os.O_RDWR)
     try:
-        deadline = time.monotonic() + (_KEEPER_SECONDS if _LOCKS.exists() else _UNKNOWN_HOLDER_SECONDS)
-        while not keeper.is_unheld(holders):  # the keeper locks it for a moment after the last holder
-            if _holders(folder) or time.monotonic() > deadline:
+        deadline = time.monotonic() + seconds
+        while not _is_unheld(holders):
+            if time.monotonic() >= deadline:
                 return False
             time.sleep(_POLL_SECONDS)
-        pgdata = str(folder / "postgres")
-        keeper.stop_server(pgdata, keeper.running_postmaster(pgdata))
+        if running := running_server(folder):
+            _end(running, folder)
         return True
     finally:
         os.close(holders)
+
+
+def _end(server: RunningServer, folder: Path) -> None:
+    """Stop a server and wait for its end."""
+    for kind, seconds in _STOPS:
+        with suppress(ProcessLookupError):
+            os.kill(server.pid, kind)
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if not _is_server(server.pid, folder):
+                return
+            time.sleep(_POLL_SECONDS)
+
+
+def _ready(folder: Path) -> RunningServer:
+    deadline = time.monotonic() + _READY_SECONDS
+    while (server := running_server(folder)) is not None and time.monotonic() < deadline:
+        if server.is_ready:
+            return server
+        time.sleep(_POLL_SECONDS)  # its starter may have been killed, or it recovers from a crash
+    raise RuntimeError("it does not take connections")
+
+
+def _is_server(pid: int, folder: Path) -> bool:
+    """Return whether a process is the folder's server; a zombie has no command line."""
+    pgdata = os.fsencode(folder / "postgres")
+    if os.path.isdir("/proc/self"):
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except FileNotFoundError:
+            return False
+        except OSError:  # another user's: it may be the server
+            return True
+        return command[0].endswith(b"postgres") and pgdata in command
+    shown = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, check=False).stdout
+    return b"postgres" in shown and pgdata in shown
+
+
+@contextmanager
+def _locked(folder: Path) -> Generator[None, None, None]:
+    """Hold the lock of start and stop; for one thread, not inherited by forks."""
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _holders(folder: Path) -> list[int]:
@@ -222,79 +242,6 @@ def _holders(folder: Path) -> list[int]:
     except OSError:
         return []
     return [int(one[4]) for one in locks if one[1] == "FLOCK" and one[3] == "READ" and one[5] == place]
-
-
-def _ensure_keeper(folder: Path) -> None:
-    """A keeper with an older protocol is replaced."""
-    watch = os.open(folder / "watch", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        if not keeper.is_unheld(watch):
-            found = keeper.read_keeper(watch)
-            if found is not None and found.protocol >= keeper.PROTOCOL:
-                return
-            _end_keeper(folder)  # an older one; this process holds the server
-            fcntl.flock(watch, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(watch, 0)
-        subprocess.run(
-            [_interpreter(), "-I", "-S", keeper.__file__, str(folder), str(watch)],
-            check=True,
-            timeout=30,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
-            pass_fds=[watch],
-            start_new_session=True,
-        )
-    finally:
-        os.close(watch)
-
-
-def _end_keeper(folder: Path) -> None:
-    """End the folder's keeper; its server keeps running."""
-    try:
-        watch = os.open(folder / "watch", os.O_RDWR)
-    except FileNotFoundError:
-        return
-    try:
-        if keeper.is_unheld(watch):
-            return
-        if (found := keeper.read_keeper(watch)) is not None:
-            with suppress(ProcessLookupError):
-                os.kill(found.pid, 9)
-        else:
-            from .pgserver import end_keepers
-
-            end_keepers(str(folder))
-        deadline = time.monotonic() + _ENDING_SECONDS
-        while not keeper.is_unheld(watch):
-            if time.monotonic() > deadline:
-                raise RuntimeError("the process that keeps its server does not end")
-            time.sleep(_POLL_SECONDS)
-    finally:
-        os.close(watch)
-
-
-def _keep_seconds() -> float | None:
-    text = os.environ.get(KEEP_ENV)
-    if not text:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds < math.inf:
-        raise ValueError(f"{KEEP_ENV}={text!r}: give a number of seconds, 0 or more")
-    return seconds
-
-
-def _interpreter() -> str:
-    """Find a Python: `sys.executable` is none in embedding applications."""
-    for candidate in (sys.executable, os.path.join(sys.exec_prefix, "bin", "python3"), shutil.which("python3")):
-        if candidate and os.path.basename(candidate).startswith("python") and os.access(candidate, os.X_OK):
-            return candidate
-    raise RuntimeError("there is no Python interpreter to run the process that stops the server: put python3 on PATH")
 
 
 def _ensure_database(params: dict[str, str]) -> None:

@@ -208,13 +208,7 @@ def row_params(item: NewItem) -> tuple[dict[str, Any], dict[str, Any]]:
     data = to_utf8(item.content) if item.data is None else item.data
     is_text = item.data is None and is_plain(item.content) and ESCAPE not in item.content
     same = {"content_bytes": len(data), "content_sha256": hashlib.sha256(data).digest()}
-    raw = None if is_text else data
-    written = {
-        "content": item.content if is_text else None,
-        "content_raw": raw,
-        "content_type": item.content_type or None,
-    }
-    return {**same, **written}, {
+    return {**same, "data": data, "is_text": is_text, "content_type": item.content_type or None}, {
         **same,
         "memory_key": item.key,
         "agent_id": item.agent_id,

@@ -14,12 +14,11 @@ from psycopg.conninfo import conninfo_to_dict
 
 from memory_context.foundation.errors import StoreError
 
-__all__ = ["HOME_ENV", "KEEP_ENV", "OWNER_URL_ENV", "URL_ENV", "Location", "public_url", "read_url"]
+__all__ = ["HOME_ENV", "OWNER_URL_ENV", "URL_ENV", "Location", "public_url", "read_url"]
 
 URL_ENV = "MEMORY_CONTEXT_URL"
 OWNER_URL_ENV = "MEMORY_CONTEXT_OWNER_URL"
 HOME_ENV = "MEMORY_CONTEXT_HOME"
-KEEP_ENV = "MEMORY_CONTEXT_KEEP_SECONDS"
 
 _SECRETS = ("password", "sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret")
 _MALFORMED = (

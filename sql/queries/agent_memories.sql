@@ -1,9 +1,12 @@
 -- Items. Each block runs in a transaction that began with act_as, and names the user again, so that one index serves it.
 
 -- name: upsert_content :exec
--- Store a content that is not there yet.
+-- Store a content that is not there yet. It travels as bytes, which the driver neither reads nor changes.
 SELECT memory_context.store_content(
-    %(user_id)s, %(content_sha256)b, %(content)s, %(content_raw)b, %(content_bytes)s, %(content_type)s::text
+    %(user_id)s, %(content_sha256)b,
+    CASE WHEN %(is_text)s::boolean THEN convert_from(%(data)b::bytea, 'UTF8') END,
+    CASE WHEN NOT %(is_text)s::boolean THEN %(data)b::bytea END,
+    %(content_bytes)s, %(content_type)s::text
 );
 
 -- name: upsert_memories :many

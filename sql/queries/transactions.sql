@@ -31,14 +31,6 @@ SELECT set_config('plan_cache_mode', coalesce(%(plan_cache_mode)s, current_setti
     set_config('lock_timeout', %(lock_timeout)s, true),
     memory_context.act_as(%(user_id)s, %(agent_id)s), set_config('enable_seqscan', 'off', true);
 
--- name: set_piece :exec
--- Keep a piece of a long text until the transaction ends, for the statement that joins the pieces. Returns no row.
-SELECT WHERE set_config(%(setting)s, %(piece)s, true) IS NULL;
-
--- name: set_bytes_piece :exec
--- Keep a piece of long bytes until the transaction ends; a setting holds text.
-SELECT WHERE set_config(%(setting)s, encode(%(piece)b::bytea, 'base64'), true) IS NULL;
-
 -- name: fetch_server_process :one
 -- The process that serves this connection just now. A pooler, which may give the next transaction to another one, tells its
 -- clients a number of its own.

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import re
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, get_args
@@ -14,9 +12,7 @@ from memory_context import MemoryStore
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.store.conversation_rows import ChatMessage
 from memory_context.store.items import NewItem
-from memory_context.store.location import KEEP_ENV
 from memory_context.store.sql import load_migrations
-from memory_context.surfaces.cli import command as commands
 from memory_context.surfaces.cli import maintenance
 from tests.support.rows import make_newer
 
@@ -133,31 +129,10 @@ def test_status_says_why_a_folder_cannot_be_used(run: Run, monkeypatch: pytest.M
 # --- migrate
 
 
-@pytest.mark.parametrize(
-    ("environment", "parent", "kept"),
-    [({}, 77, "300"), ({"CI": "false"}, 77, "300"), ({"CI": "true"}, 77, "0"), ({}, 1, "0"), ({KEEP_ENV: "5"}, 1, "5")],
-)
-def test_command_keeps_the_server_warm_where_it_may(
-    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], parent: int, kept: str
-):
-    """Not in CI, and not where a container or service ends with it; what the environment says wins."""
-    for name in (KEEP_ENV, "CI"):
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr("os.getppid", lambda: parent)
-    commands._keep_server_warm()
-    assert os.environ[KEEP_ENV] == kept
-
-
-def test_status_names_the_keeper_and_stop_ends_it(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv(KEEP_ENV, "3600")
+def test_stop_ends_a_server_that_was_left_behind(run: Run, home: Path):
+    """Commands, which share one process here, hold it; in a process of its own it ends with the command."""
     assert run("list", "--user", "alice")[0] == 0
-    keeper = json.loads(run("status", "--json")[1])["keeper"]
-    assert (keeper["keep_seconds"], keeper["held_by"]) == (3600, [])
-    said = rf"^keeper +process {keeper['pid']} since .* UTC; stops the server 3600 s after .*: at .* UTC unless"
-    assert re.search(said, run("status")[1], re.MULTILINE)
+    assert "keeper" not in json.loads(run("status", "--json")[1])
     assert run("stop")[2].endswith("has stopped\n")
     assert run("stop")[2].endswith("no server runs\n")
     code, _, said = run("stop", "--url", "postgresql://db.example.org/memory")

@@ -142,11 +142,11 @@ def test_a_budget_too_small_for_a_view_is_refused(budget: int):
         ContextPolicy(token_budget=budget)
 
 
-async def test_more_than_256_mb_stays_inline_with_a_warning(store: MemoryStore, caplog: pytest.LogCaptureFixture):
+async def test_content_over_32_mb_stays_inline_with_a_warning(store: MemoryStore, caplog: pytest.LogCaptureFixture):
     """The one content that is not stored; the view still keeps its budget."""
     policy = PATIENT.model_copy(update={"archive": ArchivePolicy(enabled=False)})  # which would write it, in seconds
     context = MemoryContext("alice", memory_store=store, policy=policy)
-    content = "x" * (256 * 1024 * 1024 + 1)
+    content = "x" * (2**25 + 1)
     await add_step(context, content)
     assert any("too large to be stored" in record.getMessage() for record in caplog.records)
     view = await context.get_messages()

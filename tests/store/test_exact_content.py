@@ -60,7 +60,7 @@ async def test_a_text_comes_back_as_it_was(store: MemoryStore, content: str) -> 
 @pytest.mark.parametrize("piece", ["0123456789abcdé\n", "0123456789abc\x00\ud800\n"], ids=["text", "bytes"])
 @pytest.mark.thorough
 async def test_32_megabytes_come_back_as_they_were(store: MemoryStore, piece: str) -> None:
-    """Large content takes the same way, as text and as bytes."""
+    """As text and as bytes, which is the most that is stored."""
     store._database.limits = PATIENT
     content = piece * (32 * 1024 * 1024 // len(piece.encode("utf-8", "surrogatepass")) + 1)
     await store.items.insert_memories("alice", [NewItem(content, "large", 8_000_000, key="large")])

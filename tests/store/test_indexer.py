@@ -946,3 +946,23 @@ async def test_indexer_waits_as_long_as_work_over_many_rows_and_makes_an_index_o
     assert len(ensured) <= 1
     assert seconds
     assert max(seconds) < math.inf
+
+
+@pytest.mark.thorough
+async def test_passages_are_masked_and_vectors_spelled_off_the_event_loop(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+):
+    on_loop: set[tuple[str, bool]] = set()
+
+    def watched(name: str, function: Any) -> Any:
+        def call(*given: Any) -> Any:
+            on_loop.add((name, threading.current_thread() is threading.main_thread()))
+            return function(*given)
+
+        return call
+
+    for module, name in ((postings, "masked_in_place"), (indexer, "HalfVector")):
+        monkeypatch.setattr(module, name, watched(name, getattr(module, name)))
+    await store.items.insert_memories("alice", [memory("k", "the ship is called Ida")])
+    await store.flush_index()
+    assert on_loop == {("masked_in_place", False), ("HalfVector", False)}

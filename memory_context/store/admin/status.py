@@ -19,7 +19,6 @@ from ..sql import Part, Statement, load_migrations, load_queries, part_of
 from ..tables import TABLES
 
 if TYPE_CHECKING:
-    from ..embedded import KeeperState
     from ..transfer.importer import ImportReport
 
 __all__ = ["StoreAdmin", "StoreStatus"]
@@ -47,7 +46,6 @@ class StoreStatus:
     is_embedded: bool
     is_set_up: bool = True
     server_version: str | None = None
-    keeper: "KeeperState | None" = None
     vector_version: str | None = None
     vector_advice: str | None = None
     schema_version: int = 0
@@ -93,7 +91,6 @@ class StoreAdmin:
             return StoreStatus(
                 **same,
                 server_version=database["server_version"].split()[0],
-                keeper=await self._keeper(),
                 vector_version=server["vector_version"],
                 vector_advice=vector_advice(server["vector_version"], [row["name"] for row in indexes]),
                 schema_version=max((one.version for one in states if one.state not in ("pending", "ahead")), default=0),
@@ -202,13 +199,6 @@ class StoreAdmin:
                 yield ask
         finally:
             pool.close()
-
-    async def _keeper(self) -> "KeeperState | None":
-        if (folder := self._database.location.folder) is None:
-            return None
-        from ..embedded import keeper_state
-
-        return await asyncio.to_thread(keeper_state, folder)
 
 
 _Ask = Callable[..., Awaitable[list[list[DictRow]]]]

@@ -157,11 +157,11 @@ def _rows_of(
 
 
 def _content_json(content: Mapping[str, Any]) -> dict[str, Any]:
-    raw: bytes | None = content["content_raw"]
+    data: bytes = content["data"]
     return {
         "sha256": content["content_sha256"].hex(),
-        "content": content["content"],
-        "raw": None if raw is None else raw.hex(),
+        "content": data.decode() if content["is_text"] else None,
+        "raw": None if content["is_text"] else data.hex(),
         "bytes": content["content_bytes"],
     }
 

@@ -27,7 +27,7 @@ _QUERIES = load_queries("transfer")
 _ITEMS = load_queries("agent_memories")
 _THREADS = load_queries("threads")
 
-LINE_LIMIT_BYTES = 400_000_000  # fits an item of 256 MiB in Base64, as earlier versions stored
+LINE_LIMIT_BYTES = 400_000_000  # earlier versions exported items of up to 256 MiB, in Base64
 _PIECE_BYTES = 1_000_000
 PAGE_ROWS = 500
 PAGE_BYTES = 4_000_000

@@ -6,7 +6,6 @@ The store is closed however a command ends. A unique prefix names a session or i
 import asyncio
 import inspect
 import logging
-import os
 import re
 import signal
 import threading
@@ -49,7 +48,6 @@ __all__ = [
     "run",
 ]
 
-_KEEP_SECONDS = 300
 _OFFERED_USERS = 10
 _OFFERED_NAMES = 3
 _COMPARED_SESSIONS = 1000
@@ -184,23 +182,11 @@ def run(
         finally:
             await store.close()
 
-    _keep_server_warm()
     logger = logging.getLogger("memory_context")
     if not logger.handlers:  # the error's one line is enough
         logger.addHandler(logging.NullHandler())
     with _ending_at_once():
         return asyncio.run(work_and_close())
-
-
-def _keep_server_warm() -> None:
-    """Let the embedded server outlive this command, for the next one.
-
-    Not in CI, and not where this is process 1 or its child: a container or service ends with the command.
-    """
-    from memory_context.store.location import KEEP_ENV
-
-    ends_with_us = os.environ.get("CI", "").lower() not in ("", "0", "false") or 1 in (os.getpid(), os.getppid())
-    os.environ.setdefault(KEEP_ENV, "0" if ends_with_us else str(_KEEP_SECONDS))
 
 
 @contextmanager

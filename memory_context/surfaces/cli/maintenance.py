@@ -134,8 +134,8 @@ def _verdict(states: "Sequence[MigrationState]") -> str:
 async def stop(target: Target) -> None:
     """Stop the embedded server now, and wait until it has ended.
 
-    It stops by itself some time after the last command (see MEMORY_CONTEXT_KEEP_SECONDS). A server that other processes
-    use goes on.
+    It stops by itself with the last process that uses it; a killed process leaves it behind. A server that other
+    processes use goes on.
     """
     where, pid = target.store.describe(), await target.store.admin.stop()
     say(f"{where}: " + ("no server runs" if pid is None else f"the server (process {pid}) has stopped"))

@@ -15,7 +15,6 @@ from .console import FAILED, Failure, Output, byte_size, counted, present, print
 
 if TYPE_CHECKING:
     from memory_context.store.admin.status import StoreStatus
-    from memory_context.store.embedded import KeeperState
 
 __all__ = ["NO_EMBEDDER", "doctor", "status"]
 
@@ -31,7 +30,7 @@ _EXTRAS = {
     "openai": "openai",
     "fastembed": "fastembed",
 }
-_VARIABLES = tuple(f"MEMORY_CONTEXT_{name}" for name in ("HOME", "URL", "OWNER_URL", "USER", "KEEP_SECONDS"))
+_VARIABLES = tuple(f"MEMORY_CONTEXT_{name}" for name in ("HOME", "URL", "OWNER_URL", "USER"))
 _MIN_FREE_BYTES = 1_000_000_000
 
 _Verdict = Literal["ok", "warning", "failed"]
@@ -65,8 +64,6 @@ async def status(target: Target) -> Output:
 
 def _server(found: "StoreStatus") -> Iterator[tuple[str, str]]:
     yield "server", f"Postgres {found.server_version}, pgvector {found.vector_version or 'missing'}"
-    if found.keeper:
-        yield "keeper", _keeper(found.keeper)
     if found.vector_advice:
         yield "warning", found.vector_advice
     schema = _schema(found)
@@ -96,15 +93,6 @@ def _counts(found: "StoreStatus") -> Iterator[tuple[str, str]]:
         yield "index", waiting if found.jobs_pending else "up to date"
     if found.jobs_failed:
         yield "failed", _not_indexed(found.jobs_failed)
-
-
-def _keeper(keeper: "KeeperState") -> str:
-    after = f"{keeper.keep_seconds:g} s after the last process that uses it"
-    if keeper.held_by:
-        after += f" (now {', '.join(map(str, keeper.held_by))})"
-    elif keeper.stops_at:
-        after += f": at {keeper.stops_at:%H:%M:%S} UTC unless another comes"
-    return f"process {keeper.pid} since {keeper.since:%Y-%m-%d %H:%M:%S} UTC; stops the server {after}"
 
 
 def _schema(found: "StoreStatus") -> _Finding:
