@@ -50,8 +50,7 @@ from memory_context.recall.tools.prompt_head import (
     schemas_of,
     tools_of,
 )
-from memory_context.recall.tools.secret_rules import SecretRules
-from memory_context.recall.tools.secret_tool import tool_with_secrets
+from memory_context.recall.tools.secret_tool import SecretRules, SecretTool, SecretWorkbench
 from memory_context.sessions.archive.archiver import Archiver
 from memory_context.sessions.archive.cursor import BatchJob, conversation_job
 from memory_context.sessions.archive.resume import (
@@ -513,7 +512,10 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         Raises:
             ValueError: A name, path or host is malformed, or no path is given; or a workbench logs its calls.
         """
-        return tool_with_secrets(tool, SecretRules(allow, hosts, self))
+        rules = SecretRules(allow, hosts, self)
+        if isinstance(tool, Workbench):
+            return SecretWorkbench(tool, rules)
+        return SecretTool(as_tools([tool])[0], rules)
 
     def note_tools(self, names: Iterable[str], *, are_late: bool = False) -> None:
         """Record memory tools: with `retrieve_memory`, keys in answers are no longer expanded."""
