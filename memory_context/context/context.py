@@ -38,7 +38,7 @@ from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.items import MemoryItem, MemoryType
 from memory_context.memory.learning.learner import LEARN_JOB, Learning
 from memory_context.memory.transforms.transform import MemoryTransform
-from memory_context.recall.tools.base import register_host, register_loaded_host
+from memory_context.recall.tools.base import note_view_read, register_host
 from memory_context.recall.tools.forget import Confirm
 from memory_context.recall.tools.items import retrieve_item
 from memory_context.recall.tools.prompt_head import (
@@ -230,6 +230,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     async def get_messages(self) -> list[LLMMessage]:
         """Return fresh copies of the view."""
         self._is_used = True
+        note_view_read(self)
         await self._archive.wait_for_rewind()
         self._archive.archiver.note_view()
         self._drop_forgotten()
@@ -612,13 +613,13 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     @classmethod
     def _from_config(cls, config: MemoryContextConfig) -> Self:
         context = cls(**arguments_of(config))
-        register_loaded_host(context, config.template_id)
+        context._be_template(config.session_id, config.template_id)
         return context
 
-    def _be_template(self, session_id: str | None) -> None:
-        """Register for dumped tools; None marks a generated id."""
-        self.named_session_id, self.template_id = session_id, uuid.uuid4().hex if session_id is None else session_id
-        register_host(self, (self.user_id, self.agent_id, self.template_id))
+    def _be_template(self, session_id: str | None, template_id: str = "") -> None:
+        """Register for dumped tools; a session id of None marks a generated one, which is in no component data."""
+        self.named_session_id, self.template_id = session_id, template_id or session_id or uuid.uuid4().hex
+        self._template = register_host(self)
 
     # --- one message's way: the session may be replaced by its history during each await
 
