@@ -506,9 +506,8 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             fetch = context.with_secrets(fetch, {"API_TOKEN": ["headers.Authorization"]}, ["api.example.com"])
 
         Args:
-            allow: Paths of arguments by name of a secret; of a workbench they begin with the tool. `*` stands for any
-                name or number, the name `detected-*` for all credentials that the view masks.
-            hosts: The hosts that URLs in the arguments may name; see `SecretRules`.
+            allow: Paths of arguments by name of a secret; `detected-*` names all credentials that the view masks.
+            hosts: The hosts that URLs in the arguments may name; `SecretRules` has examples of both.
 
         Raises:
             ValueError: A name, path or host is malformed, or no path is given; or a workbench logs its calls.

@@ -73,7 +73,8 @@ class SecretRules:
     or raises holds names, not values.
 
     Args:
-        allow: Paths by name, such as `headers.Authorization`; of a workbench `fetch.headers.Authorization`.
+        allow: Paths by name, such as `headers.Authorization`; of a workbench `fetch.headers.Authorization`. `*` stands
+            for any name or number.
         hosts: Such as `api.example.com`, `*.example.com` (not `example.com` itself) or `http://localhost:8080`; HTTPS
             unless a scheme is given. Without any, a call with a secret and a URL is refused.
         context: The config of a tool finds the context by its template.
