@@ -176,7 +176,7 @@ class LongPlayer(MemoryPlayer):
         retrieves = await self._retrieves_to(needle, position, keys, view)
         if retrieves == 1:
             return Reach(1)
-        number = {"first_message": position + 1, "part": place + 1}
+        number = {"first_message": position + 1, "limit": 1}
         is_named = any(first <= position < min(last, first + _NAMED) for first, last in self._ranges())
         for arguments in ([number] if is_named else []) + [{"query": query_of(message, needle.text)[:400]}]:
             if needle.text in await self._read_history.run_json(arguments, CancellationToken()):

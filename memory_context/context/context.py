@@ -38,7 +38,7 @@ from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.items import MemoryItem, MemoryType
 from memory_context.memory.learning.learner import LEARN_JOB, Learning
 from memory_context.memory.transforms.transform import MemoryTransform
-from memory_context.recall.tools.base import register_host, register_loaded_host
+from memory_context.recall.tools.base import note_view_read, register_host
 from memory_context.recall.tools.forget import Confirm
 from memory_context.recall.tools.items import retrieve_item
 from memory_context.recall.tools.prompt_head import (
@@ -50,8 +50,7 @@ from memory_context.recall.tools.prompt_head import (
     schemas_of,
     tools_of,
 )
-from memory_context.recall.tools.secret_rules import SecretRules
-from memory_context.recall.tools.secret_tool import tool_with_secrets
+from memory_context.recall.tools.secret_tool import SecretRules, SecretTool, SecretWorkbench
 from memory_context.sessions.archive.archiver import Archiver
 from memory_context.sessions.archive.cursor import BatchJob, conversation_job
 from memory_context.sessions.archive.resume import (
@@ -231,6 +230,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     async def get_messages(self) -> list[LLMMessage]:
         """Return fresh copies of the view."""
         self._is_used = True
+        note_view_read(self)
         await self._archive.wait_for_rewind()
         self._archive.archiver.note_view()
         self._drop_forgotten()
@@ -506,14 +506,14 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             fetch = context.with_secrets(fetch, {"API_TOKEN": ["headers.Authorization"]}, ["api.example.com"])
 
         Args:
-            allow: Paths of arguments by name of a secret; of a workbench they begin with the tool. `*` stands for any
-                name or number, the name `detected-*` for all credentials that the view masks.
-            hosts: The hosts that URLs in the arguments may name; see `SecretRules`.
+            allow: Paths of arguments by name of a secret; `detected-*` names all credentials that the view masks.
+            hosts: The hosts that URLs in the arguments may name; `SecretRules` has examples of both.
 
         Raises:
             ValueError: A name, path or host is malformed, or no path is given; or a workbench logs its calls.
         """
-        return tool_with_secrets(tool, SecretRules(allow, hosts, self))
+        rules = SecretRules(allow, hosts, self)
+        return SecretWorkbench(tool, rules) if isinstance(tool, Workbench) else SecretTool(*as_tools([tool]), rules)
 
     def note_tools(self, names: Iterable[str], *, are_late: bool = False) -> None:
         """Record memory tools: with `retrieve_memory`, keys in answers are no longer expanded."""
@@ -610,13 +610,13 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     @classmethod
     def _from_config(cls, config: MemoryContextConfig) -> Self:
         context = cls(**arguments_of(config))
-        register_loaded_host(context, config.template_id)
+        context._be_template(config.session_id, config.template_id)
         return context
 
-    def _be_template(self, session_id: str | None) -> None:
-        """Register for dumped tools; None marks a generated id."""
-        self.named_session_id, self.template_id = session_id, uuid.uuid4().hex if session_id is None else session_id
-        register_host(self, (self.user_id, self.agent_id, self.template_id))
+    def _be_template(self, session_id: str | None, template_id: str = "") -> None:
+        """Register for dumped tools; a session id of None marks a generated one, which is in no component data."""
+        self.named_session_id, self.template_id = session_id, template_id or session_id or uuid.uuid4().hex
+        self._template = register_host(self)
 
     # --- one message's way: the session may be replaced by its history during each await
 

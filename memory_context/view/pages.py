@@ -1,10 +1,10 @@
-"""Pages of a transcript as text. Messages, their parts and characters count from 1."""
+"""Pages of a transcript as text. Messages and characters count from 1."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 from memory_context.foundation.credentials.masks import masked
-from memory_context.foundation.messages import Address, heading_of, source_of
+from memory_context.foundation.messages import heading_of, source_of
 from memory_context.foundation.references import shorten
 from memory_context.foundation.tokens import TokenCounter, cut_to_tokens
 from memory_context.sessions.transcript.entries import Entry
@@ -12,7 +12,7 @@ from memory_context.sessions.transcript.transcript import Transcript
 
 from .history import history_text
 
-__all__ = ["HistoryPage", "PageRequest", "brief_text", "part_address", "read_history", "read_part"]
+__all__ = ["HistoryPage", "PageRequest", "read_history"]
 
 _FOOTER_TOKENS = 80
 _LINE_CHARACTERS, _BEFORE_CHARACTERS = 160, 40
@@ -21,22 +21,19 @@ _READ_CHARACTERS = 10_000  # of a text, masked before its line is cut out
 
 @dataclass(frozen=True)
 class PageRequest:
-    """A page: from `first_message` on, or back from `last_message` if that is given alone, or of both.
+    """A page from `first_message` on; None begins with the first.
 
     Attributes:
         first_character: Continues a long message.
         limit: The most messages; None for as many as fit.
-        is_brief: One line for each text.
-        words: A line begins near the first of them.
+        words: With any, a message is one line for each text, which begins near the first of them.
         is_wanted: Selects messages.
         visible: Masks a text before it is cut.
     """
 
     first_message: int | None = None
-    last_message: int | None = None
     first_character: int = 1
     limit: int | None = None
-    is_brief: bool = False
     words: tuple[str, ...] = ()
     is_wanted: Callable[[Entry], bool] = lambda entry: True
     visible: Callable[[str], str] = lambda text: text
@@ -48,18 +45,17 @@ class HistoryPage:
 
     Attributes:
         place: Such as `messages 3-9 of 120`.
-        calls: What reads on (`Next`, `Before`), and the arguments of that call.
+        following: The arguments of the call that reads on; empty at the end.
     """
 
     text: str
     first: int
     last: int
     place: str
-    calls: tuple[tuple[str, Mapping[str, int]], ...] = ()
+    following: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def footer(self, call: Callable[[Mapping[str, int]], str]) -> str:
-        reads_on = " ".join(f"{label}: {call(arguments)}" for label, arguments in self.calls)
-        return f"[{self.place}. {reads_on or 'That is all.'}]"
+        return f"[{self.place}. {f'Next: {call(self.following)}' if self.following else 'That is all.'}]"
 
 
 def read_history(transcript: Transcript, request: PageRequest, limit_tokens: int, counter: TokenCounter) -> HistoryPage:
@@ -68,49 +64,32 @@ def read_history(transcript: Transcript, request: PageRequest, limit_tokens: int
     Raises:
         ValueError: There is no such message; the text gives the valid numbers.
     """
-    positions = _positions(transcript, request)
-    is_older = request.first_message is None and request.last_message is not None
     budget, shown = limit_tokens - _FOOTER_TOKENS, dict[int, str]()
-    first_character, stopped_at = request.first_character, None
-    for position in reversed(positions) if is_older else positions:
+    first_character, following = request.first_character, dict[str, int]()
+    for position in _positions(transcript, request):
         entry = transcript[position]
-        text = brief_text(entry, request.words) if request.is_brief else history_text(entry)
+        text = _brief_text(entry, request.words) if request.words else history_text(entry)
         text = request.visible(text)[first_character - 1 :]
         tokens = counter.count(f"{text}\n") if len(text) < budget * 16 else budget + 1
         if len(shown) == request.limit or (shown and tokens > budget):
-            stopped_at = position
+            following = {"first_message": position + 1}
             break
-        if tokens > budget:
-            return _piece(transcript, request, text, position, budget, counter, is_older)
+        if tokens > budget:  # a long message: as much as fits, one character at least
+            piece = cut_to_tokens(text, budget, counter) or text[:1]
+            before = first_character - 1
+            after = before + len(piece)
+            place = f"message {position + 1}: characters {first_character}-{after} of {before + len(text)}"
+            following = {"first_message": position + 1, "first_character": after + 1}
+            return HistoryPage(piece, position + 1, position + 1, place, following)
         shown[position] = text
         budget -= tokens
         first_character = 1
-    calls = () if stopped_at is None else (_call(request, stopped_at + 1, is_older),)
     first, last = min(shown) + 1, max(shown) + 1
     place = f"messages {first}-{last} of {transcript.end}"
-    return HistoryPage("\n".join(shown[one] for one in sorted(shown)), first, last, place, calls)
+    return HistoryPage("\n".join(shown.values()), first, last, place, following)
 
 
-def read_part(
-    text: str, number: int, part: int, first_character: int, limit_tokens: int, counter: TokenCounter
-) -> HistoryPage:
-    """Return as much of one text of a message as fits."""
-    piece = cut_to_tokens(text[first_character - 1 :], limit_tokens - _FOOTER_TOKENS, counter)
-    after = first_character - 1 + len(piece)
-    place = f"message {number}, part {part}: characters {first_character}-{after} of {len(text)}"
-    following = {"first_message": number, "part": part, "first_character": after + 1}
-    return HistoryPage(piece, number, number, place, (("Next", following),) if after < len(text) else ())
-
-
-def part_address(entry: Entry, number: int) -> Address:
-    """Return the address of a message's nth text, or raise ValueError."""
-    texts = entry.texts
-    if not 1 <= number <= len(texts):
-        raise ValueError(f"message {entry.position + 1} has {len(texts)} parts, not {number}")
-    return texts[number - 1][0]
-
-
-def brief_text(entry: Entry, words: Sequence[str] = ()) -> str:
+def _brief_text(entry: Entry, words: Sequence[str]) -> str:
     """Return one line for each text of a message: its number, time, beginning or place of a word, and tokens."""
     known = {part.address: part for part in entry.measured}
     texts = entry.texts
@@ -130,44 +109,13 @@ def brief_text(entry: Entry, words: Sequence[str] = ()) -> str:
 
 
 def _positions(transcript: Transcript, request: PageRequest) -> list[int]:
-    begin, end = transcript.state.start, transcript.end
-    for number in (request.first_message, request.last_message):
-        if number is not None and not begin < number <= end:
-            available = f"messages {begin + 1}-{end}" if end > begin else "no messages yet"
-            raise ValueError(f"there is no message {number}; this session has {available}")
-    first = begin if request.first_message is None else request.first_message - 1
-    last = end if request.last_message is None else request.last_message
-    positions = [position for position in range(first, last) if request.is_wanted(transcript[position])]
+    begin, end, number = transcript.state.start, transcript.end, request.first_message
+    if number is not None and not begin < number <= end:
+        available = f"messages {begin + 1}-{end}" if end > begin else "no messages yet"
+        raise ValueError(f"there is no message {number}; this session has {available}")
+    first = begin if number is None else number - 1
+    positions = [position for position in range(first, end) if request.is_wanted(transcript[position])]
     if not positions:
-        available = f"among messages {first + 1}-{last}" if last > first else "yet: this session has no messages yet"
+        available = f"among messages {first + 1}-{end}" if end > first else "yet: this session has no messages yet"
         raise ValueError(f"there is none {available}")
     return positions
-
-
-def _call(request: PageRequest, number: int, is_older: bool) -> tuple[str, Mapping[str, int]]:
-    if is_older:
-        return "Before", {"last_message": number}
-    last = {} if request.last_message is None else {"last_message": request.last_message}
-    return "Next", {"first_message": number, **last}
-
-
-def _piece(
-    transcript: Transcript,
-    request: PageRequest,
-    text: str,
-    position: int,
-    budget: int,
-    counter: TokenCounter,
-    is_older: bool,
-) -> HistoryPage:
-    """Return the part of a long message that fits, one character at least."""
-    piece = cut_to_tokens(text, budget, counter) or text[:1]
-    offset = request.first_character - 1
-    after = offset + len(piece)
-    within = replace(request, last_message=position + 1) if is_older else request
-    label, following = _call(within, position + 1, is_older=False)
-    calls: list[tuple[str, Mapping[str, int]]] = [(label, {**following, "first_character": after + 1})]
-    if is_older and position > transcript.state.start:
-        calls.append(_call(request, position, is_older=True))
-    place = f"message {position + 1}: characters {offset + 1}-{after} of {offset + len(text)}"
-    return HistoryPage(piece, position + 1, position + 1, place, tuple(calls))

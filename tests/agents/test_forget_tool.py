@@ -91,7 +91,6 @@ async def test_workbench_offers_it_late_and_component_data_carries_it_without_th
     assert "forget_memory" in [tool["name"] for tool in await bench.list_tools()]
     loaded = type(bench).load_component(json.loads(bench.dump_component().model_dump_json()))
     (tool,) = [one for one in loaded._tools if isinstance(one, ForgetMemoryTool)]  # pyright: ignore[reportPrivateUsage]
-    tool.bind(context)
     answer = await tool.run_json({"memory_keys": [key]}, CancellationToken())
     assert code_in(answer)
     assert await left(store, [key]) == {key}

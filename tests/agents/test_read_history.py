@@ -1,12 +1,12 @@
-"""`read_history`: ranges, parts, words and times, in this session and the user's others."""
+"""`read_history`: ranges and words, in this session and the user's others."""
 
 import re
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from memory_context import MemoryContext, MemoryStore
+from memory_context.recall.tools.history import ReadHistoryArgs
 from memory_context.recall.tools.repeats import Answer
 from tests.context.steps import add_step
 from tests.support.contexts import answer, ask, context_of
@@ -46,25 +46,20 @@ async def saved(context: MemoryContext) -> str:
 
 
 async def test_range_behind_an_observation_is_read_exactly(context: MemoryContext) -> None:
-    page = await read(context, first_message=2, last_message=3)
+    page = await read(context, first_message=2, limit=2)
     assert page.data == {"first_message": 2, "last_message": 3}
     assert re.findall(r"^\((\d)\)", page.text, re.MULTILINE) == ["2", "2", "3", "3"]
-    assert page.text.endswith("[messages 2-3 of 8. That is all.]")
+    assert page.text.endswith("[messages 2-3 of 8. Next: read_history(limit=2, first_message=4)]")
 
 
-async def test_stored_part_is_read_whole_page_by_page(context: MemoryContext) -> None:
-    assert context.transcript[2].dropped
-    low = await read(context, first_message=3, detail="low", limit=1)
-    assert "(3.1) " in low.text
-    text, arguments = "", {"first_message": 3, "part": 1}
-    for _ in range(20):
-        page = (await read(context, **arguments)).text
-        text += page.rpartition("\n[message")[0]
-        if page.endswith("That is all.]"):
-            break
-        arguments = following(page)
-    assert text == log("ship")
-    assert "message 3 has 2 parts, not 9" in (await read(context, first_message=3, part=9)).text
+async def test_calls_that_earlier_answers_name_are_taken(context: MemoryContext) -> None:
+    """A range by its last message; what cannot be mapped is refused with the arguments that there are."""
+    page = await read(context, first_message=2, last_message=3, detail="high")
+    assert page.data == {"first_message": 2, "last_message": 3}
+    refused = await read(context, memory_key="said_x")
+    assert refused.failed
+    assert "there is no argument 'memory_key' (there are session_id, first_message, " in refused.text
+    assert len(ReadHistoryArgs.model_fields) == 5
 
 
 async def test_words_find_messages_also_by_what_the_store_has_of_them(
@@ -81,25 +76,14 @@ async def test_words_find_messages_also_by_what_the_store_has_of_them(
     assert "there is none among messages 1-8" in (await read(context, query="zeppelin")).text
 
 
-async def test_messages_of_a_time_are_read(context: MemoryContext) -> None:
-    at = context.transcript[3].added_at
-    page = await read(context, since=at.isoformat(), limit=2)
-    assert page.data == {"first_message": 4, "last_message": 5}
-    assert following(page.text) == {"since": at.isoformat(), "limit": 2, "first_message": 6}
-    assert (await read(context, until=at.isoformat())).data["last_message"] == 3
-    assert "use a time such as" in (await read(context, since="yesterday")).text
-
-
 async def test_another_session_is_read_with_its_calls_and_stored_results(
     context: MemoryContext, store: MemoryStore
 ) -> None:
     session_id = await saved(context)
     other = context_of(store)
-    page = await read(other, session_id=session_id, last_message=4)
+    page = await read(other, session_id=session_id)
     assert page.text.startswith(f"Of session {session_id} (Survey the harbour.), ")
     assert 'coder called survey with:\n{"what": "ship"}' in page.text
-    part = await read(other, session_id=session_id, first_message=3, part=1)
-    assert part.text.split("\n", 1)[1].startswith(log("ship", 40))
     page = await read(other, session_id=session_id, limit=2)
     assert following(page.text) == {"session_id": session_id, "limit": 2, "first_message": 3}
     assert (await read(MemoryContext("bob", memory_store=store), session_id=session_id)).failed
@@ -115,16 +99,13 @@ async def test_private_session_of_a_sub_agent_is_not_read(context: MemoryContext
         assert "xylophone" not in (await read(context_of(store), **arguments)).text
 
 
-async def test_all_sessions_are_searched_by_words_and_times(context: MemoryContext, store: MemoryStore) -> None:
+async def test_all_sessions_are_searched_by_words(context: MemoryContext, store: MemoryStore) -> None:
     session_id = await saved(context)
     other = context_of(store)
-    for arguments in (
-        {"query": "Survey the harbour"},
-        {"since": (context.transcript[0].added_at - timedelta(minutes=1)).isoformat()},
-    ):
+    for arguments in ({"query": "Survey the harbour"}, {}):
         text = (await read(other, session_id="*", **arguments)).text
         assert f"- session_id={session_id!r}" in text
         assert ", message 1, user, " in text
         assert ": Survey the harbour." in text
-    none = await read(other, session_id="*", until="2001-01-01")
-    assert none.text == "Nothing that was said is found. Try other words or times."
+    none = await read(other, session_id="*", query="zeppelin")
+    assert none.text == "Nothing that was said is found. Try other words."

@@ -2,24 +2,23 @@
 
 import asyncio
 import json
-import threading
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.messages import ToolCallExecutionEvent
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_agentchat.tools import AgentTool
 from autogen_core import CancellationToken, ComponentLoader
 from autogen_core.models import UserMessage
-from autogen_core.tools import BaseTool, StaticWorkbench, Workbench
+from autogen_core.tools import StaticWorkbench
 
 from memory_context import MemoryContext, MemoryStore
 from memory_context.recall.tools.base import MemoryTool
 from tests.support.contexts import check_apart
 
-from .scripted import model
+from .scripted import calls, model
 
 Json = dict[str, Any]
 
@@ -112,52 +111,21 @@ async def test_agents_loaded_beside_the_dumped_one_do_not_share():
     await check_apart(pair_in(first), pair_in(second), (original, tools_in(agent)))
 
 
-async def test_agents_loaded_in_two_tasks_at_once_do_not_share(blueprint: Json):
-    """Also where the parts of an agent are loaded one by one and the tasks take turns."""
-    turn = asyncio.Barrier(2) if hasattr(asyncio, "Barrier") else None
-
-    async def load(tools_first: bool) -> tuple[MemoryContext, list[MemoryTool]]:
-        parts: Json = blueprint["config"]
-        tools: list[Any] = []
-
-        def load_tools() -> None:
-            for tool in parts["workbench"][0]["config"]["tools"]:
-                tools.append(BaseTool.load_component(tool))
-
-        steps: list[Callable[[], object]] = [load_tools, lambda: None] if tools_first else [lambda: None, load_tools]
-        context: MemoryContext | None = None
-        for number, step in enumerate(steps):
-            step()
-            if number == 0:
-                await (turn.wait() if turn else asyncio.sleep(0))
-                context = ComponentLoader.load_component(parts["model_context"], MemoryContext)
-                await (turn.wait() if turn else asyncio.sleep(0))
-        assert context is not None
-        return context, tools
-
-    for order in ((True, True), (False, False), (True, False)):
-        await check_apart(*await asyncio.gather(*(load(one) for one in order)))
-
-
-async def test_agents_loaded_in_threads_do_not_share(blueprint: Json):
-    """Each thread waits for the other between its workbench and its context."""
-    meet = threading.Barrier(2)
-    pairs: list[tuple[MemoryContext, list[MemoryTool]]] = []
-
-    def load() -> None:
-        parts: Json = blueprint["config"]
-        bench = Workbench.load_component(parts["workbench"][0])
-        meet.wait(30)
-        context = ComponentLoader.load_component(parts["model_context"], MemoryContext)
-        meet.wait(30)
-        assert isinstance(bench, StaticWorkbench)
-        pairs.append((context, [t for t in bench._tools if isinstance(t, MemoryTool)]))  # pyright: ignore[reportPrivateUsage]
-
-    threads = [threading.Thread(target=load) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    await asyncio.to_thread(lambda: [thread.join(60) for thread in threads])
-    await check_apart(*pairs)
+async def test_agents_of_one_template_that_run_at_once_read_their_own_sessions(blueprint: Json):
+    """Their calls have the same ids; a third agent, loaded in a thread, is used from another task each time."""
+    agents = [loaded(blueprint), loaded(blueprint), await asyncio.to_thread(loaded, blueprint)]
+    for agent in agents:
+        answers = [one for limit in (10, 20) for one in (calls(("read_history", {"limit": limit})), "Read.")]
+        agent._model_client = model(*answers)  # pyright: ignore[reportPrivateUsage]
+        agent._max_tool_iterations = 2  # pyright: ignore[reportPrivateUsage]
+    secrets = [f"secret-{number}-{uuid.uuid4().hex}" for number in range(len(agents))]
+    for _ in range(2):
+        runs = [agent.run(task=secret) for agent, secret in zip(agents, secrets, strict=True)]
+        for result, own in zip(await asyncio.gather(*runs), secrets, strict=True):
+            (read,) = [str(one.content) for one in result.messages if isinstance(one, ToolCallExecutionEvent)]
+            assert [secret for secret in secrets if secret in read] == [own]
+    for agent in agents:
+        await context_in(agent).close()
 
 
 async def test_tools_listed_after_the_context_belong_to_it(blueprint: Json):
@@ -207,23 +175,17 @@ async def test_an_agent_that_is_a_tool_of_another_does_not_share(blueprint: Json
 
 
 async def test_a_tool_that_was_loaded_alone_says_that_it_cannot_tell_its_context(blueprint: Json):
-    """With one context of its template it belongs to that; with two it reads from neither."""
+    """With one context of its template it belongs to that; with two it reads from neither, until one is in use."""
     tools = blueprint["config"]["workbench"][0]["config"]["tools"]
-    (history,) = [one for one in tools if "History" in one["provider"]]
-
-    def alone() -> MemoryTool:
-        found: list[Any] = []
-        thread = threading.Thread(target=lambda: found.append(BaseTool.load_component(history)))
-        thread.start()
-        thread.join(60)
-        return found[0]
-
+    history = MemoryTool.load_component(next(one for one in tools if "History" in one["provider"]), MemoryTool)
     first = loaded(blueprint)
     await context_in(first).add_message(UserMessage(content="secret", source="user"))
-    assert "secret" in await alone().run_json({}, CancellationToken())
+    assert "secret" in await history.run_json({}, CancellationToken())
     second = loaded(blueprint)
-    answer = await alone().run_json({}, CancellationToken())
+    answer = await history.run_json({}, CancellationToken())
     assert answer.startswith("This tool cannot tell where to look: 2 contexts")
+    await context_in(second).get_messages()
+    assert "secret" not in await history.run_json({}, CancellationToken())
     for agent in (first, second):
         await context_in(agent).close()
 
@@ -253,5 +215,6 @@ async def test_data_of_the_version_before_does_not_pin_a_generated_session(bluep
 async def test_data_of_the_version_before_keeps_a_session_that_was_named(blueprint: Json, store: MemoryStore):
     agent = loaded(as_earlier(blueprint, "named"))
     assert context_in(agent).session_id == "named"
-    assert all(tool._own_host is context_in(agent) for tool in tools_in(agent))  # pyright: ignore[reportPrivateUsage]
+    await context_in(agent).add_message(UserMessage(content="Hello.", source="user"))
+    assert all(["Hello." in await t.run_json({}, CancellationToken()) for t in tools_in(agent) if "history" in t.name])
     await context_in(agent).close()

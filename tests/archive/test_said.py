@@ -258,20 +258,20 @@ async def test_tools_return_messages_and_read_around_them_in_another_session(sto
     other = context_of(store, None)
     tools = {tool.name: tool for tool in other.tools()}
     answer = await tools["search_memory"].answer({"query": "database Orders"})
-    key = answer.data["hits"][0]["memory_key"]
     assert answer.data["hits"][0]["session_title"] == "Good morning."
-    assert f"said in session {context.session_id} (Good morning.)" in answer.text
-    assert "read_history(memory_key=…)" in answer.text
-    page = await tools["read_history"].answer({"memory_key": key})
+    numbers = re.findall(rf"said in session {context.session_id}(?: \(Good morning\.\))?, message (\d)", answer.text)
+    assert sorted(numbers) == ["3", "4"]
+    assert "read_history(session_id=…, first_message=…)" in answer.text
+    page = await tools["read_history"].answer({"session_id": context.session_id})
     assert page.text.startswith(f"Of session {context.session_id} (Good morning.), ")
     assert "(1) user said:\nGood morning." in page.text
     assert "(4) coder answered:\n" in page.text
     assert page.text.endswith("[messages 1-4 of 4. That is all.]")
     page = await tools["read_history"].answer({"session_id": context.session_id, "first_message": 3})
     assert page.data == {"first_message": 3, "last_message": 4, "session_id": context.session_id}
-    assert (await tools["read_history"].answer({"memory_key": "said_nothing"})).failed
+    assert (await tools["read_history"].answer({"session_id": "nothing"})).failed
     isolated = {tool.name: tool for tool in other.for_subagent("helper", "isolated").tools()}
-    assert (await isolated["read_history"].answer({"memory_key": key})).failed
+    assert (await isolated["read_history"].answer({"session_id": context.session_id})).failed
     assert (await isolated["search_memory"].answer({"query": "database Orders"})).data.get("hits", []) == []
 
 

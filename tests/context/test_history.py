@@ -20,14 +20,14 @@ from memory_context.sessions.transcript.entries import Part, StoredPart
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.view_decisions import ViewCleared
 from memory_context.view.history import fold_key, folded_text, history_text
-from memory_context.view.pages import HistoryPage, PageRequest, read_history, read_part
+from memory_context.view.pages import HistoryPage, PageRequest, read_history
 
 counter = default_token_counter()
 TAG = "abcdef"
 
 
 def page_of(transcript: Transcript, first: int, limit_tokens: int = 1000, character: int = 1) -> HistoryPage:
-    return read_history(transcript, PageRequest(first, first_character=character), limit_tokens, counter)
+    return read_history(transcript, PageRequest(first, character), limit_tokens, counter)
 
 
 def text_of(page: HistoryPage) -> str:
@@ -171,45 +171,7 @@ def test_missing_message_is_refused_with_the_available_ones():
         page_of(transcript, 3)
 
 
-def test_last_message_alone_pages_back_to_the_beginning():
-    """Each page in the order of the session."""
-    transcript = transcript_of(*(f"message number {number} with some words in it" for number in range(40)))
-    request, seen = PageRequest(last_message=38), list[str]()
-    while True:
-        page = read_history(transcript, request, 200, counter)
-        assert counter.count(text_of(page)) <= 200
-        seen[:0] = page.text.splitlines()
-        if not page.calls:
-            break
-        assert page.calls == (("Before", {"last_message": page.first - 1}),)
-        request = PageRequest(last_message=page.first - 1)
-    assert page.first == 1
-    assert seen == [line for entry in transcript.entries(0, 38) for line in history_text(entry).splitlines()]
-
-
-def test_range_of_an_observation_is_paged_and_no_more():
-    transcript = transcript_of(*(f"message number {number} with some words in it" for number in range(40)))
-    request, read = PageRequest(13, 30), list[int]()
-    while True:
-        page = read_history(transcript, request, 200, counter)
-        read += range(page.first, page.last + 1)
-        if not page.calls:
-            break
-        ((label, arguments),) = page.calls
-        assert (label, arguments) == ("Next", {"first_message": page.last + 1, "last_message": 30})
-        request = PageRequest(**arguments)
-    assert read == [*range(13, 31)]
-
-
-def test_long_message_read_back_names_both_ways_on():
-    transcript = transcript_of("short", "word " * 2000)
-    page = read_history(transcript, PageRequest(last_message=2), 200, counter)
-    (following, arguments), before = page.calls
-    assert (following, before) == ("Next", ("Before", {"last_message": 1}))
-    assert read_history(transcript, PageRequest(**arguments), 200, counter).text.startswith("word")
-
-
-def test_low_detail_shows_one_masked_line_for_each_text():
+def test_words_show_one_masked_line_for_each_text():
     secret = "sk-proj-" + "a1B2c3D4" * 6
     calls = [FunctionCall(id=name, name=name, arguments='{"a": 1}') for name in ("look", "find")]
     transcript = Transcript.of(
@@ -220,7 +182,7 @@ def test_low_detail_shows_one_masked_line_for_each_text():
     )
     for entry in transcript.entries():
         entry.measure([Part(address, counter.count(text)) for address, text in texts_of(entry.message)])
-    page = read_history(transcript, PageRequest(is_brief=True), 1000, counter)
+    page = read_history(transcript, PageRequest(words=("many",)), 1000, counter)
     first, *others = page.text.splitlines()
     at = f"{transcript[0].added_at:%Y-%m-%d %H:%M}"
     assert first.startswith(f"(1) {at} user said: Use [credential] and many words")
@@ -230,20 +192,6 @@ def test_low_detail_shows_one_masked_line_for_each_text():
         '(2.2) coder called look with: {"a": 1}',
         '(2.3) coder called find with: {"a": 1}',
     ]
-    found = read_history(transcript, PageRequest(is_brief=True, words=("harbour",), limit=1), 1000, counter)
+    found = read_history(transcript, PageRequest(words=("harbour",), limit=1), 1000, counter)
     assert "near the harbour" in found.text
-    assert found.calls == (("Next", {"first_message": 2}),)
-
-
-def test_one_part_is_read_to_its_end():
-    text, read, character = " ".join(f"word{number}" for number in range(800)), "", 1
-    while True:
-        page = read_part(text, 7, 2, character, 300, counter)
-        assert counter.count(text_of(page)) <= 300
-        read += page.text
-        if not page.calls:
-            break
-        ((_, arguments),) = page.calls
-        assert (arguments["first_message"], arguments["part"]) == (7, 2)
-        character = arguments["first_character"]
-    assert read == text
+    assert found.following == {"first_message": 2}

@@ -171,7 +171,8 @@ async def test_a_loaded_agent_keeps_to_its_own_session(store: MemoryStore):
         await other.add_message(user(f"secret of {name}"))
         await context.load_state(await other.save_state())
         chats.append((context, tool))
-    for name, (_, tool) in zip(("one", "two", "three"), chats, strict=True):
+    for name, (context, tool) in zip(("one", "two", "three"), chats, strict=True):
+        await context.get_messages()
         assert f"secret of {name}" in await tool.run_json({}, CancellationToken())
 
 

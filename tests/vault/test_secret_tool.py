@@ -18,8 +18,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from pydantic import BaseModel, Field
 
 from memory_context import MemoryContext, MemoryStore, SecretError
-from memory_context.recall.tools.secret_rules import _without_fragments
-from memory_context.recall.tools.secret_tool import SecretTool, SecretToolError
+from memory_context.recall.tools.secret_tool import SecretTool, SecretToolError, _without_pieces
 
 VALUE = "tk-5f9a!Zq81/with+signs"
 TOKEN = "{{secret:API_TOKEN}}"
@@ -245,6 +244,8 @@ async def test_masked_credential_is_written_back_as_it_was(context: MemoryContex
 async def test_dumped_tool_finds_the_secrets_of_its_context(context: MemoryContext) -> None:
     dumped = context.with_secrets(Fetch(), allow=ALLOW, hosts=HOSTS).dump_component()
     assert VALUE not in dumped.model_dump_json()
+    streaming = dumped.model_copy(update={"provider": "memory_context.SecretStreamTool"})  # of the version before
+    assert SecretTool.load_component(streaming).dump_component() == dumped
     tool = SecretTool.load_component(dumped)
     await run(tool, headers={"Authorization": TOKEN})
     assert called[0]["headers"] == {"Authorization": VALUE}
@@ -317,7 +318,7 @@ async def test_model_that_knows_the_value_learns_its_name(context: MemoryContext
 
 
 def test_error_that_names_a_reference_keeps_it_whole() -> None:
-    """A piece of a value may be a part of the reference's own letters."""
-    assert _without_fragments("use {{secret:P}}, not secretly", {"P": "secretly-kept"}) == (
+    """A piece of a value may be a part of the reference's own letters; fewer than six letters of one may stay."""
+    assert _without_pieces("use {{secret:P}}, not secret", {"P": "secretly-kept"}) == (
         "use {{secret:P}}, not {{secret:P}}"
     )

@@ -126,13 +126,10 @@ async def observations_of_user(memory: AgentMemory, limit: int = 20) -> list[Ses
     return [log for log in logs if log.chunks]
 
 
-def newest_lines(
-    logs: Iterable[SessionObservations], *, since: datetime | None = None, until: datetime | None = None
-) -> list[tuple[SessionInfo, ObservationLine]]:
-    """Return the lines of a time, newest first."""
+def newest_lines(logs: Iterable[SessionObservations]) -> list[tuple[SessionInfo, ObservationLine]]:
+    """Return the lines of all logs, newest first."""
     lines = [(log.session, line) for log in logs for chunk in log.chunks for line in chunk.lines]
-    wanted = [one for one in lines if (not since or one[1].at >= since) and (not until or one[1].at < until)]
-    return sorted(wanted, key=lambda one: (one[1].at, one[0].session_id, one[1].id), reverse=True)
+    return sorted(lines, key=lambda one: (one[1].at, one[0].session_id, one[1].id), reverse=True)
 
 
 def by_session(lines: Sequence[tuple[SessionInfo, ObservationLine]]) -> list[tuple[SessionInfo, ObservationChunk]]:

@@ -1,8 +1,8 @@
 """The base of memory tools, and how a tool loaded from component data finds its context.
 
 A tool never raises: problems are part of its text. The context recognises an answer by its hash and collapses it to its
-label. AutoGen loads a workbench before the context, and listed tools after it: a loaded context takes the tools that
-wait for its *template*, else those that follow.
+label. A loaded tool names the template of its context. If several contexts were made from that, the tool belongs to the
+one whose view was read last in its task: an agent reads the view before it lists and calls tools.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Annotated, Any, ClassVar, Protocol, cast
-from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
+from weakref import WeakSet, WeakValueDictionary, ref
 
 from autogen_core import CancellationToken, Component, FunctionCall
 from autogen_core.tools import BaseTool, ToolSchema
@@ -39,7 +39,7 @@ from .repeats import NOTE_TOKENS, Answer, find_previous_answers, with_repeat_not
 __all__ = [
     "MemoryTool",
     "MemoryToolConfig",
-    "TemplateKey",
+    "Template",
     "Texts",
     "ToolArguments",
     "ToolHost",
@@ -48,8 +48,8 @@ __all__ = [
     "failed_answer",
     "find_hosts",
     "hosts_of_session",
+    "note_view_read",
     "register_host",
-    "register_loaded_host",
 ]
 
 _logger = logging.getLogger("memory_context")
@@ -58,7 +58,6 @@ _MIN_ANSWER_TOKENS = 500
 _ANSWER_SECONDS = 9.5
 _SCHEMA_KEYS = ("type", "enum", "items", "description")
 _MAX_PARSED_CALLS = 2000  # parsing takes 50 us each
-_MIN_SWEPT_TEMPLATES = 64
 
 _call_id: ContextVar[str | None] = ContextVar("call_id", default=None)
 
@@ -171,6 +170,7 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         super().__init__(self.args_model, cast(type[BaseModel], str), self.tool_name, self.tool_description)
         self._config = config
         self._own_host = host
+        self._template: Template | None = None
         self._parsed_calls: dict[str, str | None] = {}
         self._schema: ToolSchema | None = None
 
@@ -188,22 +188,10 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         return copy.deepcopy(self._schema)
 
     @property
-    def has_host(self) -> bool:
-        return self._own_host is not None
-
-    @property
-    def is_late(self) -> bool:
-        """True if a `MemoryWorkbench` offers it once something needs it."""
-        return self._config.is_late
-
-    @property
     def is_due(self) -> bool:
-        """True if it is offered now."""
-        host = self._own_host
-        return not self.is_late or host is None or self.name in host.transcript.state.offered.memory_tools
-
-    def bind(self, host: ToolHost) -> None:
-        self._own_host = host
+        """True if a `MemoryWorkbench` offers it now: late tools are offered once something needs them."""
+        host = self._bound_host() or next(iter(find_hosts(self._config.key)), None)
+        return not self._config.is_late or host is None or self.name in host.transcript.state.offered.memory_tools
 
     async def run_json(
         self, args: Mapping[str, Any], cancellation_token: CancellationToken, call_id: str | None = None
@@ -219,7 +207,7 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
 
     async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> Any:
         try:
-            host = self._own_host = self._own_host or self._find_host()
+            host = self._bound_host() or self._find_host()
         except LookupError as error:
             return str(error.args[0])
         memory = host.agent_memory
@@ -258,7 +246,14 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
             return Answer(self._refusal(error), failed=True)
         return await self._answer_safely(self._own_host, parsed)
 
+    def _bound_host(self) -> ToolHost | None:
+        read_last = current() if self._template is not None and (current := _current.get()) is not None else None
+        if read_last is not None and _key_of(read_last) == self._config.key:
+            self._own_host = read_last
+        return self._own_host
+
     def _find_host(self) -> ToolHost:
+        """Return the only context of the template, or raise LookupError."""
         config = self._config
         hosts = find_hosts(config.key)
         if not hosts:
@@ -270,7 +265,7 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         if len(hosts) > 1:
             raise LookupError(
                 f"This tool cannot tell where to look: {len(hosts)} contexts were made from its template "
-                f"{config.template_id!r}. Load it together with its context."
+                f"{config.template_id!r}. Call it after `get_messages` of its context, as an agent does."
             )
         return hosts[0]
 
@@ -312,119 +307,71 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         return self._parsed_calls[call.arguments]
 
     def _to_config(self) -> MemoryToolConfig:
-        return self._config if self._own_host is None else config_of(self._own_host, is_late=self.is_late)
+        return self._config if self._own_host is None else config_of(self._own_host, is_late=self._config.is_late)
 
     @classmethod
     def _from_config(cls, config: MemoryToolConfig) -> Self:
         tool = cls(config)
-        attach_tool(tool, config.key)
+        tool._template = _register_tool(config.key, tool.name, is_late=config.is_late)
         return tool
 
 
-class _Flow:
-    """The loading of one task or thread.
+class Template:
+    """The live contexts of one template, and the tools loaded for them by name, with whether they are late.
 
-    Attributes:
-        waiting: Tools without a context, in runs of one agent each.
-        names: Tools that followed a context; None if it took waiting ones.
+    Its contexts and tools hold it, and it goes with the last of them.
     """
 
     def __init__(self) -> None:
-        self.waiting: dict[TemplateKey, list[list[ref[MemoryTool]]]] = {}
-        self.newest: WeakValueDictionary[TemplateKey, ToolHost] = WeakValueDictionary()
-        self.names: WeakKeyDictionary[ToolHost, set[str] | None] = WeakKeyDictionary()
-
-    def runs(self, key: TemplateKey) -> list[list[ref[MemoryTool]]]:
-        runs = ([one for one in run if _waits(one)] for run in self.waiting.get(key, ()))
-        return [run for run in runs if run]
+        self.hosts: WeakSet[ToolHost] = WeakSet()
+        self.tools: dict[str, bool] = {}
 
 
 _lock = threading.RLock()
-_flows: WeakKeyDictionary[object, _Flow] = WeakKeyDictionary()
-_alive: dict[TemplateKey, WeakSet[ToolHost]] = {}
-_loaded: WeakSet[ToolHost] = WeakSet()
-_sweep_at = _MIN_SWEPT_TEMPLATES
+_templates: WeakValueDictionary[TemplateKey, Template] = WeakValueDictionary()
+_current: ContextVar["ref[ToolHost] | None"] = ContextVar("current_context", default=None)
 
 
-def register_host(host: ToolHost, key: TemplateKey) -> bool:
-    """Let tools of a template find this context; return whether any waited for it."""
-    global _sweep_at
+def register_host(host: ToolHost) -> Template:
+    """Let tools of its template find this context, which is told of those that were loaded."""
     with _lock:
-        if len(_alive) >= _sweep_at:
-            for gone in [one for one, hosts in _alive.items() if not hosts]:
-                del _alive[gone]
-            _sweep_at = max(_MIN_SWEPT_TEMPLATES, 2 * len(_alive))
-        _alive.setdefault(key, WeakSet()).add(host)
-        flow = _flow()
-        runs = flow.runs(key)
-        if not runs:
-            return False
-        for tool in filter(None, [one() for one in runs.pop()]):
-            _bind(tool, host)
-        flow.waiting[key] = runs
-        return True
+        template = _templates.setdefault(_key_of(host), Template())
+        template.hosts.add(host)
+        for name, is_late in template.tools.items():
+            host.note_tools([name], are_late=is_late)
+        return template
 
 
-def register_loaded_host(host: ToolHost, template_id: str) -> None:
-    """Like `register_host`, for a loaded context: it takes over the template, and tools loaded next belong to it."""
-    key = (host.user_id, host.agent_id, template_id)
+def _register_tool(key: TemplateKey, name: str, *, is_late: bool) -> Template:
     with _lock:
-        if not any(other in _loaded for other in _alive.get(key, ())):  # else two dumped in one team collide
-            host.template_id = template_id
-        had_waiting = register_host(host, key)
-        flow = _flow()
-        flow.newest[key] = host
-        flow.names[host] = None if had_waiting else set()
-        _loaded.add(host)
+        template = _templates.setdefault(key, Template())
+        if template.tools.get(name) != is_late:
+            template.tools[name] = is_late
+            for host in template.hosts:
+                host.note_tools([name], are_late=is_late)
+        return template
 
 
-def attach_tool(tool: MemoryTool, key: TemplateKey) -> None:
-    """Attach a loaded tool to the context before it, else to the next one."""
-    with _lock:
-        flow = _flow()
-        host = flow.newest.get(key)
-        runs = flow.runs(key)
-        names = None if host is None else flow.names.get(host)
-        if host is not None and names is not None and not runs and tool.name not in names:
-            names.add(tool.name)
-            _bind(tool, host)
-            return
-        if not runs or tool.name in {waiting.name for one in runs[-1] if (waiting := one()) is not None}:
-            runs.append([])
-        runs[-1].append(ref(tool))
-        flow.waiting = {other: some for other in flow.waiting if other != key and (some := flow.runs(other))}
-        flow.waiting[key] = runs
+def note_view_read(host: ToolHost) -> None:
+    """Have tools that this task, or one that it starts, calls belong to this context if they are of its template."""
+    _current.set(ref(host))
+
+
+def _key_of(host: ToolHost) -> TemplateKey:
+    return host.user_id, host.agent_id, host.template_id
 
 
 def find_hosts(key: TemplateKey) -> list[ToolHost]:
     """Return the live contexts of a template."""
     with _lock:
-        return [*_alive.get(key, ())]
+        return [*template.hosts] if (template := _templates.get(key)) is not None else []
 
 
 def hosts_of_session(user_id: str, session_id: str) -> list[ToolHost]:
     """Return the live contexts of a session, whichever agent's."""
     with _lock:
-        hosts = [host for (owner, _, _), alive in _alive.items() if owner == user_id for host in alive]
+        hosts = [host for (owner, *_), one in _templates.items() if owner == user_id for host in one.hosts]
     return [host for host in hosts if host.session_id == session_id]
-
-
-def _waits(one: ref[MemoryTool]) -> bool:
-    tool = one()
-    return tool is not None and not tool.has_host
-
-
-def _bind(tool: MemoryTool, host: ToolHost) -> None:
-    tool.bind(host)
-    host.note_tools([tool.name], are_late=tool.is_late)
-
-
-def _flow() -> _Flow:
-    try:
-        owner: object = asyncio.current_task() or threading.current_thread()
-    except RuntimeError:
-        owner = threading.current_thread()
-    return _flows.setdefault(owner, _Flow())
 
 
 def failed_answer(tool: str, error: Exception) -> Answer:

@@ -198,7 +198,7 @@ def _page(host: ToolHost, query: str, hits: list[SearchHit]) -> tuple[str, int]:
         first = f"{len(hits)} found for {query!r}, the best first.{left_out} {_DATA}"
         last = 'To read on: retrieve_memory(memory_key, transform="excerpt", start_line=…, end_line=…).'
         if any(hit.is_conversation for hit in hits):
-            last += " What was said around a message: read_history(memory_key=…)."
+            last += " What was said around a message: read_history(session_id=…, first_message=…)."
         room = limit - counter.count(first + last) - 4 - sum(taken[:count])
         if count > 1 and room < sum(min(one, _MIN_PASSAGE_TOKENS) for one in wanted[:count]):
             continue
@@ -254,5 +254,5 @@ def _described(item: MemoryItem) -> str:
     others = f", the same as {', '.join(item.other_keys[:_MAX_OTHERS])}" if item.other_keys else ""
     tags = f", tags {', '.join(map(one_line, item.tags[:_MAX_TAGS]))}" if item.tags else ""
     when = f"{item.valid_from or item.created_at:%Y-%m-%d %H:%M} UTC"
-    place = f", {item.place}" if item.place else ""
+    place = f", {item.place}, message {item.metadata['position']}" if item.place else ""
     return f"{item.headline} {item.type} from {item.source}, {when}{place}{tags}{caveat}{others}"

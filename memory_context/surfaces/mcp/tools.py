@@ -122,13 +122,11 @@ class ReadSessionTool(ReadHistoryTool):
         self._served = served
 
     async def _answer(self, host: ToolHost, args: ReadHistoryArgs) -> Answer:
-        if not (args.memory_key or (host.session_id if args.session_id is None else args.session_id)):
+        if not (host.session_id if args.session_id is None else args.session_id):
             return Answer(await self._latest())
         return await super()._answer(host, args)
 
     async def _place(self, host: ToolHost, args: ReadHistoryArgs) -> Place:
-        if args.memory_key:
-            return await super()._place(host, args)
         assert isinstance(args, ReadSessionArgs)
         session_id = host.session_id if args.session_id is None else args.session_id
         try:
