@@ -513,7 +513,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             ValueError: A name, path or host is malformed, or no path is given; or a workbench logs its calls.
         """
         rules = SecretRules(allow, hosts, self)
-        return SecretWorkbench(tool, rules) if isinstance(tool, Workbench) else SecretTool(*as_tools([tool]), rules)
+        return SecretWorkbench(tool, rules) if isinstance(tool, Workbench) else SecretTool(as_tools([tool])[0], rules)
 
     def note_tools(self, names: Iterable[str], *, are_late: bool = False) -> None:
         """Record memory tools: with `retrieve_memory`, keys in answers are no longer expanded."""
