@@ -94,7 +94,7 @@ class FileSystemConnector(FolderConnector):
         """Read texts as long as there is time and room, so that their first change has a diff."""
         ends_at = time.monotonic() + _FIRST_TEXTS_SECONDS
         for path in files:
-            if time.monotonic() > ends_at or not self._texts.has_room:
+            if time.monotonic() > ends_at or self._texts.left <= 0:
                 return
             self._texts.put(path, self._open.text(path))
 

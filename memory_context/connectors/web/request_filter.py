@@ -12,16 +12,14 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
+
+from playwright.async_api import Browser, CDPSession
+from playwright.async_api import Error as PlaywrightError
 
 from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.runtime.background import begin, in_own_thread
-
-from .capture import PlaywrightError
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, CDPSession
 
 __all__ = ["RequestFilter", "address_problem", "addresses_of", "host_rule"]
 
@@ -62,14 +60,14 @@ class RequestFilter:
         self._looking_up = asyncio.Semaphore(_LOOK_UPS)
         self._known: dict[str, tuple[float, Sequence[str]]] = {}
 
-    async def attach(self, browser: "Browser") -> None:
+    async def attach(self, browser: Browser) -> None:
         """Filter all requests of a browser from now on."""
         session = await browser.new_browser_cdp_session()
         session.on("Fetch.requestPaused", lambda event: begin(self._answer(session, event)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
         patterns = [{"urlPattern": f"{scheme}://*"} for scheme in _PORTS]
         await session.send("Fetch.enable", {"patterns": patterns})  # pyright: ignore[reportUnknownMemberType]
 
-    async def _answer(self, session: "CDPSession", event: dict[str, Any]) -> None:
+    async def _answer(self, session: CDPSession, event: dict[str, Any]) -> None:
         method, reason = "Fetch.failRequest", {"errorReason": "BlockedByClient"}
         try:
             if await self._is_allowed(event["request"]["url"]):
