@@ -50,27 +50,23 @@ def changes_between(before: Mapping[str, FileStat], after: Mapping[str, FileStat
 
 
 class KnownTexts:
-    """Texts of files as they were last seen, the most recently used ones within a limit."""
+    """Texts of files as they were last seen, the latest ones within a limit; `left` is its rest in characters."""
 
     def __init__(self) -> None:
         self._texts: OrderedDict[str, str] = OrderedDict()
-        self._left = _KNOWN_CHARACTERS
+        self.left = _KNOWN_CHARACTERS
 
     def get(self, path: str) -> str | None:
         return self._texts.get(path)
 
     def put(self, path: str, text: str | None) -> None:
         """Remember a text; None forgets it."""
-        self._left += len(self._texts.pop(path, ""))
+        self.left += len(self._texts.pop(path, ""))
         if text is not None:
             self._texts[path] = text
-            self._left -= len(text)
-            while self._left < 0:
-                self._left += len(self._texts.popitem(last=False)[1])
-
-    @property
-    def has_room(self) -> bool:
-        return self._left > 0
+            self.left -= len(text)
+            while self.left < 0:
+                self.left += len(self._texts.popitem(last=False)[1])
 
 
 def described(
@@ -106,19 +102,14 @@ def _line(change: FileChange, before: str | None, now: str | None) -> str:
         return f"Deleted {path}"
     if change.kind == "moved":
         return f"Moved {shown(change.moved_from)} to {path}"
-    about = _about(change.path, change.after, now)
+    size = 0 if change.after is None else change.after.size
+    about = kind_and_size(change.path, size) if now is None else f"{len(now.splitlines()):,} lines"
     if change.kind == "created":
         return f"Created {path} ({about})"
     if before is None or now is None:
         return f"Changed {path} ({about})"
     diff = unified_diff(before, now)
     return f"Changed {path} ({about})\n{diff}" if diff else f"Written without a change: {path}"
-
-
-def _about(path: str, known: FileStat | None, text: str | None) -> str:
-    if text is not None:
-        return f"{text.count(chr(10)) + (not text.endswith(chr(10)) and text != ''):,} lines"
-    return kind_and_size(path, 0 if known is None else known.size)
 
 
 def unified_diff(before: str, after: str) -> str:

@@ -13,7 +13,7 @@ from memory_context.foundation.patterns import LinePattern
 from memory_context.foundation.utf8 import to_utf8
 
 from .folder import FileStat, FolderConnector, matching_lines, shown
-from .open_file import ChangedLines, OpenFile, numbered
+from .open_file import WINDOW_LINES, ChangedLines, OpenFile, numbered
 from .protocols import TextObservation
 
 __all__ = ["EditorConnector"]
@@ -99,11 +99,11 @@ class EditorConnector(FolderConnector):
             return
         file.version = version
         if text != file.text:
-            is_near = file.is_in_window(changed := file.becomes(text))
+            changed = file.becomes(text)
             first, last = changed.first + 1, changed.new_end
             about = f"{_where(changed)}; cursor at line {file.line}"
             self._news.append(f"{shown(file.path)} was changed by another process: {about}")
-            if is_near and last >= first:
+            if first < file.top + WINDOW_LINES and file.top <= last >= first:
                 self._news[-1] += f"\n{numbered(file.lines, first, min(last, first + _SHOWN_CHANGE - 1))}"
 
     async def render_current_state(self) -> list[str]:

@@ -13,7 +13,7 @@ from memory_context.foundation.patterns import LinePattern
 from memory_context.foundation.utf8 import to_utf8
 
 from .changes import FileChange, KnownTexts, changes_between, described
-from .file_tree import MOST_FILES, FileTree
+from .file_tree import MOST_FILES, IgnoreRules, observed_files
 from .folder import FileStat, FolderConnector, matching_lines, not_read, shown
 from .open_file import plain_ends, replaced, with_own_ends
 from .protocols import TextObservation
@@ -43,19 +43,15 @@ class FileSystemConnector(FolderConnector):
     def __init__(self, root: str, id: str = "files") -> None:
         super().__init__(root, id)
         self.state_limit_tokens = 500
-        self._tree = FileTree()
+        self._files: dict[str, FileStat] | None = None
+        self._rules = IgnoreRules()
         self._texts = KnownTexts()
         self._recent: list[str] = []
         self._edits = asyncio.Lock()
 
-    async def on_stop(self) -> None:
-        """Close the folder."""
-        self._tree.close()
-        await super().on_stop()
-
     def save_state(self) -> Mapping[str, Any]:
         """Return what is compared with later; of a large folder nothing, and the next look is a first one."""
-        files = self._tree.files
+        files = self._files
         if files is None or len(files) > _MOST_SAVED_FILES:
             return {}
         return {"files": {path: [*known] for path, known in files.items()}}
@@ -64,25 +60,27 @@ class FileSystemConnector(FolderConnector):
         """Take over what an earlier process saw."""
         files: Mapping[str, Sequence[int]] | None = data.get("files")
         if files is not None:
-            self._tree.files = {path: FileStat(*known) for path, known in files.items()}
+            self._files = {path: FileStat(*known) for path, known in files.items()}
 
     async def get_observations(self) -> list[TextObservation]:
         """Return what changed since the last call; first, what there is."""
         return await asyncio.to_thread(self._look)
 
     def _look(self) -> list[TextObservation]:
-        with self._tree.look(self._open) as (before, after):
-            if before is None:
-                self._read_first_texts(after)
-                text = f"[{self.id}] Initial folder: {self.root} ({len(after):,} files)"
-                return [TextObservation(self.id, text, "initial")]
-            changes = changes_between(before, after)
-            if len(after) == MOST_FILES:  # one that is beyond the limit now is not gone
-                changes = [one for one in changes if one.kind != "deleted" or self._open.stat(one.path) is None]
-            now = {one.path: self._open.text(one.path) for one in changes[:_MOST_HITS] if one.after is not None}
-            observations = [*described(self.id, changes, self._texts, now)]
-            self._remember(changes, now)
-            return observations
+        before, after = self._files, observed_files(self._open, self._rules)
+        if before is None:
+            self._read_first_texts(after)
+            self._files = after
+            text = f"[{self.id}] Initial folder: {self.root} ({len(after):,} files)"
+            return [TextObservation(self.id, text, "initial")]
+        changes = changes_between(before, after)
+        if len(after) == MOST_FILES:  # one that is beyond the limit now is not gone
+            changes = [one for one in changes if one.kind != "deleted" or self._open.stat(one.path) is None]
+        now = {one.path: self._open.text(one.path) for one in changes[:_MOST_HITS] if one.after is not None}
+        observations = [*described(self.id, changes, self._texts, now)]
+        self._remember(changes, now)
+        self._files = after  # last: a look that fails has seen nothing
+        return observations
 
     def _remember(self, changes: Sequence[FileChange], now: Mapping[str, str | None]) -> None:
         for change in changes:
@@ -96,7 +94,7 @@ class FileSystemConnector(FolderConnector):
         """Read texts as long as there is time and room, so that their first change has a diff."""
         ends_at = time.monotonic() + _FIRST_TEXTS_SECONDS
         for path in files:
-            if time.monotonic() > ends_at or not self._texts.has_room:
+            if time.monotonic() > ends_at or self._texts.left <= 0:
                 return
             self._texts.put(path, self._open.text(path))
 
@@ -105,7 +103,7 @@ class FileSystemConnector(FolderConnector):
         return [await asyncio.to_thread(self._state)]
 
     def _state(self) -> str:
-        files = self._tree.files or {}
+        files = self._files or {}
         more = "; more are not watched" if len(files) == MOST_FILES else ""
         lines = [f"Folder {self.root}: {len(files):,} files{more}"]
         if self._recent:
@@ -185,7 +183,7 @@ class FileSystemConnector(FolderConnector):
         ends_at = time.monotonic() + _SEARCH_SECONDS
         prefix = f"{below.rstrip('/')}/" if below else ""
         hits: list[str] = []
-        for path in sorted(self._tree.files or {}):
+        for path in sorted(self._files or {}):
             if not path.startswith(prefix) and path != below:
                 continue
             if time.monotonic() > ends_at or len(hits) >= _MOST_HITS:

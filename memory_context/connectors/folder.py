@@ -12,7 +12,7 @@ import stat
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from autogen_core import Component, ComponentBase
 from pydantic import BaseModel
@@ -23,7 +23,6 @@ from memory_context.foundation.patterns import LinePattern, OutOfTimeError
 from memory_context.foundation.utf8 import to_utf8
 
 __all__ = [
-    "TEMPORARY",
     "TEXT_BYTES",
     "FileStat",
     "Folder",
@@ -37,8 +36,7 @@ __all__ = [
 TEXT_BYTES = 1 << 20
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-TEMPORARY = ".memory-context-"
-_READS = 5
+_TEMPORARY = ".memory-context-"
 
 
 class FileStat(NamedTuple):
@@ -71,7 +69,7 @@ class Folder:
 
     def read(self, path: str, limit_bytes: int) -> bytes:
         """Return at most so many bytes of a file."""
-        with self._file(path, os.O_RDONLY | os.O_NONBLOCK) as fd, os.fdopen(os.dup(fd), "rb") as file:
+        with self._file(path) as file:
             return file.read(limit_bytes)
 
     def text(self, path: str) -> str | None:
@@ -83,19 +81,21 @@ class Folder:
         return data.decode("utf-8", "replace") if _is_text(data) else None
 
     def read_text(self, path: str) -> tuple[str, FileStat]:
-        """Return a text as it is, with the state of the file that it is of; one that changes meanwhile is read again.
+        """Return a text as it is, with the state of the file from before it was read: a later change is noticed.
 
         Raises:
-            ConnectorError: It is binary, not UTF-8, larger than `TEXT_BYTES`, or changes all the time.
+            ConnectorError: It is binary, not UTF-8, or larger than `TEXT_BYTES`.
         """
-        for _ in range(_READS):
-            with self._file(path, os.O_RDONLY | os.O_NONBLOCK) as fd, os.fdopen(os.dup(fd), "rb") as file:
-                before = _file_stat(os.fstat(fd))
-                data = file.read(TEXT_BYTES + 1)
-                after = _file_stat(os.fstat(fd))
-            if after is not None and before == after:
-                return _decoded(path, data, after.size), after
-        raise ConnectorError(f"{shown(path)} changes while it is read; try again later")
+        with self._file(path) as file:
+            found = os.fstat(file.fileno())
+            data = file.read(TEXT_BYTES + 1)
+        if not _is_text(data):
+            raise not_read(path, found.st_size)
+        try:
+            return data.decode(), FileStat(found.st_size, found.st_mtime_ns, found.st_ino)
+        except UnicodeDecodeError as error:
+            where = f"{shown(path)} is not UTF-8 at byte {error.start}"
+            raise ConnectorError(f"{where}; an edit would change other bytes") from None
 
     def stat(self, path: str) -> FileStat | None:
         """Return what is known of a file; None for a folder, a link, anything else, or nothing there."""
@@ -113,7 +113,7 @@ class Folder:
         """
         with self._parent(path, make=True) as (parent, name):
             mode = self._mode(parent, name, path)
-            temporary = f"{TEMPORARY}{os.urandom(6).hex()}"
+            temporary = f"{_TEMPORARY}{os.urandom(6).hex()}"
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=parent)
             try:
                 with os.fdopen(fd, "wb") as file:
@@ -154,20 +154,20 @@ class Folder:
                 with suppress(OSError):
                     is_folder = entry.is_dir(follow_symlinks=False)
                     known = None if is_folder else _file_stat(entry.stat(follow_symlinks=False))
-                    if not entry.name.startswith(TEMPORARY):
+                    if not entry.name.startswith(_TEMPORARY):
                         found.append((f"{entry.name}/" if is_folder else entry.name, known))
         return sorted(found)
 
     @contextmanager
-    def _file(self, path: str, flags: int) -> Generator[int, None, None]:
+    def _file(self, path: str) -> Generator[BinaryIO, None, None]:
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC  # a pipe would wait for its writer
         with self._parent(path) as (parent, name):
-            fd = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-            try:
-                if not stat.S_ISREG(os.fstat(fd).st_mode):
-                    raise ConnectorError(f"{path} is not a file")
-                yield fd
-            finally:
+            fd = os.open(name, flags, dir_fd=parent)
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
                 os.close(fd)
+                raise ConnectorError(f"{path} is not a file")
+            with os.fdopen(fd, "rb") as file:
+                yield file
 
     @contextmanager
     def _parent(self, path: str, *, make: bool = False) -> Generator[tuple[int, str], None, None]:
@@ -286,17 +286,6 @@ def matching_lines(path: str, text: str, pattern: LinePattern, ends_at: float) -
 def _is_text(data: bytes) -> bool:
     # a PDF may be ASCII as a whole; its source is no text for a reader
     return len(data) <= TEXT_BYTES and b"\0" not in data[:8000] and not data.startswith(b"%PDF-")
-
-
-def _decoded(path: str, data: bytes, size: int) -> str:
-    if not _is_text(data):
-        raise not_read(path, size)
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise ConnectorError(
-            f"{shown(path)} is not UTF-8 at byte {error.start}; an edit would change other bytes"
-        ) from None
 
 
 def _parts(path: str) -> tuple[str, ...]:

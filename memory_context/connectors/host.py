@@ -105,13 +105,9 @@ class ConnectorHost:
 
     async def stop(self) -> None:
         """Stop all, also those that were never started, but not borrowed ones."""
-        await asyncio.gather(
-            *(
-                self._within_limit(one.id, lambda one=one: self._tried(one.id, "stop", one.on_stop), _STOP_SECONDS)
-                for one in self.connectors.values()
-                if one.id not in self._borrowed
-            )
-        )
+        own = [one for one in self.connectors.values() if one.id not in self._borrowed]
+        ask = {one.id: partial(self._tried, one.id, "stop", one.on_stop) for one in own}
+        await asyncio.gather(*(self._within_limit(id_, stop, _STOP_SECONDS) for id_, stop in ask.items()))
         self._started.clear()
 
     async def look(self, direct: Iterable[ConnectorObservation] = (), *, for_changes: bool = True) -> Look:
@@ -124,12 +120,10 @@ class ConnectorHost:
         """
         active = self._active_now()
         own, *answers = [_Answer(""), *(_Answer(one.id) for one in active)]
+        asked = zip(active, answers, strict=True)
         await asyncio.gather(
-            self._within_limit("", lambda: self._take_direct(own, [*direct])),
-            *(
-                self._within_limit(one.id, lambda one=one, answer=answer: self._ask(one, answer, for_changes))
-                for one, answer in zip(active, answers, strict=True)
-            ),
+            self._within_limit("", partial(self._take_direct, own, [*direct])),
+            *(self._within_limit(one.id, partial(self._ask, one, answer, for_changes)) for one, answer in asked),
         )
         noticed = [noticed for answer in (own, *answers) for noticed in answer.noticed]
         shown = [one for one in answers if one.is_shown or one.connector_id in self._started]
@@ -144,7 +138,7 @@ class ConnectorHost:
         id_ = connector.id
         if id_ not in self._started:
             if await self._tried(id_, "start", connector.on_start) is None:
-                answer.state = (f"[Error: {id_} could not start: {self._reason(id_, 'start')}]",)
+                answer.state = (f"[Error: {id_} could not start: {self._reasons[id_, 'start']}]",)
                 answer.is_shown = True
                 return
             self._started.add(id_)
@@ -162,10 +156,7 @@ class ConnectorHost:
         answers = [_Answer(one.id) for one in connectors]
         asked = zip(connectors, answers, strict=True)
         await asyncio.gather(
-            *(
-                self._within_limit(one.id, lambda one=one, answer=answer: self._ask_state(one, answer))
-                for one, answer in asked
-            )
+            *(self._within_limit(one.id, partial(self._ask_state, one, answer)) for one, answer in asked)
         )
         return await self._states(connectors, answers)
 
@@ -270,9 +261,6 @@ class ConnectorHost:
             return None
         self._failing.discard((connector_id, what))
         return (answer,)
-
-    def _reason(self, connector_id: str, what: str) -> str:
-        return self._reasons.get((connector_id, what), "no reason was given")
 
     def _call(self, function: Callable[..., _T], *args: Any) -> Callable[[], Awaitable[_T]]:
         """Call code of a connector in a thread, one at a time for each; one that never returns costs one thread."""

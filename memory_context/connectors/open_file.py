@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 
 from memory_context.foundation.errors import ConnectorError
 
@@ -14,7 +13,8 @@ __all__ += ["plain_ends", "replaced", "with_own_ends"]
 
 WINDOW_LINES = 100
 _LINE_CHARACTERS = 300
-_END = re.compile(r"\r\n|\n|\r")
+_END = re.compile(r"(?:\r\n|\n|\r(?!\n))")
+_LAST_END = re.compile(rf"{_END.pattern}\Z")
 _BOM = "\ufeff"
 
 
@@ -95,10 +95,6 @@ class OpenFile:
             first, last = (first - 1, last) if is_above else (first, last + 1)
         return numbered(lines, first, last)
 
-    def is_in_window(self, changed: ChangedLines) -> bool:
-        """Return whether a change touches the window."""
-        return changed.first < self.top + WINDOW_LINES - 1 and changed.new_end >= self.top - 1
-
     def becomes(self, text: str) -> ChangedLines:
         """Take over a new text; the cursor stays with its line."""
         changed = ChangedLines.between(self.lines, lines_of(text))
@@ -119,16 +115,20 @@ class OpenFile:
                 f" last_line={first - 1} inserts before line {first}"
             )
         changed = ChangedLines.between(shown, lines)
-        begin = _moved_range(changed, first - 1, last)
+        begin = first - 1 if last <= changed.first else None
+        if first > changed.old_end:
+            begin = changed.moved(first - 1)
         if begin is None:
             raise ConnectorError(
                 f"lines {first} to {last} of {self.path} changed since you were shown them; see what they are now:\n"
                 + numbered(lines, changed.first - 2, changed.new_end + 3)
             )
-        made = lines_of(text)
-        result = [*lines[:begin], *made, *lines[begin + last - first + 1 :]]
-        has_end = bool(result) and (not self.text or self.text.endswith(("\n", "\r")))
-        return with_own_ends(self.text, "\n".join(result) + "\n" * has_end), begin + 1
+        whole = self.text + "\n" * _is_open(self.text)
+        starts = [int(whole.startswith(_BOM)), *(end.end() for end in _END.finditer(whole))]
+        start, stop = starts[begin], starts[begin + last - first + 1]
+        new = "".join(f"{line}\n" for line in lines_of(text))
+        made = whole[:start] + _with_ends(new, _END.findall(whole[start:stop]), _usual_end(self.text)) + whole[stop:]
+        return _LAST_END.sub("", made) if _is_open(self.text) else made, begin + 1
 
     def with_text(self, old: str, new: str, *, every: bool) -> tuple[str, int]:
         """Return the text with `old` replaced, and the line where the first stood."""
@@ -142,19 +142,18 @@ def replaced(text: str, old: str, new: str, path: str, *, every: bool) -> tuple[
     Raises:
         ConnectorError: It does not stand there, or more than once and not `every`.
     """
-    plain, old, new = plain_ends(text), plain_ends(old), plain_ends(new)
-    is_open = bool(plain) and not plain.endswith("\n")
-    if is_open and old.endswith("\n"):  # lines were copied whole, and the last one has no end
-        plain += "\n"
-    count = plain.count(old) if old else 0
+    old, new = plain_ends(old), plain_ends(new)
+    is_open = _is_open(text) and old.endswith("\n")  # lines were copied whole, and the last one has no end
+    whole = text + "\n" * is_open
+    pattern = re.compile(_END.pattern.join(map(re.escape, old.split("\n"))))
+    count = len(pattern.findall(whole)) if old else 0
     if count == 0:
         raise ConnectorError(f"the text to replace does not stand in {path}; read it and copy it exactly, no numbers")
     if count > 1 and not every:
         raise ConnectorError(f"it stands {count} times in {path}; add lines around it, or send every=true")
-    made = plain.replace(old, new)
-    if is_open and old.endswith("\n"):
-        made = made.removesuffix("\n")
-    return with_own_ends(text, made), count
+    usual = _usual_end(text)
+    made = pattern.sub(lambda one: _with_ends(new, _END.findall(one[0]), usual), whole)
+    return _LAST_END.sub("", made) if is_open else made, count
 
 
 def plain_ends(text: str) -> str:
@@ -163,24 +162,23 @@ def plain_ends(text: str) -> str:
 
 
 def with_own_ends(before: str, text: str) -> str:
-    """Return a new text with the line ends and the BOM of the one that it replaces, each line with its own."""
-    parts = _END.split(before.removeprefix(_BOM))
-    ends = _END.findall(before)
-    usual = max(set(ends), key=ends.count) if ends else "\n"
-    made = plain_ends(text).split("\n")
-    if set(ends) <= {usual}:
-        joined = usual.join(made)
-    else:
-        span = ChangedLines.between(parts, made)
-        old, new = parts[span.first : span.old_end], made[span.first : span.new_end]
-        middle = [usual] * len(new)
-        for tag, i, j, k, m in SequenceMatcher(None, old, new).get_opcodes():
-            if tag in ("equal", "replace"):
-                kept = ends[span.first + i : span.first + min(j, i + m - k)]
-                middle[k : k + len(kept)] = kept
-        own = [*ends[: span.first], *middle, *ends[span.old_end :]]
-        joined = "".join(map("".join, zip(made[:-1], own, strict=False))) + made[-1]
-    return f"{_BOM}{joined}" if before.startswith(_BOM) else joined
+    """Return a new text with the line ends, by their order, and the BOM of the one that it replaces."""
+    made = _with_ends(plain_ends(text), _END.findall(before), _usual_end(before))
+    return _BOM * before.startswith(_BOM) + made
+
+
+def _with_ends(plain: str, ends: Sequence[str], usual: str) -> str:
+    remaining = iter(ends)
+    return _END.sub(lambda _: next(remaining, usual), plain)
+
+
+def _usual_end(text: str) -> str:
+    return max(("\n", "\r\n", "\r"), key=_END.findall(text).count)
+
+
+def _is_open(text: str) -> bool:
+    """Return whether the last line has no end."""
+    return bool(text.removeprefix(_BOM)) and not text.endswith(("\n", "\r"))
 
 
 def numbered(lines: Sequence[str], first: int, last: int) -> str:
@@ -202,10 +200,3 @@ def _cut(line: str) -> str:
 
 def _size(lines: Sequence[str], line: int) -> int:
     return min(len(lines[line - 1]), _LINE_CHARACTERS + 25) + 6 if 1 <= line <= len(lines) else 0
-
-
-def _moved_range(changed: ChangedLines, begin: int, end: int) -> int | None:
-    """Return where a range of lines begins now; None if a part of it changed."""
-    if end <= changed.first:
-        return begin
-    return begin - changed.old_end + changed.new_end if begin >= changed.old_end else None

@@ -76,7 +76,9 @@ class _Room:
                 return
             self._elements -= 1
             if isinstance(one, Image):
-                yield _within_pixels(one)
+                width, height = one.image.size
+                is_shown = width * height <= _MOST_PIXELS
+                yield one if is_shown else f"[Image of {width} x {height}: it is too large to be shown.]"
             elif isinstance(one, str) and one:
                 yield self._cut(one)
 
@@ -86,13 +88,6 @@ class _Room:
         if self._characters >= 0:
             return kept
         return f"{kept}\n[{self._connector_id}: {-self._characters:,} more characters are left out]"
-
-
-def _within_pixels(image: Image) -> Element:
-    width, height = image.image.size
-    if width * height <= _MOST_PIXELS:
-        return image
-    return f"[Image of {width} x {height}: it is too large to be shown.]"
 
 
 def _source_of(observation: ConnectorObservation) -> str:

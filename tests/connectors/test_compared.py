@@ -142,19 +142,16 @@ from tests.connectors.test_context import context_of
 async def main():
     context = context_of(MemoryStore(os.environ["TEST_URL"]), Comparing(), session="s")
     await context.add_message(UserMessage(content="Go.", source="user"))
-    if os.environ["HOW"] == "KILL":
-        await context.archive()
-    os.kill(os.getpid(), getattr(signal, "SIG" + os.environ["HOW"]))
+    os.kill(os.getpid(), signal.SIGTERM)
     await asyncio.Event().wait()
 
 asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("how", ["KILL", "TERM"])
 async def test_state_outlives_the_end_of_the_process(
-    start_python: StartPython, store: MemoryStore, database_url: str, how: str
+    start_python: StartPython, store: MemoryStore, database_url: str
 ) -> None:
-    process = await start_python(KILLED, TEST_URL=database_url, HOW=how)
+    process = await start_python(KILLED, TEST_URL=database_url)
     await soon(process.communicate())
     assert await resumed(store) == {"count": 1}

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import ConnectorError
+from memory_context.connectors import filesystem
 from memory_context.connectors.changes import FileChange, changes_between, unified_diff
 from memory_context.connectors.filesystem import FileSystemConnector
 from memory_context.connectors.folder import FileStat
@@ -189,3 +190,18 @@ def test_diff_of_a_long_file_is_bounded() -> None:
 def test_moved_file_is_known_by_its_inode() -> None:
     one = FileStat(3, 5, 7)
     assert changes_between({"a": one}, {"b": one}) == [FileChange("moved", "b", one, one, "a")]
+
+
+async def test_change_is_told_by_the_look_after_one_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = FileSystemConnector(str(tmp_path))
+    await files.on_start()
+    await files.get_observations()
+    (tmp_path / "made.txt").touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(filesystem, "changes_between", None)
+        with pytest.raises(TypeError):
+            await files.get_observations()
+    assert [one.text for one in await files.get_observations()] == ["[files] Created made.txt (0 lines)"]
+    await files.on_stop()

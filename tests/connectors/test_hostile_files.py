@@ -12,11 +12,10 @@ import pytest
 from autogen_core import CancellationToken
 
 from memory_context import ConnectorError
-from memory_context.connectors import file_tree, filesystem, folder
+from memory_context.connectors import file_tree, filesystem
 from memory_context.connectors.editor import EditorConnector
 from memory_context.connectors.file_tree import IgnoreRules
 from memory_context.connectors.filesystem import FileSystemConnector
-from memory_context.connectors.folder import Folder
 
 pytestmark = pytest.mark.thorough
 
@@ -125,37 +124,6 @@ async def test_root_replaced_by_a_link_shows_nothing_of_where_it_leads(tmp_path:
     assert "secret" not in "\n".join(shown)
     for one in (files, editor):
         await one.on_stop()
-
-
-@pytest.mark.parametrize("is_endless", [False, True])
-def test_file_that_changes_while_it_is_read_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_endless: bool
-) -> None:
-    """A change in the midst of one read gives the new text; a change in each is an error."""
-    file = tmp_path / "log.txt"
-    file.write_text("a\n")
-    calls = 0
-    real = os.fstat
-
-    def growing(fd: int) -> os.stat_result:
-        nonlocal calls
-        calls += 1
-        found = real(fd)
-        if calls == 2 or is_endless:  # the second is the one right before the first read
-            with open(file, "a") as other:
-                other.write("b\n")
-        return found
-
-    opened = Folder(str(tmp_path))
-    monkeypatch.setattr(folder.os, "fstat", growing)
-    if is_endless:
-        with pytest.raises(ConnectorError, match="changes while it is read"):
-            opened.read_text("log.txt")
-    else:
-        text, version = opened.read_text("log.txt")
-        assert (text, version) == ("a\nb\n", opened.stat("log.txt"))
-        assert calls == 6
-    opened.close()
 
 
 async def test_edits_of_one_file_at_once_lose_none(files: FileSystemConnector) -> None:

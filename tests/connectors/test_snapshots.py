@@ -155,12 +155,3 @@ def test_slow_counter_is_news_once_and_a_text_that_changes_twice_without_an_acti
     assert changes_between(one, two, blinking)
     blinking.note(two, three, 30.0)
     assert changes_between(one, three, blinking) == []
-
-
-def test_only_numbers_and_short_texts_are_looked_at_again() -> None:
-    blinking = Blinking()
-    cart = changes_between(lines('link "Cart (0)"'), lines('link "Cart (1)"'), blinking)
-    assert blinking.suspects(cart) == {'link "Cart (#)"'}
-    blinking.trust({'link "Cart (#)"'})
-    assert blinking.suspects(cart) == set()
-    assert blinking.suspects(changes_between(lines('"a"'), lines('"a"', 'button "Pay"'), blinking)) == set()

@@ -6,23 +6,22 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from autogen_core.tools import BaseTool, FunctionTool
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Locator, Page
 
 from memory_context.foundation.errors import ConnectorError
 
 from ..protocols import TextObservation
-from .capture import PlaywrightError, first_line, image_of
+from .capture import first_line, image_of
 from .elements import click, select, type_text
 from .report import found_lines, shown_url
 from .screen import Screen
 from .tabs import Tab
 from .transfers import Transfers
-
-if TYPE_CHECKING:
-    from playwright.async_api import Locator, Page
 
 __all__ = ["PDF_NOTE", "WebActions"]
 
@@ -144,7 +143,7 @@ class WebActions:
         return said
 
     async def _type(self, ref: str, text: str, submit: bool = False) -> str:
-        async def fill(element: "Locator", page: "Page") -> str:
+        async def fill(element: Locator, page: Page) -> str:
             held = await type_text(element, page, text)
             if submit:
                 await page.keyboard.press("Enter")
@@ -208,10 +207,9 @@ class WebActions:
         return f"Closed tab {tab}."
 
     def _tab(self, number: int) -> Tab:
-        tabs = self._screen.tabs.open
-        if number not in tabs:
-            raise ConnectorError(f"there is no tab {number}; open are {', '.join(map(str, tabs)) or 'none'}")
-        return tabs[number]
+        if (tab := self._screen.tabs.open.get(number)) is None:
+            raise ConnectorError(f"there is no tab {number}; open are {', '.join(map(str, self._screen.tabs.open))}")
+        return tab
 
     async def _dialog(self, accept: bool = True, text: str = "") -> str:
         tab = await self._screen.tab()
@@ -248,7 +246,7 @@ class WebActions:
     async def _upload(self, ref: str, files: list[str]) -> str:
         payloads = await asyncio.to_thread(self._transfers.uploads, files)
 
-        async def give(element: "Locator", page: "Page") -> None:
+        async def give(element: Locator, page: Page) -> None:
             if await element.evaluate("one => one.type === 'file'"):
                 await element.set_input_files(payloads, timeout=_ACT_TIMEOUT)
                 return
@@ -261,7 +259,7 @@ class WebActions:
     async def _download(self, ref: str) -> str:
         self._transfers.begun.clear()
 
-        async def fetch(element: "Locator", _: "Page") -> None:
+        async def fetch(element: Locator, _: Page) -> None:
             await element.evaluate(_AS_DOWNLOAD)
             await click(element)
 
@@ -275,7 +273,7 @@ class WebActions:
             await asyncio.wait_for(record.ended.wait(), _LOAD_SECONDS)
         return f"Download: {record}, in {self._transfers.folder.root}"
 
-    async def _on(self, ref: str, work: "Callable[[Locator, Page], Awaitable[str | None]]", what: str) -> str:
+    async def _on(self, ref: str, work: Callable[[Locator, Page], Awaitable[str | None]], what: str) -> str:
         tab = await self._screen.ready_tab()
         element, label = await self._screen.element(ref)
         try:

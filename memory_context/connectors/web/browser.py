@@ -3,20 +3,14 @@
 import os
 import shutil
 from contextlib import suppress
-from typing import TYPE_CHECKING
+
+from playwright.async_api import Browser, BrowserContext, HttpCredentials, Playwright, async_playwright
+from playwright.async_api import Error as PlaywrightError
 
 from memory_context.foundation.errors import ConnectorError
-from memory_context.foundation.extras import needs
 
 from .capture import first_line
 from .request_filter import RequestFilter
-
-with needs("browser", "the web connector"):
-    from playwright.async_api import Error as PlaywrightError
-    from playwright.async_api import async_playwright
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, BrowserContext, HttpCredentials, Playwright
 
 __all__ = ["VIEWPORT", "BrowserProcess", "find_chromium"]
 
@@ -25,18 +19,7 @@ _MAC = ("Chromium", "Google Chrome", "Microsoft Edge", "Brave Browser")
 VIEWPORT = 1280, 720
 """Width and height of the visible part, in pixels."""
 # A Basic challenge opens Chromium's login prompt, which nobody sees or answers; these are refused, so the request ends.
-_NO_CREDENTIALS: "HttpCredentials" = {"username": "", "password": ""}
-# A closed shadow root stays closed to the page, and open to the reader, whose world has objects of its own.
-_OPEN_SHADOWS = """(() => {
-  const attach = Element.prototype.attachShadow;
-  Element.prototype.attachShadow = function attachShadow(options) {
-    if (options?.mode !== "closed") return attach.call(this, options);
-    const root = attach.call(this, { ...options, mode: "open" });
-    Object.defineProperty(this, "shadowRoot", { value: null });
-    Object.defineProperty(root, "mode", { value: "closed" });
-    return root;
-  };
-})()"""
+_NO_CREDENTIALS: HttpCredentials = {"username": "", "password": ""}
 
 
 def find_chromium(named: str | None, bundled: str = "") -> str:
@@ -80,7 +63,7 @@ class BrowserProcess:
     def is_open(self) -> bool:
         return self._browser is not None and self._browser.is_connected()
 
-    async def open(self) -> "BrowserContext":
+    async def open(self) -> BrowserContext:
         """Start it.
 
         Raises:
@@ -102,11 +85,13 @@ class BrowserProcess:
                 accept_downloads=True,
                 http_credentials=_NO_CREDENTIALS,
             )
-            await context.add_init_script(_OPEN_SHADOWS)
         except BaseException as error:
             await self.close()
             if isinstance(error, PlaywrightError):
-                raise ConnectorError(_start_failed(str(error))) from error
+                reason = f"Chromium does not start: {first_line(error)}"
+                if "sandbox" in str(error).lower():
+                    reason = "Chromium cannot start its sandbox here; allow user namespaces, or pass sandbox=False"
+                raise ConnectorError(reason) from error
             raise
         return context
 
@@ -118,9 +103,3 @@ class BrowserProcess:
                 await browser.close()
         if playwright is not None:
             await playwright.stop()
-
-
-def _start_failed(text: str) -> str:
-    if "sandbox" in text.lower():
-        return "Chromium cannot start its sandbox here; allow user namespaces, or pass WebConnector(sandbox=False)"
-    return f"Chromium does not start: {first_line(RuntimeError(text))}"

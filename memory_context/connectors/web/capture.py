@@ -4,28 +4,22 @@ import asyncio
 import contextlib
 import io
 import time
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autogen_core import Image
 from PIL import Image as Pictures
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Frame
+from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from memory_context.foundation.errors import ConnectorError
-from memory_context.foundation.extras import needs
 
-from .snapshot import Box, Fact, Line, References, pruned
+from .snapshot import Fact, Line, References, pruned
 from .tabs import Tab
 
-with needs("browser", "the web connector"):
-    from playwright.async_api import Error as PlaywrightError
-    from playwright.async_api import TimeoutError as PlaywrightTimeout
-
-if TYPE_CHECKING:
-    from playwright.async_api import Frame
-
-__all__ = ["PlaywrightError", "PlaywrightTimeout", "Shown", "answers", "capture", "first_line", "image_of"]
-__all__ += ["moving_cells", "thumbnail", "until_quiet", "visible_change"]
+__all__ = ["Shown", "answers", "capture", "first_line", "image_of"]
+__all__ += ["thumbnail", "until_quiet", "visible_change"]
 
 _MOST_ELEMENTS = 25_000
 _MOST_FRAMES = 20
@@ -193,7 +187,7 @@ async def capture(
     return Shown(url[:20_000], title, after, tab.number, (), tuple(lines), is_cut, picture)
 
 
-async def _facts(frame: "Frame") -> list[Fact]:
+async def _facts(frame: Frame) -> list[Fact]:
     """Return what the snapshot leaves out of a frame; of one that does not answer, nothing."""
     with contextlib.suppress(PlaywrightError, asyncio.TimeoutError):
         told: list[Any] = await asyncio.wait_for(frame.evaluate(_FACTS), _FRAME_SECONDS)
@@ -228,27 +222,9 @@ def thumbnail(png: bytes) -> bytes:
         return picture.convert("L").resize((_COLUMNS, _ROWS), Pictures.Resampling.BOX).tobytes()
 
 
-def visible_change(before: bytes, after: bytes, without: Collection[Box], size: tuple[int, int]) -> bool:
-    """Return whether a person would see the difference: enough cells are clearly brighter or darker.
-
-    Args:
-        without: Boxes that blink.
-        size: Of the picture in pixels.
-    """
+def visible_change(before: bytes, after: bytes) -> bool:
+    """Return whether a person would see the difference: enough cells are clearly brighter or darker."""
     if len(before) != len(after):
         return True
-    changed = [at for at in range(len(after)) if abs(before[at] - after[at]) > _VISIBLE_DIFFERENCE]
-    return sum(not _is_within(at, without, size) for at in changed) >= _CHANGED_CELLS
-
-
-def _is_within(cell: int, boxes: Collection[Box], size: tuple[int, int]) -> bool:
-    width, height = size[0] / _COLUMNS, size[1] / _ROWS
-    left, top = cell % _COLUMNS * width, cell // _COLUMNS * height
-    return any(x < left + width and left < x + w and y < top + height and top < y + h for x, y, w, h in boxes)
-
-
-def moving_cells(before: bytes, after: bytes, size: tuple[int, int]) -> Sequence[Box]:
-    """Return the boxes of the cells in which two pictures of a page that nobody acts on differ."""
-    width, height = size[0] / _COLUMNS, size[1] / _ROWS
-    cells = [at for at in range(min(len(before), len(after))) if abs(before[at] - after[at]) > _VISIBLE_DIFFERENCE]
-    return [(int(at % _COLUMNS * width), int(at // _COLUMNS * height), int(width) + 1, int(height) + 1) for at in cells]
+    cells = zip(before, after, strict=True)
+    return sum(abs(one - other) > _VISIBLE_DIFFERENCE for one, other in cells) >= _CHANGED_CELLS

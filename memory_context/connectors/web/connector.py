@@ -18,7 +18,7 @@ from memory_context.foundation.tokens import default_token_counter
 from ..protocols import TextObservation
 from .actions import PDF_NOTE, WebActions
 from .browser import VIEWPORT, BrowserProcess
-from .capture import Shown, image_of, moving_cells, thumbnail, visible_change
+from .capture import Shown, image_of, thumbnail, visible_change
 from .news import Change, changes_between, told_changes
 from .report import page_head, page_state, shown_url
 from .request_filter import RequestFilter
@@ -35,7 +35,6 @@ _MOST_HEADINGS = 3
 _MOST_CHANGED = 20  # lines that came; where most are new, that is another page
 _FRESH_SECONDS = 1.0
 _LOOK_AGAIN_SECONDS = 0.2
-_TICK_SECONDS, _MOVING_SECONDS = 1.1, 2.5  # a clock ticks within the first; a text may blink out of step with looking
 
 
 class WebConnectorConfig(BaseModel):
@@ -85,16 +84,10 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
     ) -> None:
         self.id = id
         self.state_limit_tokens = 1500
-        self._config = WebConnectorConfig(
-            id=id,
-            url=url,
-            browser=browser,
-            allowed_hosts=None if allowed_hosts is None else [*allowed_hosts],
-            allow_private=allow_private,
-            folder=folder,
-            has_pictures=has_pictures,
-            sandbox=sandbox,
-        )
+        hosts = None if allowed_hosts is None else [*allowed_hosts]
+        network = {"allowed_hosts": hosts, "allow_private": allow_private}
+        options = {"browser": browser, "folder": folder, "has_pictures": has_pictures, "sandbox": sandbox}
+        self._config = WebConnectorConfig.model_validate({"id": id, "url": url, **network, **options})
         self._requests = RequestFilter(allowed_hosts, allow_private=allow_private)
         self._transfers = Transfers(folder, self._tell)
         self._screen = Screen(BrowserProcess(browser, self._requests, sandbox=sandbox), self._transfers, [url])
@@ -174,8 +167,10 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
             return None
 
     async def _page_observations(self, page: Shown) -> list[TextObservation]:
-        before = self._seen
-        page, changes = await self._steady(page)
+        before, changes = self._seen, list[Change]()
+        if before is not None:
+            compared = before.lines, page.lines, self._screen.blinking
+            changes = await asyncio.to_thread(changes_between, *compared)
         picture = await asyncio.to_thread(thumbnail, page.picture) if page.picture else b""
         is_same = before is not None and (before.url, before.title, before.tabs) == (page.url, page.title, page.tabs)
         if is_same and not changes and not await self._is_new_picture(picture):
@@ -193,40 +188,13 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
         subject = f"page {page.url.partition('#')[0][:_SUBJECT_CHARACTERS]}"
         return [TextObservation(self.id, "\n".join(lines), "screen", subject, images)]
 
-    async def _steady(self, page: Shown) -> tuple[Shown, Sequence[Change]]:
-        """Return the page and what changed; looks again if that may be a clock, a counter or a text that blinks."""
-        before, blinking = self._seen, self._screen.blinking
-        if before is None:
-            return page, ()
-        changes = await asyncio.to_thread(changes_between, before.lines, page.lines, blinking)
-        suspects = blinking.suspects(changes)
-        began_at, is_moving = time.monotonic(), False
-        while suspects and changes:
-            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-            again = await self._look()
-            if again is None or again.document != page.document:
-                return page, changes
-            is_moving |= bool(changes_between(page.lines, again.lines, blinking))
-            page = replace(again, picture=again.picture or page.picture)
-            changes = await asyncio.to_thread(changes_between, before.lines, page.lines, blinking)
-            if time.monotonic() - began_at > (_MOVING_SECONDS if is_moving else _TICK_SECONDS):
-                break
-        blinking.trust(suspects)
-        return page, changes
-
     async def _is_new_picture(self, picture: bytes) -> bool:
-        """Return whether the picture differs by more than what moves all the time; looks at it twice."""
-        boxes = self._screen.blinking.boxes
-        if not (picture and self._seen_picture):
-            return False
-        if not visible_change(self._seen_picture, picture, boxes, VIEWPORT):
+        """Return whether the picture differs, and stays when it is looked at again; else it moves by itself."""
+        if not (picture and self._seen_picture and visible_change(self._seen_picture, picture)):
             return False
         await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         again = await self._look()
-        if again is not None and again.picture:
-            later = await asyncio.to_thread(thumbnail, again.picture)
-            boxes.update(moving_cells(picture, later, VIEWPORT))
-        return visible_change(self._seen_picture, picture, boxes, VIEWPORT)
+        return again is None or not again.picture or not visible_change(picture, thumbnail(again.picture))
 
     @staticmethod
     def _is_other_page(before: Shown, page: Shown, changes: Sequence[Change]) -> bool:
@@ -256,7 +224,7 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
     async def _image(self, page: Shown) -> Image:
         """Return the picture; the same object while nobody would see a difference, so that the state is no new one."""
         small = await asyncio.to_thread(thumbnail, page.picture)
-        if self._shown is None or visible_change(self._shown[0], small, (), VIEWPORT):
+        if self._shown is None or visible_change(self._shown[0], small):
             self._shown = small, image_of(page.picture)
         return self._shown[1]
 

@@ -4,15 +4,14 @@ import asyncio
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from playwright.async_api import ElementHandle, Locator, Page
+from playwright.async_api import Error as PlaywrightError
 
 from memory_context.foundation.errors import ConnectorError
 
-from .capture import PlaywrightError
 from .snapshot import quoted
-
-if TYPE_CHECKING:
-    from playwright.async_api import Locator, Page
 
 __all__ = ["click", "select", "type_text"]
 
@@ -27,13 +26,11 @@ _READ_BACK_CHARACTERS = 200
 
 _ABOUT = """one => {
   const field = one.tagName === "LABEL" && one.control ? one.control : one;
-  const link = one.closest("a[href], area[href]");
   return {
     tag: field.tagName, type: field.type ?? "", isEditable: field.isContentEditable, isChecked: field.checked === true,
     isDisabled: field.matches(":disabled") || field.getAttribute("aria-disabled") === "true",
     isReadOnly: field.readOnly === true || field.getAttribute("aria-readonly") === "true",
-    isLabelled: Boolean(one.labels?.length), most: field.maxLength ?? -1, href: link?.href ?? "",
-    isDownload: link?.hasAttribute("download") ?? false,
+    isLabelled: Boolean(one.labels?.length), most: field.maxLength ?? -1,
   };
 }"""
 _FORMS = {
@@ -49,15 +46,12 @@ _FORMS = {
 """Types of fields that take one form of text only."""
 
 
-_About = dict[str, Any]
-
-
-async def _about(element: "Locator") -> _About:
+async def _about(element: Locator) -> dict[str, Any]:
     return await element.evaluate(_ABOUT, timeout=1000 * _REACH_SECONDS)
 
 
-async def click(element: "Locator", *, double: bool = False) -> str:
-    """Click, through its label where that covers a box; return how a box stands, and what a link leads to.
+async def click(element: Locator, *, double: bool = False) -> str:
+    """Click, through its label where that covers a box; return how a box stands then.
 
     Raises:
         ConnectorError: It is disabled.
@@ -66,20 +60,17 @@ async def click(element: "Locator", *, double: bool = False) -> str:
     if about["isDisabled"]:
         raise ConnectorError("it is disabled; something else on the page comes first")
     is_box = about["tag"] == "INPUT" and about["type"] in ("checkbox", "radio")
-    clicks = 2 if double else 1
+    place: Locator | ElementHandle | None = element
     try:
         await element.click(trial=True, timeout=1000 * _REACH_SECONDS)
     except PlaywrightError:
-        if not (is_box and about["isLabelled"]):
+        is_labelled = is_box and about["isLabelled"]
+        place = (await element.evaluate_handle("one => one.labels[0]")).as_element() if is_labelled else None
+        if place is None:
             raise
-        handle = (await element.evaluate_handle("one => one.labels[0]")).as_element()
-        if handle is None:
-            raise
-        await handle.click(timeout=1000 * _ACT_SECONDS, no_wait_after=True, click_count=clicks)
-    else:
-        await element.click(timeout=1000 * _ACT_SECONDS, no_wait_after=True, click_count=clicks)
+    await place.click(timeout=1000 * _ACT_SECONDS, no_wait_after=True, click_count=2 if double else 1)
     if not is_box:
-        return _link_note(about["href"], is_download=about["isDownload"])
+        return ""
     with suppress(PlaywrightError):  # a page may replace it
         is_checked = await element.evaluate(f"one => ({_ABOUT})(one).isChecked", timeout=1000 * _REACH_SECONDS)
         if is_checked == about["isChecked"] and not double:
@@ -88,14 +79,7 @@ async def click(element: "Locator", *, double: bool = False) -> str:
     return ""
 
 
-def _link_note(href: str, *, is_download: bool) -> str:
-    is_pdf = href.partition("?")[0].partition("#")[0].lower().endswith(".pdf")
-    if not (is_pdf or is_download):
-        return ""
-    return f"; it leads to {'a PDF' if is_pdf else 'a download'}"
-
-
-async def type_text(element: "Locator", page: "Page", text: str) -> str:
+async def type_text(element: Locator, page: Page, text: str) -> str:
     """Fill a field instead of what it holds, key by key where pages listen to keys; return what it holds then.
 
     Raises:
@@ -121,22 +105,18 @@ async def type_text(element: "Locator", page: "Page", text: str) -> str:
         wanted = text if about["tag"] != "INPUT" else " ".join(text.splitlines())
         await element.fill("", timeout=1000 * _ACT_SECONDS)
         await element.focus(timeout=1000 * _REACH_SECONDS)
-        await _press_keys(page, wanted)
+        for number, line in enumerate(wanted.split("\n")):
+            if number:
+                await page.keyboard.press("Shift+Enter")  # Enter alone sends in many composers
+            at_once = len(line) - 1 if len(line) > _TYPED_CHARACTERS else 0
+            if at_once:
+                await page.keyboard.insert_text(line[:at_once])
+            await page.keyboard.type(line[at_once:])
         await asyncio.sleep(_SUGGEST_SECONDS)
     return await _read_back(element, about, text)
 
 
-async def _press_keys(page: "Page", text: str) -> None:
-    for number, line in enumerate(text.split("\n")):
-        if number:
-            await page.keyboard.press("Shift+Enter")  # Enter alone sends in many composers
-        at_once = len(line) - 1 if len(line) > _TYPED_CHARACTERS else 0
-        if at_once:
-            await page.keyboard.insert_text(line[:at_once])
-        await page.keyboard.type(line[at_once:])
-
-
-async def _read_back(element: "Locator", about: _About, text: str) -> str:
+async def _read_back(element: Locator, about: dict[str, Any], text: str) -> str:
     try:
         if about["isEditable"]:
             held = await element.inner_text(timeout=1000 * _REACH_SECONDS)
@@ -152,7 +132,7 @@ async def _read_back(element: "Locator", about: _About, text: str) -> str:
     return f'; it holds "{quoted(held)[:_READ_BACK_CHARACTERS]}" and not what was typed{most}'
 
 
-async def select(element: "Locator", wanted: Sequence[str]) -> str:
+async def select(element: Locator, wanted: Sequence[str]) -> str:
     """Choose options by their texts as they are shown; return the chosen ones.
 
     Raises:

@@ -2,12 +2,12 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
 from ..open_file import ChangedLines
-from .snapshot import Box, Line
+from .snapshot import Line
 
 __all__ = ["Blinking", "Change", "changes_between", "told_changes"]
 
@@ -17,8 +17,6 @@ _FAST_SECONDS = 2.0
 """A number that changes within it without an action is a clock; a later one may be news."""
 _OFTEN = 2
 _MOST_ALIGNED = 100
-_MOST_SUSPECTS = 4
-_SHORT = 40
 _MOST_KNOWN = 500
 _LINE_CHARACTERS, _OLD_LINE_CHARACTERS = 300, 120
 _RUNNING = re.compile("[\\d|/\\\\.…·•●○\u2800-\u28ff◐-◿▁-█-]+")
@@ -36,17 +34,11 @@ class Change:
 
 @dataclass
 class Blinking:
-    """Lines of one document that change without an action.
+    """Lines of one document that change without an action."""
 
-    Attributes:
-        boxes: Where they stand; a picture is compared without these.
-    """
-
-    boxes: set[Box] = field(default_factory=set[Box])
     _shapes: set[str] = field(default_factory=set[str])
     _coming: set[str] = field(default_factory=set[str])
     _seen: Counter[str] = field(default_factory=Counter[str])
-    _steady: set[str] = field(default_factory=set[str])
 
     def keys(self, lines: Sequence[Line]) -> list[tuple[int, str]]:
         """Return the lines by which pages are compared, with their indexes."""
@@ -59,31 +51,16 @@ class Blinking:
             self._seen.clear()
         for change in changes_between(before, after, self):
             pairs, gone, came = _aligned(change)
-            for old, new in pairs:
-                self._count(_shape(new), self._shapes, (old, new), 1 if seconds < _FAST_SECONDS else _OFTEN)
+            for _, new in pairs:
+                self._count(_shape(new), self._shapes, 1 if seconds < _FAST_SECONDS else _OFTEN)
             if len(gone) + len(came) <= _OFTEN:
                 for one in (*gone, *came):
-                    self._count(one.key, self._coming, (one,), _OFTEN)
+                    self._count(one.key, self._coming, _OFTEN)
 
-    def _count(self, key: str, known: set[str], lines: Sequence[Line], often: int) -> None:
+    def _count(self, key: str, known: set[str], often: int) -> None:
         self._seen[key] += 1
         if self._seen[key] >= often:
             known.add(key)
-            self.boxes.update(box for line in lines for box in line.boxes)
-
-    def suspects(self, changes: Sequence[Change]) -> set[str]:
-        """Return what to look at again, if all that changed may blink: numbers, and short texts that came or went."""
-        found: set[str] = set()
-        for change in changes:
-            pairs, gone, came = _aligned(change)
-            if any(not one.key.startswith('"') or len(one.key) > _SHORT for one in (*gone, *came)):
-                return set()
-            found |= {_shape(one) for one in (*gone, *came, *(new for _, new in pairs))}
-        return found if len(found) <= _MOST_SUSPECTS and not found <= self._steady else set()
-
-    def trust(self, suspects: set[str]) -> None:
-        """Do not look again at lines of these shapes."""
-        self._steady |= suspects
 
 
 def _aligned(change: Change) -> tuple[list[tuple[Line, Line]], list[Line], list[Line]]:
@@ -169,14 +146,10 @@ def _was(old: str, new: str) -> str | None:
 def _context(page: Sequence[Line], at: int) -> str:
     """Return the line that a place belongs to: the next one above that is less deep, or else a heading."""
     depth = page[at].depth if at < len(page) else 0
-    for line in _upwards(page, at):
+    for line in reversed(page[:at]):
         if line.depth < depth or (line.depth == depth and line.key.startswith("heading")):
             return line.key
     return ""
-
-
-def _upwards(page: Sequence[Line], at: int) -> Iterator[Line]:
-    return (page[index] for index in range(min(at, len(page)) - 1, -1, -1))
 
 
 def _cut(text: str, characters: int) -> str:

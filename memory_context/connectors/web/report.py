@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.patterns import LinePattern, OutOfTimeError
@@ -51,7 +52,7 @@ def page_state(
     """
     head = "\n".join([f"URL: {shown_url(page.url)}", *page_head(page), *notes])
     room = max(limit_tokens - counter.count(head) - 40, 0)
-    whole = "\n".join(_first(page.lines, 6 * room))
+    whole = "\n".join(map(str, page.lines))
     if len(whole) <= 6 * room and not counter.is_over(whole, room):
         more = "\n[The page has more elements than are read.]" if page.is_cut else ""
         return f"{head}\n{whole}{more}"
@@ -61,32 +62,15 @@ def page_state(
 
 
 def _part(lines: Sequence[Line], room: int, counter: TokenCounter, size: tuple[int, int]) -> str:
-    """Return what is in view and below it; if that leaves room, also what is above it, the nearest first."""
-    first = next((at for at, line in enumerate(lines) if _is_in_view(line, size)), 0)
-
-    def text(start: int) -> str:
-        return "\n".join(_first(lines[start:], 8 * room))
-
-    step = first
-    while step > 1 and not counter.is_over(text(first), room):
-        step //= 2
-        if not counter.is_over(text(first - step), room):
-            first -= step
-    whole = text(first)
+    """Return what is in view and below it, as far as it fits."""
+    seen = (
+        at
+        for at, line in enumerate(lines)
+        if any(w and h and x < size[0] and x + w > 0 and y < size[1] and y + h > 0 for x, y, w, h in line.boxes)
+    )
+    whole = "\n".join(map(str, islice(lines, next(seen, 0), None)))
     part = cut_to_tokens(whole, room, counter)
     return part if len(part) == len(whole) else part[: max(part.rfind("\n"), 0)]
-
-
-def _is_in_view(line: Line, size: tuple[int, int]) -> bool:
-    return any(w and h and x < size[0] and x + w > 0 and y < size[1] and y + h > 0 for x, y, w, h in line.boxes)
-
-
-def _first(lines: Sequence[Line], most_characters: int) -> Iterator[str]:
-    for line in lines:
-        yield str(line)
-        most_characters -= len(line.text)
-        if most_characters < 0:
-            return
 
 
 def found_lines(page: Shown, pattern: str, *, is_regex: bool) -> str:

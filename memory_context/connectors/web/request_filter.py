@@ -5,24 +5,23 @@ Chromium asks before it sends a request of any tab, frame or worker, and before 
 """
 
 import asyncio
+import re
 import socket
 import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import Any
 from urllib.parse import urlsplit
+
+from playwright.async_api import Browser, CDPSession
+from playwright.async_api import Error as PlaywrightError
 
 from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.runtime.background import begin, in_own_thread
 
-from .addresses import HostRules, Target, address_problem, check_port, parse_authority
-from .capture import PlaywrightError
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, CDPSession
-
-__all__ = ["RequestFilter", "addresses_of"]
+__all__ = ["RequestFilter", "address_problem", "addresses_of", "host_rule"]
 
 _REFUSALS = 50
 _LOOK_UP_SECONDS = 10.0
@@ -30,6 +29,9 @@ _LOOK_UPS = 8  # at once: a page may name any number of hosts
 _KNOWN_SECONDS = 60.0
 _MOST_KNOWN = 1000
 _PORTS = {"http": 80, "https": 443}
+_HOST = re.compile(r"(\*\.)?(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?", re.IGNORECASE | re.ASCII)
+_METADATA = frozenset(map(ip_address, ("168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254")))
+_NAT64 = IPv6Network("64:ff9b::/96")
 
 
 class RequestFilter:
@@ -49,23 +51,23 @@ class RequestFilter:
         ValueError: A rule of `allowed_hosts` is not a host.
     """
 
-    _looking_up: asyncio.Semaphore
-
     def __init__(self, allowed_hosts: Sequence[str] | None = None, *, allow_private: bool = False) -> None:
         self.refused: deque[str] = deque(maxlen=_REFUSALS)
-        self._rules = HostRules(allowed_hosts)
+        if isinstance(allowed_hosts, str):
+            raise ValueError(f"allowed_hosts={allowed_hosts!r}: give a list of hosts")
+        self._rules = None if allowed_hosts is None else [host_rule(one) for one in allowed_hosts]
         self._allow_private = allow_private
+        self._looking_up = asyncio.Semaphore(_LOOK_UPS)
         self._known: dict[str, tuple[float, Sequence[str]]] = {}
 
-    async def attach(self, browser: "Browser") -> None:
+    async def attach(self, browser: Browser) -> None:
         """Filter all requests of a browser from now on."""
-        self._looking_up = asyncio.Semaphore(_LOOK_UPS)  # of this event loop
         session = await browser.new_browser_cdp_session()
         session.on("Fetch.requestPaused", lambda event: begin(self._answer(session, event)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
         patterns = [{"urlPattern": f"{scheme}://*"} for scheme in _PORTS]
         await session.send("Fetch.enable", {"patterns": patterns})  # pyright: ignore[reportUnknownMemberType]
 
-    async def _answer(self, session: "CDPSession", event: dict[str, Any]) -> None:
+    async def _answer(self, session: CDPSession, event: dict[str, Any]) -> None:
         method, reason = "Fetch.failRequest", {"errorReason": "BlockedByClient"}
         try:
             if await self._is_allowed(event["request"]["url"]):
@@ -76,27 +78,26 @@ class RequestFilter:
             await session.send(method, {"requestId": event["requestId"], **reason})  # pyright: ignore[reportUnknownMemberType]
 
     async def _is_allowed(self, url: str) -> bool:
-        asked = url
+        parts = urlsplit(url)  # as Chromium spells it: numbers and names in one way
+        host, port = (parts.hostname or "").removesuffix("."), parts.port or _PORTS[parts.scheme]
         try:
-            parts = urlsplit(url)
-            target = parse_authority(parts.netloc.rpartition("@")[2], _PORTS[parts.scheme])
-            asked = str(target)
-            await self._check(target)
+            is_named = self._rules is None or any(
+                (host.endswith(f".{name}") if is_below else host == name) and only in (None, port)
+                for is_below, name, only in self._rules
+            )
+            if not is_named:
+                raise ConnectorError("it is not among the allowed hosts")
+            # Chromium may choose any of the addresses
+            for address in await self._addresses(host):
+                if problem := address_problem(address, allow_private=self._allow_private):
+                    raise ConnectorError(problem)
         except (ConnectorError, ValueError) as error:
-            refusal = f"{asked[:200]}: {error}"
+            refusal = f"{parts.netloc.rpartition('@')[2][:200]}: {error}"
             if refusal in self.refused:
                 self.refused.remove(refusal)
             self.refused.append(refusal)
             return False
         return True
-
-    async def _check(self, target: Target) -> None:
-        self._rules.check(target)
-        check_port(target.port)
-        # Chromium may choose any of the addresses
-        for address in await self._addresses(target.host):
-            if problem := address_problem(address, allow_private=self._allow_private):
-                raise ConnectorError(problem)
 
     async def _addresses(self, host: str) -> Sequence[str]:
         ends_at, addresses = self._known.get(host, (0.0, ()))
@@ -119,3 +120,39 @@ def addresses_of(host: str) -> list[str]:
         return ["127.0.0.1"]
     found = socket.getaddrinfo(host.encode(), None, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def host_rule(text: str) -> tuple[bool, str, int | None]:
+    """Return a rule such as `*.example.org:443`: whether it is of the hosts below, the host, and the port if any.
+
+    Raises:
+        ValueError: It is not a host.
+    """
+    try:
+        match = _HOST.fullmatch(text if text.isascii() else text.encode("idna").decode("ascii"))
+    except UnicodeError:
+        match = None
+    if match is None:
+        raise ValueError(f"allowed host {text!r}: use a host, *.host, or host:port")
+    return bool(match[1]), match[2].strip("[]").lower().removesuffix("."), int(match[3]) if match[3] else None
+
+
+def address_problem(text: str, *, allow_private: bool) -> str:
+    """Return why no connection may be made to an address; empty if one may.
+
+    Link-local, multicast, unspecified and reserved addresses and the metadata services of clouds are never allowed.
+    IPv6 addresses that carry an IPv4 address (mapped, NAT64, 6to4, Teredo) are judged by that.
+    """
+    address: IPv4Address | IPv6Address = ip_address(text)
+    if isinstance(address, IPv6Address):
+        is_carrying = address in _NAT64
+        carried = IPv4Address(int(address) & 0xFFFFFFFF) if is_carrying else address.ipv4_mapped or address.sixtofour
+        address = carried or (address.teredo or (None, address))[1]
+    if address in _METADATA:
+        return f"{text} is the metadata service of a cloud"
+    for kind in ("unspecified", "multicast", "link_local", "site_local", "reserved"):
+        if getattr(address, f"is_{kind}", False) and not address.is_loopback:  # ::1 counts as reserved, too
+            return f"{text} is {kind.replace('_', '-')}"
+    if not address.is_global and not allow_private:
+        return f"{text} is an address of this machine or a private network, which are not allowed here"
+    return ""

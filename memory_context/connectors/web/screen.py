@@ -3,24 +3,23 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Locator
+from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.runtime.background import begin
 
 from .browser import BrowserProcess
-from .capture import PlaywrightError, PlaywrightTimeout, Shown, answers, capture, first_line, until_quiet
+from .capture import Shown, answers, capture, first_line, until_quiet
 from .news import Blinking
 from .snapshot import PLACED, References
 from .tabs import Tab, Tabs
 from .transfers import Transfers
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
-    from playwright.async_api import Locator
 
 __all__ = ["Screen"]
 
@@ -174,13 +173,12 @@ class Screen:
         elif not had_acted:
             await asyncio.to_thread(self.blinking.note, before.lines, seen.lines, now - self._looked_at)
         self._looked_at = now
-        tabs = [*self.tabs.open.values()]
-        names = iter(await asyncio.gather(*(_title(one) for one in tabs if one is not tab)))
-        listed = tuple((one.number, seen.title if one is tab else next(names), one.page.url) for one in tabs)
+        tab.title = seen.title
+        listed = tuple((one.number, one.title, one.page.url) for one in self.tabs.open.values())
         self.shown = replace(seen, tabs=listed)
         return self.shown
 
-    async def element(self, ref: str) -> "tuple[Locator, str]":
+    async def element(self, ref: str) -> tuple[Locator, str]:
         """Return the element of a reference, as of now, and what an agent knows it by.
 
         Raises:
@@ -208,7 +206,7 @@ class Screen:
         now = "\n".join(str(one) for one in [one for one in lines if "[e" in one.text][:_MOST_OFFERED])
         return f"{about}; use a reference that the page's state shows. It begins with:\n{now}"
 
-    async def act(self, tab: Tab, work: "Awaitable[_T]") -> _T | None:
+    async def act(self, tab: Tab, work: Awaitable[_T]) -> _T | None:
         """Do something to a page and wait until it is quiet; None if a dialog opened, which ends the wait.
 
         Raises:
@@ -219,14 +217,15 @@ class Screen:
             done = await self._unless_dialog(tab, work)
             self._acted_at = time.monotonic()
             if tab.dialog is None and not tab.page.is_closed() and not tab.is_crashed:
-                await self._unless_dialog(tab, _settled(tab, self._acted_at))
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await self._unless_dialog(tab, until_quiet(tab, _SETTLE_SECONDS, self._acted_at))
         except PlaywrightError as error:
             if not tab.page.is_closed():  # else that was the effect
                 raise ConnectorError(_reason(error)) from error
             return None
         return done
 
-    async def _unless_dialog(self, tab: Tab, work: "Awaitable[_T]") -> _T | None:
+    async def _unless_dialog(self, tab: Tab, work: Awaitable[_T]) -> _T | None:
         """Return the result; None if a dialog opens meanwhile: the work then goes on behind it."""
         task, dialog = begin(work), begin(tab.dialog_opened.wait())
         try:
@@ -234,18 +233,6 @@ class Screen:
         finally:
             dialog.cancel()
         return task.result() if task.done() else None
-
-
-async def _settled(tab: Tab, acted_at: float) -> None:
-    with contextlib.suppress(PlaywrightError, asyncio.TimeoutError):
-        await until_quiet(tab, _SETTLE_SECONDS, acted_at)
-
-
-async def _title(tab: Tab) -> str:
-    try:
-        return "" if tab.dialog is not None else (await asyncio.wait_for(tab.page.title(), 0.5))[:1000]
-    except (PlaywrightError, asyncio.TimeoutError):
-        return ""
 
 
 def _reason(error: PlaywrightError) -> str:

@@ -409,18 +409,14 @@ def _flat(root: _Node) -> Iterator[tuple[_Node, str, int, Box | None]]:
         is_row = node.role in _ROWS or bool(node.parts)
         row = (node.title or row) if is_row else row
         yield node, row, depth, frame
-        inner: Box | None = frame
-        if node.role == "iframe" and node.box is not None:
-            left, top = (frame[0], frame[1]) if frame else (0, 0)
-            inner = node.box[0] + left, node.box[1] + top, node.box[2], node.box[3]
+        inner = frame or (node.box if node.role == "iframe" else None)
         waiting += [(one, row, depth + 1, inner) for one in reversed(node.children)]
 
 
 def _line(node: _Node, depth: int, frame: Box | None, refs: Mapping[str, str]) -> Line:
     shown = node.parts or [node]
-    left, top = (frame[0], frame[1]) if frame else (0, 0)
     own = [one.box for one in shown if one.box is not None] or ([node.box] if node.box is not None else [])
-    boxes = tuple((x + left, y + top, width, height) for x, y, width, height in own)
+    boxes = (frame,) if frame else tuple(own)  # boxes in a frame are counted from its corner
     return Line(depth, ", ".join(_told(one, refs) for one in shown), ", ".join(_told(one, {}) for one in shown), boxes)
 
 

@@ -3,20 +3,18 @@
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+from playwright.async_api import BrowserContext, Dialog, Download, Page, Request, Response
 
 from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.runtime.background import begin
-
-if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Dialog, Download, Page, Request, Response
 
 __all__ = ["Tab", "Tabs"]
 
 _MOST_TABS = 20
 _AWAITED = frozenset(["document", "xhr", "fetch", "script", "stylesheet"])
-_LONG_SECONDS = 2.0  # a request that takes longer is a stream, or not worth waiting for
 _LONG_NAVIGATION_SECONDS = 8.0
+_LONG_SECONDS = 2.0  # a request that takes longer is a stream, or not worth waiting for
 
 
 class Tab:
@@ -29,9 +27,10 @@ class Tab:
         dialog: The one that is open; the page stands still until it is answered.
     """
 
-    def __init__(self, number: int, page: "Page", tell: Callable[[str], None]) -> None:
+    def __init__(self, number: int, page: Page, tell: Callable[[str], None]) -> None:
         self.number = number
         self.page = page
+        self.title = ""  # as last read
         self.is_crashed = self.is_aborted = self.is_pdf = False
         self.dialog: Dialog | None = None
         self.dialog_opened = asyncio.Event()
@@ -41,7 +40,7 @@ class Tab:
         page.on("crash", self._on_crash)
         page.on("request", self._on_request)
         page.on("response", self._on_response)
-        page.on("requestfinished", self._on_answer)
+        page.on("requestfinished", self._on_end)
         page.on("requestfailed", self._on_failure)
 
     def is_loading(self, idle_seconds: float) -> bool:
@@ -71,7 +70,7 @@ class Tab:
         if dialog is not None:
             await (dialog.accept(text) if accept and text else dialog.accept() if accept else dialog.dismiss())
 
-    def _on_dialog(self, dialog: "Dialog") -> None:
+    def _on_dialog(self, dialog: Dialog) -> None:
         self.dialog = dialog
         self.dialog_opened.set()
         self._tell(self.dialog_text())
@@ -80,21 +79,21 @@ class Tab:
         self.is_crashed = True
         self._tell(f"The page of tab {self.number} crashed")
 
-    def _on_request(self, request: "Request") -> None:
+    def _on_request(self, request: Request) -> None:
         if request.resource_type in _AWAITED:
             self._requests[request] = time.monotonic()
 
-    def _on_response(self, response: "Response") -> None:
+    def _on_response(self, response: Response) -> None:
         if response.request.is_navigation_request():
             if response.frame == self.page.main_frame:
                 self.is_pdf = response.headers.get("content-type", "").startswith("application/pdf")
-            self._on_answer(response.request)  # the document itself tells when it is loaded
+            self._on_end(response.request)  # the document itself tells when it is loaded
 
-    def _on_failure(self, request: "Request") -> None:
+    def _on_failure(self, request: Request) -> None:
         self.is_aborted |= request.is_navigation_request()
-        self._on_answer(request)
+        self._on_end(request)
 
-    def _on_answer(self, request: "Request") -> None:
+    def _on_end(self, request: Request) -> None:
         self._requests.pop(request, None)
 
 
@@ -107,7 +106,7 @@ class Tabs:
     """
 
     def __init__(
-        self, context: "BrowserContext", tell: Callable[[str], None], on_download: "Callable[[Download], None]"
+        self, context: BrowserContext, tell: Callable[[str], None], on_download: Callable[[Download], None]
     ) -> None:
         self.open: dict[int, Tab] = {}
         self._context = context
@@ -140,7 +139,7 @@ class Tabs:
             raise ConnectorError(f"{_MOST_TABS} tabs are open, and the page opens more; close some first")
         return tab
 
-    def _on_page(self, page: "Page") -> None:
+    def _on_page(self, page: Page) -> None:
         if len(self.open) >= _MOST_TABS:
             begin(page.close())
             self._tell(f"A new tab was closed at once: {_MOST_TABS} are open")

@@ -8,17 +8,15 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
+from itertools import count
+
+from playwright.async_api import Download, FilePayload
+from playwright.async_api import Error as PlaywrightError
 
 from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.runtime.background import begin
 
 from ..folder import Folder, shown
-from .capture import PlaywrightError
-
-if TYPE_CHECKING:
-    from playwright.async_api import Download, FilePayload
 
 __all__ = ["DownloadRecord", "Transfers"]
 
@@ -74,13 +72,11 @@ class Transfers:
             shutil.rmtree(self._temporary, ignore_errors=True)
         self._folder, self._temporary = None, ""
 
-    def begin(self, download: "Download") -> None:
+    def begin(self, download: Download) -> None:
         """Take a download that a page began."""
-        if sum(one.state == "loading" for one in self.records) >= _MOST_DOWNLOADS:
-            begin(download.cancel())
-            self._tell(f"A download was cancelled: {_MOST_DOWNLOADS} are under way")
-            return
         try:
+            if sum(one.state == "loading" for one in self.records) >= _MOST_DOWNLOADS:
+                raise ConnectorError(f"{_MOST_DOWNLOADS} are under way")
             name = self._free_name(os.path.basename(download.suggested_filename) or "download")
         except (ConnectorError, OSError) as error:
             begin(download.cancel())
@@ -91,10 +87,12 @@ class Transfers:
         begin(self._end(download, record))
         self.begun.set()
 
-    async def _end(self, download: "Download", record: DownloadRecord) -> None:
+    async def _end(self, download: Download, record: DownloadRecord) -> None:
         try:
             path = await asyncio.wait_for(download.path(), _MOST_SECONDS)
-            size = await asyncio.to_thread(self._keep, record.name, Path(path))
+            if (size := path.stat().st_size) > _MOST_BYTES:
+                raise ConnectorError(f"larger than {_MOST_BYTES >> 20} MB")
+            await asyncio.to_thread(lambda: self.folder.write(record.name, path.read_bytes()))
             record.state = f"{size:,} bytes"
             self._tell(f"Downloaded {record} to {self.folder.root}")
         except Exception as error:
@@ -110,17 +108,10 @@ class Transfers:
         taken = {one.name for one in self.records} | {one for one, _ in self.folder.entries()}
         stem, dot, end = name.strip(". ")[-150:].rpartition(".")
         stem, end = (stem, f".{end}") if dot else (end or "download", "")
-        names = (f"{stem}{f'-{number}' if number > 1 else ''}{end}" for number in range(1, 10_000))
+        names = (f"{stem}{f'-{number}' if number > 1 else ''}{end}" for number in count(1))
         return next(one for one in names if one not in taken)
 
-    def _keep(self, name: str, path: Path) -> int:
-        size = path.stat().st_size
-        if size > _MOST_BYTES:
-            raise ConnectorError(f"larger than {_MOST_BYTES >> 20} MB")
-        self.folder.write(name, path.read_bytes())
-        return size
-
-    def uploads(self, names: Sequence[str]) -> "list[FilePayload]":
+    def uploads(self, names: Sequence[str]) -> list[FilePayload]:
         """Return files of the folder as a page is given them.
 
         Raises:

@@ -10,7 +10,6 @@ import pytest
 import pytest_asyncio
 
 from memory_context import ConnectorError, WebConnector
-from memory_context.connectors.web import elements
 from memory_context.foundation.tokens import default_token_counter
 
 from ...support.sites import served_sites
@@ -108,14 +107,6 @@ async def test_reference_ends_when_its_row_becomes_another_one(web: WebConnector
     ref = ref_in(await state(web), 'button "Delete"')
     await run(web, "s.textContent = 'Fig'")
     with pytest.raises(ConnectorError, match=f'{ref} .* is stale.*\n- "Fig", button "Delete"'):
-        await use(web, "click", ref=ref)
-
-
-async def test_element_behind_another_is_not_clicked(web: WebConnector, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elements, "_REACH_SECONDS", 1.0)
-    await use(web, "goto", url=page("<button>Under</button><div id=over style='position:fixed;inset:0'>Cookies?</div>"))
-    ref = ref_in(await state(web), 'button "Under"')
-    with pytest.raises(ConnectorError, match="intercepts pointer events"):
         await use(web, "click", ref=ref)
 
 
