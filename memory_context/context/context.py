@@ -107,9 +107,6 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         resume: False starts a known session from scratch.
         connectors: Parts of the environment, asked after each action.
         active_connectors: Returns the ids of those asked now; None asks all.
-
-    Attributes:
-        observation: Events, state and settings of the session's observations.
     """
 
     component_config_schema = MemoryContextConfig
@@ -360,7 +357,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             self.user_id,
             agent_id,
             subagent_session(self.session_id, agent_id) if session_id is None else session_id,
-            None if self._uses_default_store else self.memory_store,
+            self.memory_store,
             model_client=self.light_model_client,
             policy=self.policy,
             token_counter=self.token_counter,
@@ -374,6 +371,9 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         context.observation.completion_function = self.observation.completion_function
         if session_id is None and self.named_session_id is None:  # both ids are generated
             context._be_template(None)
+        if self._uses_default_store:
+            context._uses_default_store = True
+            self.memory_store.join(context)
         return context
 
     async def close(self) -> None:

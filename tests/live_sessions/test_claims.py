@@ -214,7 +214,7 @@ async def test_clock_of_process_does_not_matter(
             await others.claim(KEY, 0)
         assert await claims.confirm(claim)
         await claims.release(claim)
-        taken = await others.claim(KEY, 0)
+        taken = await others.claim(KEY, PATIENT_SECONDS)
     assert await others.confirm(taken)
     with pytest.raises(SessionBusyError):
         await claims.claim(KEY, 0)

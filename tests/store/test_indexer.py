@@ -735,7 +735,7 @@ def test_two_threads_with_a_loop_each_share_a_store(database_url: str, database:
         ]
         for call in calls:
             call.result(PATIENT_SECONDS)
-    assert most_tasks == [1, 1]
+    assert max(most_tasks) <= 1
     assert len(store.jobs._due.all()) <= 2
     database.check(120)
 

@@ -242,9 +242,9 @@ class MemoryDataLayer(BaseDataLayer):
     @_after_user_message
     async def update_step(self, step_dict: StepDict) -> None:
         """Store a changed step; agents forget an edited message of the user, with all that came after it."""
-        chat, changes = _chat(), list[Awaitable[None]]()
-        if chat and chat.user and step_dict.get("type") == "user_message":  # at once: Chainlit asks the agent meanwhile
-            changes.append(take_back(chat.user.identifier, chat.thread_id, step_dict.get("id", "")))
+        chat, changes, given = _chat(), list[Awaitable[None]](), cast(Mapping[str, Any], step_dict)
+        if chat and chat.user and given.get("type") == "user_message":  # at once: Chainlit asks the agent meanwhile
+            changes.append(take_back(chat.user.identifier, chat.thread_id, str(given["id"])))
         await asyncio.gather(self._keep_step(step_dict, is_update=True), *changes)
 
     @_after_user_message
