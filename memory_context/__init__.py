@@ -1,6 +1,8 @@
 """A context and memory layer for AutoGen agents."""
 
 import sys
+from importlib import import_module
+from types import ModuleType
 
 import lazy_loader
 
@@ -22,6 +24,30 @@ __all__ = [name for name in _names if name not in _COMPONENTS]  # pyright: ignor
 
 # component data written by 0.1.0 finds its tools in this module
 sys.modules[f"{__name__}.tools"] = sys.modules[__name__]
+
+
+class _Moved(ModuleType):
+    """A module under the name that documents gave it before; imports the module at first use."""
+
+    def __init__(self, name: str, place: str) -> None:
+        super().__init__(f"{__name__}.{name}")
+        self._place = f"{__name__}.{place}"
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(import_module(self._place), name)
+
+
+for _name, _room in {
+    "chainlit_data_layer": "surfaces.chainlit",
+    "cli": "surfaces.cli",
+    "errors": "foundation.errors",
+    "mcp_server": "surfaces.mcp",
+    "policy": "foundation.policy",
+    "web": "surfaces.web",
+}.items():
+    sys.modules[f"{__name__}.{_name}"] = _Moved(_name, _room)
 
 
 def __getattr__(name: str) -> object:

@@ -1,6 +1,7 @@
 """The public names of the package: complete, lazily imported, and named after the package."""
 
 import ast
+import importlib
 import inspect
 import pickle
 import re
@@ -75,3 +76,9 @@ def test_every_public_name_is_in_a_page_or_a_sample() -> None:
     pages = [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "samples").rglob("*.py")]
     words = set(re.findall(r"\w+", "\n".join(page.read_text(encoding="utf-8") for page in pages)))
     assert sorted({*memory_context.__all__} - words) == []
+
+
+@pytest.mark.parametrize("name", ["cli.execute", "policy.ContextPolicy", "errors.StoreError"])
+def test_modules_are_found_under_the_names_that_documents_gave_them_before(name: str) -> None:
+    module, _, name = name.partition(".")
+    assert getattr(importlib.import_module(f"memory_context.{module}"), name).__name__ == name
