@@ -655,7 +655,7 @@ def test_all_benchmarks_run_without_folders(
         monkeypatch.setattr(module, name, value)
     sizes = ["--rounds", "1", "--passages", "250,300", "--indexed", "40", "--largest", "5000"]
     sizes += ["--sessions", "2", "--pause", "0", "--items", "100", "--faults", "", "--messages", "90"]
-    sizes += ["--web-steps", "2", "--pages", "20"]
+    sizes += ["--web-steps", "2"]
     __main__.main([*sizes, "--json", str(tmp_path / "figures.json")])
     printed = capsys.readouterr().out
     assert "No replay" in printed
@@ -671,9 +671,8 @@ def test_all_benchmarks_run_without_folders(
     assert len(figures["deciding"]) == 2
     assert [one["value"] for one in figures["starting"]][-1] == 1, "one round trip reads the user's memory"
     assert [one["value"] > 0 for one in figures["steps"]] == [True, True]
-    assert figures["connectors"][0]["value"] == 0, "no reference led to another element"
     runs = 3 if shutil.which("chromium") else 0  # without it the runs in a browser have no figures
-    shares = {one["name"]: one["value"] for one in figures["connectors"] if "whole trees" in one["name"]}
+    shares = {one["name"]: one["value"] for one in figures["connectors"] if "told / whole pages" in one["name"]}
     assert [0 < share <= 1 for share in shares.values()] == [True] * runs, shares
     assert [0 < one["value"] <= 1.3 for one in figures["browsing"]] == [True] * 3 * runs, figures["browsing"]
     assert all("2 of 2, " in one["detail"] for one in figures["browsing"] if " 0 lines" in one["name"])

@@ -53,7 +53,7 @@ def test_status_counts_what_there_is_and_changes_nothing(run: Run, full: Lived, 
         for name, table in (("items", "agent_memories"), ("passages", "agent_memory_chunks"), ("users", "memory_users"))
     }
     assert {name: found[name] for name in tables} == tables
-    assert found["users"] == 2
+    assert found["users"] >= 2
     assert found["forgotten"] == 1
     assert found["sessions"] >= 1
     assert found["schema_version"] == found["known_schema_version"]

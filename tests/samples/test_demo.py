@@ -123,16 +123,14 @@ def test_demo_tells_the_whole_story(new_home: Path, out: Path) -> None:
 
 
 def test_with_a_key_the_same_agent_runs_on_a_live_model(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL decide; both processes use it, in views within the budget."""
+    """OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL decide; both processes use it."""
     with running(ChatStub) as stub:
         monkeypatch.setenv("OPENAI_API_KEY", "test-key")
         monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
         monkeypatch.setenv("OPENAI_MODEL", "a-model-nobody-knows")
-        run = run_demo(out, "--token-budget", "6000")
+        run = run_demo(out)
     assert (run.returncode, run.stderr) == (0, "")
     assert "The model is live" in run.stdout
-    assert "budget 6,000 tokens" in run.stdout
-    assert max(view for _, _, view in calls_in(run.stdout)) <= 6000
     assert run.stdout.count(ANSWER) >= 6  # and those that the end recalls
     assert len(calls_in(run.stdout)) == len(stub.requests) == 12
     assert "Light model: the agent's own model" in run.stdout

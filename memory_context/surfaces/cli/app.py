@@ -164,7 +164,8 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # for characters that its encoding lacks
     exit_code = execute()
     try:
-        sys.stdout.flush()
+        if not sys.stdout.closed:  # as the MCP server leaves it
+            sys.stdout.flush()
     except BrokenPipeError:
         _leave_closed_pipe()
     sys.exit(exit_code)
