@@ -2,6 +2,7 @@
 
 import asyncio
 
+import psycopg
 import pytest
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, LLMMessage, UserMessage
 
@@ -85,6 +86,18 @@ async def test_without_an_archive_the_session_goes_back_too(store: MemoryStore):
     await turn(context, "two")
     await context.rewind(2)
     assert await turn(context, "three") == ["one", "heard one", "three"]
+
+
+async def test_an_archive_with_a_gap_takes_nothing_from_the_view(store: MemoryStore, database_url: str):
+    context = MemoryContext("alice", "coder", "s", store)
+    for text in ("one", "two", "three"):
+        await turn(context, text)
+        await context.archive()
+    with psycopg.connect(database_url, autocommit=True) as database:
+        gone = database.execute("DELETE FROM memory_context.recent_conversation_history WHERE sequence = 1")
+        assert gone.rowcount == 1
+    await context.rewind(4)
+    assert await turn(context, "four") == ["one", "heard one", "two", "heard two", "four"]
 
 
 async def test_steps_that_begin_meanwhile_wait(store: MemoryStore):

@@ -135,11 +135,13 @@ class SessionArchive:
             raise ValueError(f"no message {position} to go back to: use {transcript.state.start} to {transcript.end}")
         saved = save_transcript(transcript, with_cleared=True)
         if self._policy.archive.enabled:  # which has the texts of all decisions
-            with suppress(StoreError):
+            with suppress(StoreError, ValueError):
                 await self.flush()
                 at = self.archiver.cursor.batch
                 archived = await self._conversations.read(self.archiver.key, branch=at.branch if at else None)
-                saved = whole_history(archived)[0]
+                found, unread = whole_history(archived)
+                if not unread and found["first_position"] <= position:  # else this process knows more
+                    saved = found
         session = ResumedSession(self.archiver.key, transcript, self.archiver.cursor, self.report)
         await go_back(rewound_session(session, saved, position))
         self.archiver.schedule_flush()
