@@ -1,4 +1,4 @@
-"""What is new on a page: the lines that differ, without those that change by themselves."""
+"""Compares two readings of a page: lines that differ, without lines that change by themselves."""
 
 import re
 from collections import Counter

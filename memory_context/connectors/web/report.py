@@ -1,4 +1,4 @@
-"""What an agent is told of a page: address, title and tabs, as much of its lines as fits, and lines that match."""
+"""Reports a page to the agent: address, title, tabs, as many lines as fit, and lines that match a search."""
 
 import re
 import time

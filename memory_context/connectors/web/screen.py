@@ -1,4 +1,4 @@
-"""What the browser shows: its tabs, the newest reading of the page, and references that lead to its elements."""
+"""The browser as the agent sees it: tabs, the newest reading of the page, references to its elements."""
 
 import asyncio
 import contextlib

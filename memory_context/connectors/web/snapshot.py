@@ -50,7 +50,7 @@ Box = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Fact:
-    """What a snapshot leaves out about one element, which its box tells.
+    """Facts about one element that the snapshot lacks; the box of the element tells them.
 
     Attributes:
         role: It stands for an element of this role; empty for the one it has.
