@@ -43,7 +43,7 @@ async def list_resources(served: ServedMemory, cursor: str | None) -> types.List
     if cursor is not None:
         offset = int(cursor) if cursor.isdecimal() and len(cursor) <= 5 else -1
         if offset % _PAGE_ITEMS or not 0 < offset < _LISTED_ITEMS:
-            raise ValueError(f"unknown cursor {shorten(cursor, 40)!r}: ask for the first page without one")
+            raise ValueError(f"unknown cursor {shorten(cursor, 40)!r}: begin without one")
     memory = await served.memory()
     items = await memory.query(MemoryCriteria(limit=_PAGE_ITEMS + 1, offset=offset), reader=None)
     following = offset + _PAGE_ITEMS
