@@ -40,7 +40,7 @@ from memory_context import MemoryContext, MemoryCriteria, MemoryStore, MemoryTra
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.scope import MemorySnapshot
-from memory_context.store.conversation_rows import ChatMessage
+from memory_context.store.conversations import ChatMessage
 from memory_context.store.threads import ThreadElement, ThreadStep
 from memory_context.surfaces.cli import execute
 from memory_context.surfaces.mcp import ServedMemory, create_server

@@ -80,8 +80,7 @@ from .recall.tools.secret_tool import SecretStreamTool as SecretStreamTool
 from .recall.tools.secret_tool import SecretTool as SecretTool
 from .recall.tools.secret_tool import SecretWorkbench as SecretWorkbench
 from .sessions.archive.resume import ResumeReport
-from .store.criteria import MemoryCriteria
-from .store.items import MemoryItem, Origin
+from .store.items import MemoryCriteria, MemoryItem, Origin
 from .store.limits import StoreLimits
 from .store.memory_store import MemoryStore
 from .store.search.hits import SearchHit

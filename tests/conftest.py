@@ -340,7 +340,7 @@ async def store(databases: Databases, database_url: str, embedder: Embedder | No
 @pytest.fixture
 def store_asked_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that failed is not left alone."""
-    monkeypatch.setattr("memory_context.foundation.outages.STORE_RETRY_SECONDS", 0)
+    monkeypatch.setattr("memory_context.foundation.runtime.background.STORE_RETRY_SECONDS", 0)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 
 from autogen_core import Image
 
-from memory_context.foundation import outages
 from memory_context.foundation import tokens as token_counts
 from memory_context.foundation.compactors.compactor import Hint, Result
 from memory_context.foundation.compactors.registry import Compactors
@@ -26,10 +25,10 @@ from memory_context.foundation.messages import (
     sendable_text,
     texts_of,
 )
-from memory_context.foundation.outages import outages_of
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.references import MemoryRef
-from memory_context.foundation.runtime.background import Background, Breaker, in_thread_if_large
+from memory_context.foundation.runtime import background
+from memory_context.foundation.runtime.background import Background, Breaker, in_thread_if_large, outages_of
 from memory_context.foundation.tokens import TokenCounter, count_off_loop
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.items import is_too_large
@@ -38,8 +37,7 @@ from memory_context.sessions.transcript.part_decisions import PartOffloaded, Par
 from memory_context.sessions.transcript.transcript import Transcript
 
 from .compactor_input import CompactorInput
-from .images import image_name, pixels_of
-from .packing import PackedItem, Packer, find_repeated, may_repeat, sources_before
+from .packing import PackedItem, Packer, find_repeated, image_name, may_repeat, pixels_of, sources_before
 from .summaries import Summariser
 
 __all__ = ["WORTH_SUPERSEDING_TOKENS", "Offloader", "fetch_parts", "restore_texts"]
@@ -87,7 +85,7 @@ class Offloader:
         self._unmeasured: list[Entry] = []
         self._waiting: dict[int, Entry] = {}
         self._storing = Background[bool]("memory_context offload")
-        self._breaker = Breaker(outages.STORE_RETRY_SECONDS)
+        self._breaker = Breaker(background.STORE_RETRY_SECONDS)
         self._outages = outages_of(memory.memory_store)
         self.transactions = 0
         self._buffers = memory.memory_store.unwritten

@@ -1,19 +1,20 @@
-"""Turns large parts into items, and stored items into the record that the process keeps of a part."""
+"""Turns large parts and images into items, and stored items into the record that the process keeps of a part."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from autogen_core import Image
 from autogen_core.models import AssistantMessage, UserMessage
 
 from memory_context.foundation.compactors.compactor import Compacted, Hint, Result
-from memory_context.foundation.compactors.noise import without_base64
+from memory_context.foundation.compactors.lines import without_base64
 from memory_context.foundation.compactors.registry import Compactors
 from memory_context.foundation.credentials.masks import masked
-from memory_context.foundation.messages import calls_of, long_strings, replace_strings, results_of, source_of
+from memory_context.foundation.messages import calls_of, long_strings, png_bytes, replace_strings, results_of, source_of
 from memory_context.foundation.policy import ContextPolicy
-from memory_context.foundation.references import MemoryRef, shorten
+from memory_context.foundation.references import IMAGE_TYPE, PNG, MemoryRef, describe_image, shorten
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.foundation.utf8 import json_object
 from memory_context.memory.items import NewItem
@@ -22,18 +23,57 @@ from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.store.items import Origin
 
 from .chooser import compacted_text
-from .images import image_item
 
 __all__ = [
     "PackedItem",
     "Packer",
     "Source",
     "find_repeated",
+    "image_item",
+    "image_name",
     "may_repeat",
+    "pixels_of",
     "result_type",
     "runs_command",
     "sources_before",
 ]
+
+
+_BESIDE_CHARACTERS = 120
+
+
+def pixels_of(image: Image) -> int:
+    """Return the size of the work that encoding it takes."""
+    width, height = image.image.size
+    return width * height
+
+
+def image_name(transcript: Transcript, entry: Entry, image: Image) -> str:
+    """Return such as `image of 1280 x 720 of web, step 12`; steps are model calls with tools, from 1."""
+    width, height = image.image.size
+    step = sum(asking < entry.position for asking in transcript.pairing.asking)
+    return f"image of {width} x {height} of {source_of(entry.message)}{f', step {step}' if step else ''}"
+
+
+def image_item(
+    part: Part, image: Image, name: str, beside: str, source: str, origin: Origin, metadata: Mapping[str, Any]
+) -> NewItem:
+    """Return the item of an image; `beside` is the text that came with it. Encodes, so large ones need a thread."""
+    data = png_bytes(image)
+    width, height = image.image.size
+    beside = beside.strip()[:_BESIDE_CHARACTERS]
+    return NewItem(
+        describe_image(data[:64], PNG, len(data)),
+        f"{name}: {beside}" if beside else name,
+        part.tokens,
+        IMAGE_TYPE,
+        source,
+        metadata={**metadata, "width": width, "height": height},
+        origin=origin,
+        data=data,
+        content_type=PNG,
+    )
+
 
 _ARGUMENTS_CHARACTERS = 2_000  # of a call, kept in its result's metadata
 _BEGINNING_CHARACTERS = 4_000  # searched for credentials before a description is cut from it

@@ -15,9 +15,8 @@ from typing_extensions import Self
 
 from memory_context.foundation.errors import MemoryContextError
 from memory_context.foundation.messages import MEMORY_SOURCE, source_of, texts_of
-from memory_context.foundation.outages import outages_of
 from memory_context.foundation.references import one_line
-from memory_context.foundation.runtime.background import Breaker
+from memory_context.foundation.runtime.background import Breaker, outages_of
 from memory_context.foundation.tokens import default_token_counter
 from memory_context.foundation.utf8 import json_object, sayable
 from memory_context.memory.agent_memory import AgentMemory, MemoryCriteria, SearchHit
@@ -169,11 +168,11 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         query = _newest_words(messages)
         others = (text for message in messages if message not in own for _, text in texts_of(message))
         said = "\n".join(text.partition(self._lead)[0] for text in others)  # user messages may be joined
-        hits = [hit for hit in await self._found(query) if hit.is_relevant and hit.passage not in said]
+        found = await self._found(query)
+        hits = [hit for hit in found if hit.is_relevant and not hit.item.is_claim and hit.passage not in said]
         pieces = [_piece(hit) for hit in hits]
-        text, indexes = await asyncio.to_thread(
-            render_retrieved, pieces, query, self._limit_tokens, default_token_counter(), self._lead
-        )
+        room = (self._limit_tokens, default_token_counter(), self._lead)
+        text, indexes = await asyncio.to_thread(lambda: render_retrieved(pieces, query, *room, by_rank=True))
         hits = [hits[index] for index in indexes]
         keys = [hit.item.key for hit in hits]
         if isinstance(model_context, MemoryContext):

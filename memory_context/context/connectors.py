@@ -32,9 +32,13 @@ from memory_context.connectors.protocols import (
 )
 from memory_context.foundation.runtime.background import begin
 from memory_context.foundation.utf8 import to_utf8
-from memory_context.sessions.transcript.connector_decisions import ConnectorCompared, SubjectObserved, subject_line
 from memory_context.sessions.transcript.transcript import Transcript
-from memory_context.sessions.transcript.view_decisions import ConnectorStateShown
+from memory_context.sessions.transcript.view_decisions import (
+    ConnectorCompared,
+    ConnectorStateShown,
+    SubjectObserved,
+    subject_line,
+)
 
 from .images import ImageView
 

@@ -65,8 +65,7 @@ from memory_context.sessions.archive.session_archive import SessionArchive
 from memory_context.sessions.transcript.entries import Entry
 from memory_context.sessions.transcript.observations import ObservationChunk
 from memory_context.sessions.transcript.transcript import Transcript
-from memory_context.store.criteria import MemoryCriteria
-from memory_context.store.items import CallerOrigin
+from memory_context.store.items import CallerOrigin, MemoryCriteria
 from memory_context.store.memory_store import MemoryStore
 from memory_context.store.redact import PendingTraces
 from memory_context.store.search.hits import SearchHit

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from autogen_core import Image
 
-from memory_context.compaction.images import image_name
+from memory_context.compaction.packing import image_name
 from memory_context.connectors.protocols import Element, TextObservation
 from memory_context.foundation.messages import MEMORY_SOURCE, image_from_bytes, png_bytes
 from memory_context.foundation.runtime.background import in_thread_if_large

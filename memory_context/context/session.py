@@ -23,7 +23,7 @@ from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.foundation.tokens import TokenCounter, count_off_loop
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.learning.learner import Learning
-from memory_context.memory.vault.entry import EntryFilter
+from memory_context.memory.vault.secrets import EntryFilter
 from memory_context.recall.expansion.expander import Expander, memory_decisions
 from memory_context.recall.tools.prompt_head import PromptHead
 from memory_context.sessions.archive import session_archive
@@ -32,13 +32,11 @@ from memory_context.sessions.transcript.entries import Entry
 from memory_context.sessions.transcript.redelivery import note_repeats
 from memory_context.sessions.transcript.view_decisions import ViewCleared
 from memory_context.view.bill import UsageMeter
-from memory_context.view.budget import Budget, session_tag
+from memory_context.view.budget import Budget, ViewPlanner, session_tag
 from memory_context.view.masking import Masker
-from memory_context.view.planning import ViewPlanner
 from memory_context.view.render import Renderer
 
-from .orders import OrderKeeper
-from .user_memory import UserMemoryLoader
+from .user_memory import OrderKeeper, UserMemoryLoader
 
 __all__ = ["Session", "StepGuard"]
 

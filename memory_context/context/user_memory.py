@@ -1,4 +1,4 @@
-"""Loads the user's memory beside the agent, once a session and again after a change.
+"""Loads the user's memory beside the agent, once a session and again after a change; notes what the user orders.
 
     unread ──first message──▶ learning ─▶ reading ──▶ recorded: in the head before the first view, else in the tail
                                             ▲            │
@@ -12,28 +12,94 @@ A view shows what was recorded; it reads nothing itself and waits for nothing.
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from autogen_core.models import UserMessage
 
-from memory_context.foundation import outages
+from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.errors import MemoryContextError
-from memory_context.foundation.outages import outages_of
 from memory_context.foundation.policy import ContextPolicy
-from memory_context.foundation.runtime.background import Background, Breaker
+from memory_context.foundation.runtime import background
+from memory_context.foundation.runtime.background import Background, Breaker, outages_of
+from memory_context.foundation.text.own_words import own_passages
+from memory_context.foundation.text.statements import is_courtesy
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.learning.learner import Learning
+from memory_context.memory.learning.rules import ended_orders, orders_in
 from memory_context.memory.user_memory import UserMemoryText
 from memory_context.sessions.archive.cursor import known_items, traces_of
+from memory_context.sessions.transcript.entries import Entry
 from memory_context.sessions.transcript.transcript import Transcript
-from memory_context.sessions.transcript.view_decisions import UserMemoryChanged, UserMemoryLoaded, ViewShown
+from memory_context.sessions.transcript.values import StandingOrder
+from memory_context.sessions.transcript.view_decisions import (
+    OrderStated,
+    UserMemoryChanged,
+    UserMemoryLoaded,
+    ViewShown,
+)
+from memory_context.store.items import MemoryItem
 from memory_context.store.notes import AgentNotes
 from memory_context.store.statements import UserMemory
 
-from .orders import OrderKeeper
+__all__ = ["OrderKeeper", "UserMemoryLoader"]
 
-__all__ = ["UserMemoryLoader"]
+
+_READ_CHARACTERS = 12_000  # of a message; longer ones are documents
+_FIRST_ENTRIES = 200  # of a transcript that comes without decisions
+
+
+class OrderKeeper:
+    """Records the orders of new messages by rules, and those that a light model learned of this session."""
+
+    def __init__(self, transcript: Transcript, session_id: str, policy: ContextPolicy, counter: TokenCounter) -> None:
+        self._transcript = transcript
+        self._session_id = session_id
+        self._policy = policy
+        self._counter = counter
+        is_noted = bool(transcript.decisions(ViewShown))
+        self._read = transcript.end if is_noted else max(transcript.first, transcript.end - _FIRST_ENTRIES)
+
+    def note(self) -> None:
+        """Record the orders in messages that came since the last call; values of secrets are out of them by then."""
+        transcript = self._transcript
+        for entry in transcript.entries(start=max(self._read, transcript.state.start)):
+            self._note(entry)
+        self._read = transcript.end
+
+    def note_learned(self, statements: Sequence[MemoryItem]) -> None:
+        """Record statements that were learned from this session, by their quotes; drop those that ended since."""
+        state = self._transcript.state
+        for one in statements:
+            said_at = one.metadata.get("quoted_at")
+            if one.metadata.get("quoted_session") != self._session_id or not isinstance(said_at, int):
+                continue
+            position, quote = said_at - 1, masked(str(one.metadata.get("quote", "")))
+            standing = [order for order in state.orders if order.position == position and quote in order.text]
+            if one.valid_until is not None:
+                gone = tuple(order for order in standing if order.text == quote)
+                if gone:
+                    self._transcript.decide(OrderStated(position, ended=gone))
+            elif quote and not standing and state.start <= position < self._transcript.end:
+                self._transcript.decide(OrderStated(position, (self._order(position, quote),)))
+
+    def _note(self, entry: Entry) -> None:
+        if not entry.is_told or getattr(entry.message, "source", "") not in self._policy.user_sources:
+            return
+        texts = [text for address, text in entry.texts if address.kind == "text" and not is_courtesy(text)]
+        passages = [one for text in texts for one in own_passages(text, _READ_CHARACTERS)]
+        if not passages:
+            return
+        standing = self._transcript.state.orders
+        ended = tuple(standing[index] for index in ended_orders(passages, [one.text for one in standing]))
+        stated = tuple(self._order(entry.position, masked(one)) for one in orders_in(passages))
+        if stated or ended:
+            self._transcript.decide(OrderStated(entry.position, stated, ended))
+
+    def _order(self, position: int, text: str) -> StandingOrder:
+        return StandingOrder(position, text, self._counter.count(f"- {text}\n"))
+
 
 _LEARNING_SHARE = 0.5  # of the wait before the first view; the rest is for reading what is known
 _LOADING = "loading the user's memory"
@@ -61,7 +127,7 @@ class UserMemoryLoader:
         self._text = UserMemoryText(policy.user_memory_limit_tokens, counter)
         self._is_enabled = policy.user_memory.enabled
         self._wait_seconds = policy.store_timeout_seconds
-        self._breaker = Breaker(outages.STORE_RETRY_SECONDS)
+        self._breaker = Breaker(background.STORE_RETRY_SECONDS)
         self._work = Background[UserMemory]("memory_context user memory")
         self._task: asyncio.Task[UserMemory] | None = None
         self._changes_read: int | None = None
@@ -75,7 +141,7 @@ class UserMemoryLoader:
         """Start to read what was never read or has changed; a dictionary look-up otherwise."""
         if self.watches_changes and self._is_new_turn and self._transcript.end > self._turn_read:
             self._turn_read, self._changes_read = self._transcript.end, None  # other processes may have changed it
-        changes = self._memory.memory_store.user_memory_changes(self._memory.user_id)
+        changes = self._memory.memory_store.user_memory_changes[self._memory.user_id]
         is_known = changes == self._changes_read or self._transcript.end == self._transcript.state.start
         if is_known or not self._is_enabled or self._task is not None or self._breaker.is_open:
             return
@@ -121,7 +187,7 @@ class UserMemoryLoader:
         is_isolated, store = self._memory.sharing == "isolated", self._memory.memory_store
         if not (is_again or is_isolated):
             await self._learning.catch_up(_LEARNING_SHARE * self._wait_seconds, of_others=True)
-            self._changes_read = store.user_memory_changes(self._memory.user_id)
+            self._changes_read = store.user_memory_changes[self._memory.user_id]
         if is_again:
             known = known_items(self._transcript, self._memory)
             forgotten = await store.conversations.forgotten_keys(self._memory.user_id, known)

@@ -30,6 +30,7 @@ __all__ = [
     "cut_to_tokens",
     "default_token_counter",
     "equal_shares",
+    "shares_by_rank",
 ]
 
 EXACT_LIMIT_BYTES = 2 * 1024 * 1024
@@ -140,6 +141,19 @@ def equal_shares(wanted: Sequence[int], room: int) -> list[int]:
     for done, index in enumerate(sorted(range(len(wanted)), key=lambda index: wanted[index])):
         shares[index] = min(wanted[index], max(room // (len(wanted) - done), 0))
         room -= shares[index]
+    return shares
+
+
+def shares_by_rank(wanted: Sequence[int], room: int, least: int) -> list[int]:
+    """Return shares of a room of so many tokens: the first whole as far as it goes, and at least `least` for each.
+
+    Equal ones if there is no room for that.
+    """
+    shares = [min(one, least) for one in wanted]
+    if sum(shares) > room:
+        return equal_shares(wanted, room)
+    for index, one in enumerate(wanted):
+        shares[index] += min(one - shares[index], room - sum(shares))
     return shares
 
 

@@ -13,13 +13,17 @@ from memory_context.foundation.errors import ConflictError, ItemNotFoundError
 from memory_context.foundation.identifiers import Sharing, checked_identifier
 from memory_context.foundation.references import KEY_PATTERN, MemoryRef, ToolAnswer, one_line
 from memory_context.foundation.runtime.background import in_thread_if_large
-from memory_context.foundation.text.novelty import adds_nothing, is_question, says_nothing
-from memory_context.foundation.text.subjects import replaces_others, subject_of
+from memory_context.foundation.text.statements import (
+    adds_nothing,
+    is_question,
+    replaces_others,
+    says_nothing,
+    subject_of,
+)
 from memory_context.foundation.tokens import TokenCounter, count_off_loop, default_token_counter
 from memory_context.foundation.utf8 import to_utf8
-from memory_context.store.criteria import MemoryCriteria
 from memory_context.store.forget import ProgressCallback
-from memory_context.store.items import CallerOrigin, Origin, Reach, ReadScope, checked_caller_origin
+from memory_context.store.items import CallerOrigin, MemoryCriteria, Origin, Reach, ReadScope, checked_caller_origin
 from memory_context.store.limits import within
 from memory_context.store.memory_store import MemoryStore
 from memory_context.store.search.hits import SearchHit, search_items

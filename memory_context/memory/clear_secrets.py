@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from memory_context.foundation.errors import SecretError
-from memory_context.store.criteria import MemoryCriteria
-from memory_context.store.items import SECRET_TYPE, MemoryItem
+from memory_context.store.items import SECRET_TYPE, MemoryCriteria, MemoryItem
 
 from .agent_memory import AgentMemory
 

@@ -10,8 +10,14 @@ from memory_context.foundation.credentials.assignments import states_a_credentia
 from memory_context.foundation.credentials.masks import credentials_in
 from memory_context.foundation.errors import SecretError
 from memory_context.foundation.references import MemoryRef, memory_key_for
-from memory_context.foundation.text.statements import canonical_words, has_relative_time
-from memory_context.foundation.text.subjects import ends_another, indices_of_ended, replaces_others, subject_of
+from memory_context.foundation.text.statements import (
+    canonical_words,
+    ends_another,
+    has_relative_time,
+    indices_of_ended,
+    replaces_others,
+    subject_of,
+)
 from memory_context.foundation.tokens import TokenCounter, count_off_loop
 from memory_context.store.items import NewItem, Origin, ReadScope
 from memory_context.store.memory_store import MemoryStore

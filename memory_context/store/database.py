@@ -119,7 +119,7 @@ class Database:
             return pool, self._login
         # a shared task: an impatient caller must not cancel the server's start
         seconds = min(self.limits.start_seconds, most_seconds())
-        where = self.location.describe()
+        where = self.location.where
         try:
             login, pool.adapters = await self._preparing.result(
                 lambda: prepare(self.location, self.limits),
@@ -141,7 +141,7 @@ class Database:
                 await asyncio.wait_for(self.ready(is_patient=True), _SET_UP_SECONDS)
             except asyncio.TimeoutError as error:
                 raise StoreUnavailableError(
-                    f"the embedded server was not set up in {_SET_UP_SECONDS:g} s ({self.location.describe()})"
+                    f"the embedded server was not set up in {_SET_UP_SECONDS:g} s ({self.location.where})"
                 ) from error
 
     def close(self) -> None:
@@ -175,7 +175,7 @@ class Database:
         own = (one._replace(params={"user_id": user_id, **one.params}) for one in statements)
         everything = [_TRANSACTIONS(begin), limited, *own, _TRANSACTIONS("commit")]
         try:
-            with driver_errors(self.location.describe()):
+            with driver_errors(self.location.where):
                 rows = await pool.run(login, everything, seconds, bytes_per_second=waits.bytes_per_second)
         except StoreError as error:
             if not isinstance(error.__cause__, _OF_A_HEALTHY_SERVER):
@@ -205,7 +205,7 @@ async def prepare(
 
     `only_pre` skips `post` migrations: the default for a URL, where older versions may run.
     """
-    where = location.describe()
+    where = location.where
     only_pre = location.url is not None if only_pre is None else only_pre
     params = await reach_server(location, limits)
     with driver_errors(where):
@@ -283,13 +283,13 @@ async def every_user(database: Database) -> AsyncIterator[str]:
     params = await reach_server(location, limits) if location.owner_url is None else read_url(location.owner_url)
     after = ""
     while True:
-        with driver_errors(location.describe()):
+        with driver_errors(location.where):
             async with dedicated(params, limits.transaction_seconds) as connection:
                 page = {"after": after, "limit": _USERS_PER_PAGE}
                 try:
                     rows = await connection.fetch(_USERS["select_users"], page)
                 except psycopg.errors.InsufficientPrivilege as error:
-                    raise StoreError(_may_not_list(connection.info.user, location.describe())) from error
+                    raise StoreError(_may_not_list(connection.info.user, location.where)) from error
         for row in rows:
             yield row["user_id"]
         if len(rows) < _USERS_PER_PAGE:

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from memory_context.foundation.errors import StoreError, StoreUnavailableError
-from memory_context.foundation.outages import outages_of
+from memory_context.foundation.runtime.background import outages_of
 from memory_context.foundation.runtime.buffers import Flusher, Unwritten
 
 from .database import Database

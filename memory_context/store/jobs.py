@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory_context.foundation.errors import MemoryContextError, StoreError, StoreUnavailableError
-from memory_context.foundation.outages import outages_of
-from memory_context.foundation.runtime.background import Background, PerLoop, Timer
+from memory_context.foundation.runtime.background import Background, PerLoop, Timer, outages_of
 
 from .database import Database, every_user
 from .sql import Statement, load_queries

@@ -56,11 +56,9 @@ class Location:
             read_url(owner_url, "the owner URL")
         return cls(url, owner_url, url_env, None)
 
-    def describe(self) -> str:
-        return self._description
-
     @cached_property
-    def _description(self) -> str:
+    def where(self) -> str:
+        """The place without secrets, for people."""
         return f"embedded Postgres in {self.folder}" if self.url is None else public_url(read_url(self.url))
 
     def for_config(self) -> dict[str, str | None]:

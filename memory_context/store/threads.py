@@ -10,8 +10,7 @@ from uuid import uuid4
 from memory_context.foundation.identifiers import checked_identifier
 
 from .codec import canonical_json
-from .conversation_rows import checked_place
-from .conversations import ConversationArchive
+from .conversations import ConversationArchive, checked_place
 from .database import Database
 from .sql import load_queries
 

@@ -1,4 +1,4 @@
-"""Fits a view into its budget, by steps in order of their cost to the agent."""
+"""Fits a view into its budget, by steps in order of their cost to the agent; plans the next view of a session."""
 
 import asyncio
 import hashlib
@@ -8,23 +8,24 @@ from dataclasses import replace
 
 from memory_context.compaction.observation.coordinator import BufferingCoordinator
 from memory_context.foundation.messages import PartKind
-from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.policy import CachePolicy, ContextPolicy
 from memory_context.foundation.references import MemoryRef
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.sessions.transcript.entries import PartId
 from memory_context.sessions.transcript.part_decisions import PartsCompacted
 from memory_context.sessions.transcript.transcript import Decision, Transcript
+from memory_context.sessions.transcript.values import Arithmetic
 from memory_context.sessions.transcript.view_decisions import ExpansionWithdrawn, HistoryFolded
 
-from .economics import arithmetic_of, expected_calls
+from .economics import Savings, arithmetic_of, expected_calls, record
 from .history import FoldedLines, fold_key
 from .masking import Masker
 from .render import Renderer, current_task, text_in_view
-from .savings import Savings, record
 from .shorten import LEAST_EXCERPT_TOKENS, ExcerptNeededError, Shortener, ShownPart
 from .view import View
 
-__all__ = ["Budget", "session_tag"]
+__all__ = ["Budget", "ViewPlanner", "session_tag"]
+
 
 FOLD_TEXT_LIMIT_TOKENS = 500
 AUTO_TARGET_TOKENS = 16_000
@@ -372,3 +373,32 @@ class Budget:
 
     def _fold_text_limit(self) -> int:
         return min(FOLD_TEXT_LIMIT_TOKENS, self._limit // 4)
+
+
+class ViewPlanner:
+    """The views of one transcript, as its budget plans them."""
+
+    def __init__(
+        self, transcript: Transcript, budget: Budget, prices: CachePolicy, is_held: Callable[[PartId], bool]
+    ) -> None:
+        self._transcript = transcript
+        self._budget = budget
+        self._prices = prices
+        self._is_held = is_held
+
+    def next(self) -> View:
+        return self._budget.next_view(self._transcript)
+
+    def plan(self) -> None:
+        self._budget.plan(self._transcript, self._is_held)
+
+    def record(self, decision: Decision) -> None:
+        record(self._transcript, [decision])
+
+    def refold(self) -> None:
+        self._budget.refold(self._transcript)
+
+    def arithmetic(self, removed_tokens: int, rewritten_tokens: int) -> Arithmetic:
+        """Return what a planned change costs and saves."""
+        calls = expected_calls(self._transcript, self._prices)
+        return arithmetic_of(removed_tokens, rewritten_tokens, calls, self._prices)

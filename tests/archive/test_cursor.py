@@ -16,7 +16,7 @@ from memory_context.sessions.transcript.part_decisions import PartOffloaded
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.values import OpenedItem
 from memory_context.sessions.transcript.view_decisions import ExpansionShown, ViewCleared
-from memory_context.store.conversation_rows import ChatMessage
+from memory_context.store.conversations import ChatMessage
 
 KEY = SessionKey("alice", "coder", "s")
 BEGAN = datetime(2026, 1, 1, tzinfo=timezone.utc)

@@ -14,7 +14,7 @@ from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.compaction import offloader
 from memory_context.foundation.errors import StoreUnavailableError
 from memory_context.foundation.identifiers import SessionKey
-from memory_context.store.conversation_rows import ChatMessage
+from memory_context.store.conversations import ChatMessage
 from memory_context.store.limits import StoreLimits
 from tests.support.contexts import archived
 from tests.support.rows import alter, transcript_rows

@@ -15,7 +15,7 @@ from memory_context.sessions.transcript.entries import Part, StoredPart
 from memory_context.sessions.transcript.part_decisions import PartOffloaded, PartsCompacted
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.view_decisions import ViewCleared
-from memory_context.store.conversation_rows import Archived, StoredBatch
+from memory_context.store.conversations import Archived, StoredBatch
 
 BEGAN = datetime(2026, 1, 1, tzinfo=timezone.utc)
 TEXT = Address("text", 0)

@@ -11,7 +11,7 @@ from ..conftest import StartPython
 
 WATCHED = """
 import asyncio, multiprocessing, os, signal, threading
-from memory_context.foundation.runtime.shutdown import watch as watch_loop
+from memory_context.foundation.runtime.buffers import watch as watch_loop
 from tests.context.steps import a_turn_of_the_loop
 
 class Owner:

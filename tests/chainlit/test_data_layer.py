@@ -18,7 +18,7 @@ from memory_context import AgentMemory, MemoryCriteria
 from memory_context.foundation.errors import ConflictError, ItemNotFoundError, StoreUnavailableError
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.foundation.runtime.background import Breaker
-from memory_context.store.conversation_rows import ChatMessage
+from memory_context.store.conversations import ChatMessage
 from memory_context.store.memory_store import MemoryStore
 from tests.conftest import REPOSITORY, Server, database_of
 from tests.context.steps import a_turn_of_the_loop

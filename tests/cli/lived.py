@@ -11,7 +11,7 @@ from autogen_core.models import UserMessage
 
 from memory_context import ContextStats, MemoryContext, MemoryStore, ViewReport
 from memory_context.memory.agent_memory import AgentMemory
-from memory_context.store.conversation_rows import ChatMessage
+from memory_context.store.conversations import ChatMessage
 from memory_context.surfaces.cli import execute
 
 from ..agents.scripted import report

@@ -13,7 +13,7 @@ from memory_context.foundation.policy import LearningPolicy
 from memory_context.sessions.archive.resume import whole_history
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.view_decisions import ViewShown
-from memory_context.store.conversation_rows import Archived
+from memory_context.store.conversations import Archived
 from memory_context.view.bill import UsageMeter
 from memory_context.view.view import View
 

@@ -9,7 +9,7 @@ import pytest
 from memory_context import MemoryContext, MemoryStore
 from memory_context.foundation.errors import SessionGoneError
 from memory_context.foundation.identifiers import SessionKey
-from memory_context.store.conversation_rows import ChatMessage
+from memory_context.store.conversations import ChatMessage
 
 from ..agents.scripted import report
 from ..archive.talking import say

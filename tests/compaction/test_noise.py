@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memory_context.foundation.compactors.compactor import Compacted, Hint, Result
 from memory_context.foundation.compactors.excerpt import Passage, render_passages
-from memory_context.foundation.compactors.noise import Elided, without_base64, without_markup
+from memory_context.foundation.compactors.lines import Elided, without_base64, without_markup
 from memory_context.foundation.compactors.registry import Compactors
 from memory_context.foundation.tokens import default_token_counter
 

@@ -10,7 +10,7 @@ from autogen_core.models import UserMessage
 from memory_context import MemoryStore
 from memory_context.connectors.filesystem import FileSystemConnector
 from memory_context.memory.vault.secrets import SECRET_KEY_ENV
-from memory_context.sessions.transcript.connector_decisions import ConnectorCompared
+from memory_context.sessions.transcript.view_decisions import ConnectorCompared
 
 from ..conftest import StartPython
 from ..context.steps import add_step

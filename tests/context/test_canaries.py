@@ -26,7 +26,7 @@ from memory_context.sessions.transcript.observation_decisions import (
     Reflected,
 )
 from memory_context.sessions.transcript.observations import Edit, ObservationChunk, ObservationLine
-from memory_context.store.conversation_rows import ChatMessage
+from memory_context.store.conversations import ChatMessage
 from memory_context.store.items import NewItem
 from memory_context.store.threads import ThreadStep
 from tests.conftest import Server, database_of

@@ -744,7 +744,7 @@ async def test_a_store_that_fails_is_not_asked_again_at_once(
     store: MemoryStore, monkeypatch, caplog: pytest.LogCaptureFixture
 ):
     """The view comes without; said once; folds open without the store; what was read before the failure is shown."""
-    monkeypatch.setattr("memory_context.foundation.outages.STORE_RETRY_SECONDS", 1000)
+    monkeypatch.setattr("memory_context.foundation.runtime.background.STORE_RETRY_SECONDS", 1000)
     light = Light()
     context = context_of(store, light)
     (key,) = await surveyed(context, "owls", lines=60)

@@ -17,7 +17,7 @@ from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryCrit
 from memory_context.foundation.utf8 import escape
 from memory_context.sessions.transcript.view_decisions import UserMemoryLoaded
 from memory_context.store.codec import canonical_json
-from memory_context.store.conversation_rows import ChatMessage
+from memory_context.store.conversations import ChatMessage
 from memory_context.store.redact import FORGOTTEN, LEAST_QUOTED_CHARACTERS, Traces
 from memory_context.store.threads import ThreadStep
 from tests.conftest import Server, database_of

@@ -19,8 +19,7 @@ from memory_context.foundation.tokens import default_token_counter
 from memory_context.sessions.transcript.entries import Part, StoredPart
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.view_decisions import ViewCleared
-from memory_context.view.history import fold_key, folded_text, history_text
-from memory_context.view.pages import HistoryPage, PageRequest, read_history
+from memory_context.view.history import HistoryPage, PageRequest, fold_key, folded_text, history_text, read_history
 
 counter = default_token_counter()
 TAG = "abcdef"

@@ -17,7 +17,7 @@ from memory_context import AgentMemory, ArchivePolicy, ContextPolicy, MemoryCont
 from memory_context.sessions.archive import archiver
 from memory_context.store import pool
 from memory_context.store.jobs import Jobs
-from memory_context.store.pipeline import run_pipeline
+from memory_context.store.pool import run_pipeline
 
 STORING = ["begin", "act", "content", "items", "commit"]
 WORDS = {b"BEGIN": "begin", b"COMMIT": "commit", b"statement_timeout": "act", b"store_content": "content"}

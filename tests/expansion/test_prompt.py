@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from memory_context.foundation.tokens import default_token_counter
 from memory_context.recall.expansion.candidates import CandidateReference, ExpansionRequest
-from memory_context.recall.expansion.prompt import PROMPT_TOKENS, ExpansionPrompt, LightAnswer
+from memory_context.recall.expansion.decide import PROMPT_TOKENS, ExpansionPrompt, LightAnswer
 
 from .references import offered
 

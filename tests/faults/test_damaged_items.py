@@ -7,8 +7,7 @@ from autogen_core import CancellationToken
 from autogen_core.models import UserMessage
 
 from memory_context import AgentMemory, ItemDamagedError, MemoryContext, MemoryStore
-from memory_context.store.criteria import MemoryCriteria
-from memory_context.store.items import NewItem
+from memory_context.store.items import MemoryCriteria, NewItem
 from memory_context.store.search.passages import _UNINDEXED_CHARACTERS
 
 from ..conftest import Server, database_of

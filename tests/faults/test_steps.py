@@ -78,7 +78,7 @@ async def test_nothing_is_opened_right_after_storing_failed(
     proxy: Proxy, proxy_url: str, monkeypatch: pytest.MonkeyPatch
 ):
     """A step waits for the store once."""
-    monkeypatch.setattr("memory_context.foundation.outages.STORE_RETRY_SECONDS", 30)
+    monkeypatch.setattr("memory_context.foundation.runtime.background.STORE_RETRY_SECONDS", 30)
     async with MemoryStore(proxy_url) as store:
         context = MemoryContext("alice", "coder", memory_store=store, policy=ContextPolicy(store_timeout_seconds=0.1))
         key = await context.store(report("owls"), "owls")

@@ -22,7 +22,7 @@ PATIENT = ContextPolicy(
 
 @pytest.fixture(autouse=True)
 def _is_patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_context.recall.expansion.prompt.PROMPT_TOKENS", 500)
+    monkeypatch.setattr("memory_context.recall.expansion.decide.PROMPT_TOKENS", 500)
     monkeypatch.setattr("memory_context.compaction.summaries._SUMMARISE_OVER_TOKENS", 500)
     for name, value in {
         "DECISION_SECONDS": 120,

@@ -19,9 +19,9 @@ from memory_context.foundation.identifiers import SessionKey
 from memory_context.sessions.live.cache import SessionCache
 from memory_context.sessions.live.claims import Claims
 from memory_context.store import embedded
+from memory_context.store.conversations import LEAST_SECONDS
 from memory_context.store.items import NewItem
 from memory_context.store.limits import StoreLimits
-from memory_context.store.session_claims import LEAST_SECONDS
 from memory_context.store.sql import Statement
 from tests.conftest import Server, StartPython, database_of, needs
 from tests.support.outages import hanging

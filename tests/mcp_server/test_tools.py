@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mcp import McpError, types
 
 from memory_context import MemoryContext, MemoryStore
-from memory_context.store.item_store import ItemStore
+from memory_context.store.memory_store import ItemStore
 from memory_context.surfaces.mcp import ServedMemory, create_server
 from tests.conftest import Server
 from tests.support.waiting import until

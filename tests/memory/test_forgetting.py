@@ -5,7 +5,7 @@ from datetime import datetime, timezone
 import pytest
 
 from memory_context import AgentMemory, MemoryStore
-from memory_context.store.criteria import MemoryCriteria
+from memory_context.store.items import MemoryCriteria
 from tests.conftest import Server, database_of
 
 pytestmark = pytest.mark.fake_embedder

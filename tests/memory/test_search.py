@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, MemoryStore, SearchHit
-from memory_context.store.criteria import MemoryCriteria
+from memory_context.store.items import MemoryCriteria
 from tests.conftest import Server, database_of
 
 pytestmark = pytest.mark.fake_embedder

@@ -6,7 +6,7 @@ import pytest
 
 from memory_context import AgentMemory, MemoryStore
 from memory_context.foundation.identifiers import Sharing
-from memory_context.store.criteria import MemoryCriteria
+from memory_context.store.items import MemoryCriteria
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from memory_context import AgentMemory, MemorySnapshot, MemoryStore
-from memory_context.store.criteria import MemoryCriteria
+from memory_context.store.items import MemoryCriteria
 from tests.conftest import StartPython
 from tests.embeddings.fakes import FakeEmbedder
 

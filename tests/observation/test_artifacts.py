@@ -10,7 +10,7 @@ from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.compaction.observation.artifacts import ARTIFACT_TRAIL_TOKENS, ArtifactTrail, artifact_trail
+from memory_context.compaction.observation.facts import ARTIFACT_TRAIL_TOKENS, ArtifactTrail, artifact_trail
 from memory_context.foundation.policy import ArchivePolicy
 from memory_context.foundation.tokens import default_token_counter
 from memory_context.sessions.transcript.transcript import Transcript

@@ -77,7 +77,7 @@ async def test_what_is_large_leaves_the_view_and_can_be_looked_up(
     context: MemoryContext, code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Memory tools are among the tools from the first reference on, which here need not pay for them."""
-    monkeypatch.setattr("memory_context.view.savings.pays_for_tools", lambda *given: True)
+    monkeypatch.setattr("memory_context.view.economics.pays_for_tools", lambda *given: True)
     client = model([call("read_file", path="pack/long.py")], "Read.", [call("read_history")], "Done.")
     agent = CodeAgent("coder", client, model_context=context, code_root=code)
     await agent.run(task="read it")

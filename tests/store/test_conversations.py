@@ -18,8 +18,7 @@ from memory_context.foundation.identifiers import SessionKey
 from memory_context.store import conversations
 from memory_context.store import tables as registry
 from memory_context.store.codec import canonical_json, read_canonical
-from memory_context.store.conversation_rows import ChatMessage, NewBatch
-from memory_context.store.conversations import ConversationArchive
+from memory_context.store.conversations import ChatMessage, ConversationArchive, NewBatch
 from memory_context.store.items import NewItem
 from memory_context.store.limits import StoreLimits
 from memory_context.store.threads import ThreadElement, ThreadStep

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from memory_context import AgentMemory, MemoryCriteria, MemoryStore
-from memory_context.store.criteria import MemoryOrder
+from memory_context.store.items import MemoryOrder
 from tests.conftest import Server, database_of
 
 NOW = datetime.now(timezone.utc)

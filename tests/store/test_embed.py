@@ -8,8 +8,7 @@ import pytest
 from memory_context.foundation.embeddings.embedder import Purpose
 from memory_context.foundation.errors import EmbeddingError
 from memory_context.store import database
-from memory_context.store.criteria import MemoryCriteria
-from memory_context.store.items import NewItem, ReadScope
+from memory_context.store.items import MemoryCriteria, NewItem, ReadScope
 from memory_context.store.memory_store import MemoryStore
 from memory_context.store.search import indexer
 from memory_context.store.search.indexer import IndexReport

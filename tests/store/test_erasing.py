@@ -11,7 +11,7 @@ import pytest
 from memory_context import AgentMemory, MemoryCriteria, MemoryStore
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.store import tables
-from memory_context.store.conversation_rows import ChatMessage, NewBatch
+from memory_context.store.conversations import ChatMessage, NewBatch
 from memory_context.store.items import NewItem
 from memory_context.store.secret_rows import SealedSecret
 from memory_context.store.threads import ThreadElement, ThreadStep

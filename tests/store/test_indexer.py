@@ -23,8 +23,7 @@ from memory_context.foundation.text.tokenize import query_terms
 from memory_context.foundation.utf8 import unescape
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.store import jobs
-from memory_context.store.criteria import MemoryCriteria
-from memory_context.store.items import NewItem
+from memory_context.store.items import MemoryCriteria, NewItem
 from memory_context.store.memory_store import MemoryStore
 from memory_context.store.search import indexer, postings
 from memory_context.store.search.indexer import IndexReport

@@ -8,7 +8,7 @@ import pytest
 
 from memory_context.foundation import errors
 from memory_context.foundation.identifiers import SessionKey
-from memory_context.store.conversation_rows import ChatMessage, NewBatch
+from memory_context.store.conversations import ChatMessage, NewBatch
 from memory_context.store.items import NewItem
 from memory_context.store.memory_store import MemoryStore
 from memory_context.store.secret_rows import SealedSecret

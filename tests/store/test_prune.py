@@ -14,7 +14,7 @@ from memory_context.memory.items import KNOWN_TYPES
 from memory_context.store import tables
 from memory_context.store.admin import prune
 from memory_context.store.admin.prune import PruneReport
-from memory_context.store.conversation_rows import ChatMessage, NewBatch
+from memory_context.store.conversations import ChatMessage, NewBatch
 from memory_context.store.items import NewItem
 from memory_context.store.sql import Statement
 from tests.conftest import Server, database_of

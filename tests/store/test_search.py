@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.memory.agent_memory import AgentMemory
-from memory_context.store.criteria import MemoryCriteria
-from memory_context.store.items import NewItem
+from memory_context.store.items import MemoryCriteria, NewItem
 from memory_context.store.memory_store import MemoryStore
 from memory_context.store.search import passages as module
 from memory_context.store.search.hits import SearchScore

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from memory_context.foundation.embeddings.embedder import Purpose
-from memory_context.store.criteria import MemoryCriteria
+from memory_context.store.items import MemoryCriteria
 from memory_context.store.memory_store import MemoryStore
 from memory_context.store.search import indexer
 from memory_context.store.sql import load_queries

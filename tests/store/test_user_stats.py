@@ -6,7 +6,7 @@ import pytest
 
 from memory_context import MemoryStore
 from memory_context.foundation.identifiers import SessionKey
-from memory_context.store.conversation_rows import ChatMessage
+from memory_context.store.conversations import ChatMessage
 from memory_context.store.events import NewEvent
 from memory_context.store.items import NewItem
 from tests.support.conversations import START, batch

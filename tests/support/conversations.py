@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from memory_context.store.conversation_rows import NewBatch
+from memory_context.store.conversations import NewBatch
 
 START = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
 

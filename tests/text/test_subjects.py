@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_context.foundation.text.subjects import indices_of_ended, may_replace, replaces_others, subject_of
+from memory_context.foundation.text.statements import indices_of_ended, may_replace, replaces_others, subject_of
 
 
 @pytest.mark.parametrize(

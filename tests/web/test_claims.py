@@ -8,7 +8,7 @@ import pytest
 
 from memory_context import MemoryStore
 from memory_context.foundation.identifiers import SessionKey
-from memory_context.store.conversation_rows import ChatMessage
+from memory_context.store.conversations import ChatMessage
 from tests.support.chats import archive
 
 from .conftest import Client, Model, StartChat, claimed, message

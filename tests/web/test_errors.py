@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from memory_context import MemoryStore
-from memory_context.foundation import errors, outages
+from memory_context.foundation import errors
+from memory_context.foundation.runtime import background
 from memory_context.store.conversations import ConversationArchive
 from memory_context.surfaces.web import ChatLimits, create_app
 from memory_context.surfaces.web.router import RequestLimiter
@@ -129,7 +130,7 @@ async def test_store_outage_is_logged_once_for_requests_and_probes(
 ):
     """A line a request would bury the log; after a minute without a failure the next one begins another outage."""
     now = [time.monotonic() + 3600]  # after what other tests have left in the log of outages
-    monkeypatch.setattr(outages, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(background, "time", SimpleNamespace(monotonic=lambda: now[0]))
     for name in ("session", "sessions"):
         monkeypatch.setattr(ConversationArchive, name, AsyncMock(side_effect=errors.StoreUnavailableError("away")))
     app = create_app(store, assistant(model), agents=["assistant"], allow_anonymous=True)

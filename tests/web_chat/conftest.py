@@ -16,7 +16,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page
 
 from memory_context import MemoryStore
-from memory_context.store.conversation_rows import ChatMessage
+from memory_context.store.conversations import ChatMessage
 from tests.support.waiting import PATIENT_SECONDS, until
 
 from ..conftest import REPOSITORY, Server, needs

@@ -11,9 +11,8 @@ from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.references import one_line, shorten
 from memory_context.foundation.text.lexicon import NEGATIONS
 from memory_context.foundation.text.own_words import own_passages, sentences
-from memory_context.foundation.text.relevance import relevance
 from memory_context.foundation.text.statements import canonical_words, unchangeable_words
-from memory_context.foundation.text.tokenize import telling_terms, terms_of, verbatim_parts, verbatim_pattern
+from memory_context.foundation.text.tokenize import relevance, telling_terms, terms_of, verbatim_parts, verbatim_pattern
 from memory_context.sessions.transcript.observations import ObservationLine, joined_ranges
 
 from .parsing import LogLine, parsed_observations

@@ -12,7 +12,7 @@ from memory_context.foundation.utf8 import escape_json, unescape_json
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.sessions.transcript.codec import LOG_DECISIONS, load_log
 from memory_context.sessions.transcript.observations import ObservationChunk, ObservationLine, ObservationLog
-from memory_context.store.conversation_rows import SessionInfo
+from memory_context.store.conversations import SessionInfo
 
 __all__ = [
     "BufferState",

@@ -20,9 +20,8 @@ from .analyzers.output import size_and_first_line
 from .analyzers.wrapper import Unwrapped, unwrapped
 from .compactor import Analysis, Compacted, Hint, Result
 from .excerpt import ELISION_TOKENS, Label, excerpt
-from .lines import Lines
+from .lines import Lines, without_markup
 from .names import ANALYSED_CHARACTERS, Names, analysed_text, is_name, reads_as_order, stands_whole
-from .noise import without_markup
 
 __all__ = ["Reading", "analyze_anything", "composed", "shown_arguments"]
 

@@ -7,8 +7,7 @@ from ..references import shorten
 from ..text.landmarks import Passage, error_lines
 from ..text.tokenize import words_in
 from ..tokens import TokenCounter, cut_to_tokens
-from .lines import Lines
-from .noise import MARK
+from .lines import MARK, Lines
 
 __all__ = ["ELISION_TOKENS", "FIRST_ELISION_TOKENS", "Label", "Passage", "excerpt", "render_passages"]
 

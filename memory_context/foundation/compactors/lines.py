@@ -1,14 +1,31 @@
-"""The lines of a text and where its runs and words stand: one tokenization for names and excerpts."""
+"""The lines of a text and where its runs and words stand: one tokenization for names and excerpts.
 
+Runs of base64, markup, numbers of graphics and reserved words name nothing and are taken out.
+"""
+
+import html
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 
-from ..text.relevance import relevance
-from ..text.tokenize import tokens_by_word
+from ..text.landmarks import Passage
+from ..text.tokenize import relevance, tokens_by_word
 
-__all__ = ["BREAK", "LAST_BREAK", "LONGEST_LINE", "RUN", "Lines"]
+__all__ = [
+    "BREAK",
+    "LAST_BREAK",
+    "LONGEST_LINE",
+    "MARK",
+    "RUN",
+    "Elided",
+    "Lines",
+    "is_reserved",
+    "without_base64",
+    "without_markup",
+]
+
 
 LONGEST_LINE = 240
 """Longer lines are cut between names."""
@@ -86,3 +103,126 @@ def _cut(line: str) -> Iterator[str]:
         yield line[start : cut.end()]
         start = cut.end()
     yield line[start:]
+
+
+MARK = "[base64, "
+"""Beginning of the mark that stands for a run, such as `[base64, 41 kB]`."""
+
+_MARKED = re.compile(rf"{re.escape(MARK)}[\d,]+ k?B\]")
+_LEAST_RUN, _LEAST_IN_URL = 160, 40
+_RUN = re.compile(
+    rf"(?<=;base64,)[A-Za-z0-9+/_%-]{{{_LEAST_IN_URL},}}={{0,2}}"
+    rf"|(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{_LEAST_RUN},}}={{0,2}}"
+    r"|^(?:[A-Za-z0-9+/]{60,76}\r?\n){3,}[A-Za-z0-9+/]{0,76}={0,2}\r?$",
+    re.MULTILINE,
+)
+_KINDS = (re.compile(r"[A-Z]"), re.compile(r"[a-z]"), re.compile(r"[0-9]"))
+_LOOKED_AT = 400
+
+
+class Elided:
+    """A text with a mark for each run of base64, and the way back to the whole text.
+
+    Attributes:
+        text: With marks.
+        runs: Ranges of the whole text that marks stand for, each with its mark.
+    """
+
+    def __init__(self, whole: str) -> None:
+        self.runs = [(Passage(*one.span()), _mark(one)) for one in _RUN.finditer(whole) if _is_base64(one[0])]
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        pieces: list[str] = []
+        length = position = 0
+        for run, mark in self.runs:
+            pieces += (whole[position : run.start], mark)
+            self._starts.append(length + run.start - position)
+            length = self._starts[-1] + len(mark)
+            self._ends.append(length)
+            position = run.end
+        self.text = "".join([*pieces, whole[position:]])
+
+    def outside(self, passages: Sequence[Passage]) -> list[Passage]:
+        """Return the corresponding passages of the whole text, split around the runs."""
+        pieces: list[Passage] = []
+        for passage in passages if self.runs else ():
+            start = passage.start
+            first, last = bisect_right(self._ends, start), bisect_left(self._starts, passage.end)
+            for number in range(first, last):
+                pieces.append(self._piece(start, self._starts[number], number))
+                start = self._ends[number]
+            pieces.append(self._piece(start, passage.end, last))
+        return [one for one in pieces if one.end > one.start] if self.runs else list(passages)
+
+    def _piece(self, start: int, end: int, number: int) -> Passage:
+        """Return a passage between two runs: `number` runs stand before it."""
+        moved = self.runs[number - 1][0].end - self._ends[number - 1] if number else 0
+        return Passage(start + moved, max(end, start) + moved)
+
+
+def without_base64(text: str) -> str:
+    """Return a text with a mark for each run of base64."""
+    return Elided(text).text
+
+
+def _is_base64(run: str) -> bool:
+    return all(kind.search(run, 0, _LOOKED_AT) for kind in _KINDS)
+
+
+def _mark(match: re.Match[str]) -> str:
+    size = match.end() - match.start()
+    return f"{MARK}{f'{round(size / 1000):,} kB' if size >= 1000 else f'{size} B'}]"
+
+
+# --- markup
+
+_MARKUP = re.compile(r"\s*<(?:!|\?xml|[A-Za-z][\w:.-]*[\s/>])")
+_UNREAD = re.compile(r"<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1|\Z)|<!\w[^>]*>", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"</?([A-Za-z_][\w:.-]*)([^<>]*)>")
+_VALUE = re.compile(r"(?<![\w:.-])([\w:.-]+)\s{0,9}=\s{0,9}(?:\"([^\"]*)\"|'([^']*)')")
+_DRAWN = re.compile(r"(?<=[\"'])[Mm] ?-?[\d.][-\d.,\sMmZzLlHhVvCcSsQqTtAae]{20,}")
+"""Path data of graphics, also in scripts."""
+_PAGE = re.compile(r"<(?:html|head|body|div|svg)\b", re.IGNORECASE)
+_LINKS = frozenset(("href", "src", "action", "value", "alt", "title"))
+_OF_MARKUP = frozenset(("class", "style", "d", "points", "transform", "viewBox", "encoding", "version", "type"))
+
+
+def without_markup(text: str) -> str:
+    """Return a text without marks, tags, scripts, styles and drawings; links of pages and data of XML stay."""
+    text = _DRAWN.sub(" ", _MARKED.sub(" ", text))
+    if not _MARKUP.match(text[:2000]):
+        return text
+    is_page = _PAGE.search(text[:20_000]) is not None
+
+    def values_in(tag: re.Match[str]) -> str:
+        values = [
+            one[2] or one[3]
+            for one in _VALUE.finditer(tag[2])
+            if (one[1] in _LINKS if is_page else one[1] not in _OF_MARKUP and not one[1].startswith("xml"))
+        ]
+        return f" {' '.join(filter(None, values))} "
+
+    return html.unescape(_TAG.sub(values_in, _UNREAD.sub(" ", text)))
+
+
+# --- reserved words
+
+_WORDS = (
+    "ALTER ARRAY BEGIN BETWEEN BIGINT BIGSERIAL BLOB BOOLEAN CASCADE CASE CAST CHAR CHECK COLUMN COMMIT "
+    "CONSTRAINT COUNT CREATE CROSS CURRENT_DATE CURRENT_TIMESTAMP DATABASE DATE DATETIME DECLARE DEFAULT DELETE "
+    "DESC DISTINCT DOUBLE DROP ELSE EXECUTE EXISTS FALSE FLOAT FOREIGN FROM FULL FUNCTION GRANT GROUP HAVING INDEX "
+    "INNER INSERT INTEGER INTERVAL INTO ISNULL JOIN JSONB LANGUAGE LEFT LIKE LIMIT NULL NUMERIC OFFSET ORDER "
+    "OUTER OVER PARTITION PRECISION PRIMARY PROCEDURE REFERENCES REPLACE RETURNING RETURNS REVOKE RIGHT ROLLBACK "
+    "ROWS SCHEMA SELECT SERIAL SETOF SMALLINT TABLE TEMPORARY TEXT THEN TIME TIMESTAMP TIMESTAMPTZ TRIGGER TRUE UNION "
+    "UNIQUE UPDATE USAGE USING UUID VALUE VALUES VARCHAR VIEW WHEN WHERE WITH "
+    "ATTLIST CDATA DOCTYPE ELEMENT ENTITY HTML PCDATA PUBLIC UTF-8 utf-8 charset=utf-8 viewBox "
+    "CRITICAL DEBUG ERROR FATAL INFO TRACE WARN WARNING "
+    "NaN static_cast const_cast dynamic_cast reinterpret_cast size_t ssize_t wchar_t"
+)
+_RESERVED = frozenset(_WORDS.split())
+_TYPE = re.compile(r"u?int\d{1,3}_t|__\w+__")
+
+
+def is_reserved(word: str) -> bool:
+    """Return whether a word belongs to SQL, HTML or a language, and so names nothing of this content."""
+    return word in _RESERVED or _TYPE.fullmatch(word) is not None

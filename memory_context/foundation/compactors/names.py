@@ -14,8 +14,7 @@ from itertools import pairwise
 
 from ..text.landmarks import definition_starts
 from ..text.tokenize import parts_in, shared_parts, shared_words, words_in
-from .lines import BREAK, LAST_BREAK, LONGEST_LINE, RUN, Lines
-from .noise import is_reserved
+from .lines import BREAK, LAST_BREAK, LONGEST_LINE, RUN, Lines, is_reserved
 
 __all__ = ["Names", "analysed_text", "is_name", "mentioned_names", "ranked_names", "reads_as_order", "stands_whole"]
 

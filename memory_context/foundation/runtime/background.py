@@ -1,6 +1,11 @@
-"""Tasks, timers and circuit breakers. A cancelled waiter leaves a task alone; a cancelled task spares its waiters."""
+"""Tasks, timers, circuit breakers, and warnings about outages, logged once per outage.
+
+A cancelled waiter leaves a task alone; a cancelled task spares its waiters.
+"""
 
 import asyncio
+import logging
+import math
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
@@ -8,20 +13,26 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 from ..errors import StoreUnavailableError
 
 __all__ = [
     "LARGE_CHARACTERS",
+    "STORE_RETRY_SECONDS",
     "Background",
     "Breaker",
+    "OutageLog",
     "PerLoop",
     "Timer",
     "attempt",
     "begin",
     "in_own_thread",
     "in_thread_if_large",
+    "outages_of",
 ]
+
+_logger = logging.getLogger("memory_context")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -267,3 +278,40 @@ class Breaker:
     def worked(self) -> None:
         self.retry_at, self._failures_in_a_row = 0.0, 0
         self._next_seconds = self._first_seconds
+
+
+STORE_RETRY_SECONDS = 30.0
+"""A store that failed is left alone so long; each step would wait for it otherwise."""
+
+
+class OutageLog:
+    """Failing operations by topic."""
+
+    def __init__(self) -> None:
+        self._failed_at: dict[str, float] = {}  # monotonic
+
+    def failed(
+        self, topic: str, message: str, *args: object, level: int = logging.WARNING, quiet_seconds: float = math.inf
+    ) -> None:
+        """Log the first failure at `level`, others for debugging; `quiet_seconds` without one end the outage."""
+        now = time.monotonic()
+        is_new = now - self._failed_at.get(topic, -math.inf) > quiet_seconds or topic not in self._failed_at
+        self._failed_at[topic] = now
+        _logger.log(level if is_new else logging.DEBUG, message, *args, stacklevel=2)
+
+    def worked(self, topic: str) -> None:
+        if topic in self._failed_at and self._failed_at.pop(topic, None) is not None:
+            _logger.info("%s again", topic)
+
+
+_logs: "WeakKeyDictionary[object, OutageLog]" = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def outages_of(owner: object) -> OutageLog:
+    """Return the outage log of a store."""
+    with _lock:
+        log = _logs.get(owner)
+        if log is None:
+            log = _logs[owner] = OutageLog()
+        return log

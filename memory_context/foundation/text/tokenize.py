@@ -5,10 +5,12 @@ without spaces become character bigrams. Functions take any str, in linear time;
 """
 
 import hashlib
+import math
 import re
 import threading
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, lru_cache
 from itertools import chain, pairwise
 from typing import Protocol
@@ -26,6 +28,7 @@ __all__ = [
     "pointing_terms",
     "query_terms",
     "query_words",
+    "relevance",
     "shared_parts",
     "shared_words",
     "telling_terms",
@@ -35,6 +38,7 @@ __all__ = [
     "verbatim_pattern",
     "words_in",
 ]
+
 
 TERM_LIMIT_CHARACTERS = 64
 """Longer terms are hashed, to match as a whole."""
@@ -333,3 +337,17 @@ class _OfThread(threading.local):
 
 
 _of_thread = _OfThread()
+
+
+def relevance(having: Mapping[int, Set[str]], count: int) -> list[float]:
+    """Return per passage the sum of its wanted words' weights, log(1 + N / n) where n of N passages have the word.
+
+    Args:
+        having: Wanted words by passage index; passages without any may be missing.
+    """
+    counts = Counter(chain.from_iterable(having.values()))
+    weights = {word: math.log(1 + count / having_it) for word, having_it in counts.items()}
+    values = [0.0] * count
+    for index, words in having.items():
+        values[index] = sum(weights[word] for word in sorted(words))  # sorted: float sums are reproducible
+    return values

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from memory_context.foundation.text.lexicon import NEGATIONS
 from memory_context.foundation.text.own_words import own_passages, sentences
-from memory_context.foundation.text.subjects import ends_another, indices_of_ended, replaces_others, subject_of
+from memory_context.foundation.text.statements import ends_another, indices_of_ended, replaces_others, subject_of
 from memory_context.foundation.text.tokenize import telling_terms, terms_of
 
 from ..statements import STATEMENT_LIMIT_CHARACTERS, StatementType

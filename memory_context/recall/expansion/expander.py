@@ -25,7 +25,7 @@ from memory_context.foundation.light_model.model import LightModel
 from memory_context.foundation.messages import source_of
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.runtime.background import Background
-from memory_context.foundation.text.novelty import adds_nothing, is_courtesy
+from memory_context.foundation.text.statements import adds_nothing, is_courtesy
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.sessions.transcript.entries import Entry
@@ -272,10 +272,17 @@ class Expander:
             told = [one.retrieved.content for one in recalled]
             recalled = [one for one in concluded if not adds_nothing(one.retrieved.content, told)] + recalled
             limit = self._limit(_RECALL_TOKENS)
-            await self._compose(current, entries[-1].position, recalled, request, limit)
+            await self._compose(current, entries[-1].position, recalled, request, limit, by_rank=True)
 
     async def _compose(
-        self, current: _Round, position: int, found: Sequence[FetchedItem], request: str, limit_tokens: int
+        self,
+        current: _Round,
+        position: int,
+        found: Sequence[FetchedItem],
+        request: str,
+        limit_tokens: int,
+        *,
+        by_rank: bool = False,
     ) -> list[FetchedItem]:
         """Return the items that fit."""
         if not found:
@@ -284,7 +291,8 @@ class Expander:
 
         def compose() -> tuple[str, list[int], int]:
             words = without_keys(request, [one.opened.key for one in found])
-            text, indexes = render_retrieved([one.retrieved for one in found], words, limit_tokens, self._counter)
+            pieces = [one.retrieved for one in found]
+            text, indexes = render_retrieved(pieces, words, limit_tokens, self._counter, by_rank=by_rank)
             whole = f"{before.text}\n{text}" if before and text else text
             return whole, indexes, self._counter.count(whole)
 

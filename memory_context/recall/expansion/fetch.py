@@ -7,21 +7,19 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from memory_context.compaction.offloader import Offloader
-from memory_context.foundation import outages
 from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.errors import ItemDamagedError, MemoryContextError, StoreUnavailableError
-from memory_context.foundation.outages import outages_of
 from memory_context.foundation.policy import ContextPolicy
-from memory_context.foundation.runtime.background import Breaker, attempt, begin, in_thread_if_large
-from memory_context.foundation.text.novelty import adds_nothing, is_question, says_nothing
+from memory_context.foundation.runtime import background
+from memory_context.foundation.runtime.background import Breaker, attempt, begin, in_thread_if_large, outages_of
+from memory_context.foundation.text.statements import adds_nothing, is_question, says_nothing
 from memory_context.memory.agent_memory import AgentMemory, SearchHit
 from memory_context.memory.items import MemoryItem
 from memory_context.sessions.transcript.entries import Entry
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.values import OpenedItem
 from memory_context.sessions.transcript.view_decisions import UserMemoryChanged, UserMemoryLoaded
-from memory_context.store.criteria import MemoryCriteria
-from memory_context.store.items import SECRET_TYPE, titled_once
+from memory_context.store.items import SECRET_TYPE, MemoryCriteria, titled_once
 from memory_context.store.limits import at_most
 from memory_context.view.budget import session_tag
 from memory_context.view.history import folded_text
@@ -64,7 +62,7 @@ class Fetcher:
         self._memory = memory
         self._policy = policy
         self._session_tag = session_tag(memory.session_id)
-        self._breaker = Breaker(outages.STORE_RETRY_SECONDS)
+        self._breaker = Breaker(background.STORE_RETRY_SECONDS)
 
     @property
     def is_open(self) -> bool:
@@ -128,9 +126,9 @@ class Fetcher:
         ]
 
     def _is_telling(self, hit: SearchHit) -> bool:
-        """Return whether a hit tells enough: no question asked before."""
+        """Return whether a hit tells enough: no question asked before, and no claim about the user by somebody else."""
         is_asked = hit.is_conversation and hit.item.origin != "agent" and is_question(hit.passage)
-        return self._is_relevant(hit) and not is_asked
+        return self._is_relevant(hit) and not is_asked and not hit.item.is_claim
 
     def _is_relevant(self, hit: SearchHit) -> bool:
         return hit.is_relevant and hit.relevance >= self._policy.recall.least_relevance

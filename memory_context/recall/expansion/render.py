@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_context.foundation.references import shorten
-from memory_context.foundation.text.relevance import relevance
-from memory_context.foundation.text.tokenize import query_terms, terms_of
-from memory_context.foundation.tokens import TokenCounter, cut_to_tokens, equal_shares
+from memory_context.foundation.text.tokenize import query_terms, relevance, terms_of
+from memory_context.foundation.tokens import TokenCounter, cut_to_tokens, equal_shares, shares_by_rank
 from memory_context.foundation.utf8 import to_utf8
 from memory_context.store.search.postings import Chunk, chunks_of
 
@@ -45,14 +44,23 @@ class RetrievedText:
 
 
 def render_retrieved(
-    pieces: Sequence[RetrievedText], request: str, limit_tokens: int, counter: TokenCounter, lead: str = _LEAD
+    pieces: Sequence[RetrievedText],
+    request: str,
+    limit_tokens: int,
+    counter: TokenCounter,
+    lead: str = _LEAD,
+    *,
+    by_rank: bool = False,
 ) -> tuple[str, list[int]]:
-    """Return one text within the limit and its pieces' indexes; the last are dropped first."""
+    """Return one text within the limit and its pieces' indexes; the last are dropped first.
+
+    Pieces that were named share the room; `by_rank` shows the first ones whole, as far as it goes.
+    """
     lead = f"{lead} {_WARNING}"
     room = limit_tokens - counter.count(lead)
     chosen = _that_find_room(pieces, request, room, counter)
     while chosen:
-        fitted = _fitted(lead, chosen, room, limit_tokens, counter)
+        fitted = _fitted(lead, chosen, room, limit_tokens, counter, by_rank=by_rank)
         if fitted is None:
             chosen = chosen[:-1]
             continue
@@ -153,11 +161,12 @@ def _that_find_room(pieces: Sequence[RetrievedText], request: str, room: int, co
 
 
 def _fitted(
-    lead: str, chosen: Sequence[_Prepared], room: int, limit_tokens: int, counter: TokenCounter
+    lead: str, chosen: Sequence[_Prepared], room: int, limit_tokens: int, counter: TokenCounter, *, by_rank: bool
 ) -> tuple[str, list[_Prepared]] | None:
     """Also return texts that repeat visible ones; None if too long."""
     for _ in range(_ROUNDS):
-        shares = equal_shares([one.tokens for one in chosen], room - sum(one.overhead for one in chosen))
+        wanted, left = [one.tokens for one in chosen], room - sum(one.overhead for one in chosen)
+        shares = shares_by_rank(wanted, left, LEAST_PIECE_TOKENS) if by_rank else equal_shares(wanted, left)
         shown = [one.passages(share) for one, share in zip(chosen, shares, strict=True)]
         repeated = [one for one, text in zip(chosen, shown, strict=True) if one.repeats(text)]
         text = _render(lead, [(one.label, text) for one, text in zip(chosen, shown, strict=True)])

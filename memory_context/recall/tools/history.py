@@ -21,9 +21,8 @@ from memory_context.sessions.archive.resume import load_session
 from memory_context.sessions.transcript.entries import Entry
 from memory_context.sessions.transcript.observations import ObservationLine
 from memory_context.sessions.transcript.transcript import Transcript
-from memory_context.store.conversation_rows import SessionInfo
-from memory_context.view.history import history_text
-from memory_context.view.pages import HistoryPage, PageRequest, read_history
+from memory_context.store.conversations import SessionInfo
+from memory_context.view.history import HistoryPage, PageRequest, history_text, read_history
 
 from .base import MemoryTool, MemoryToolConfig, ToolArguments, ToolHost, answer_limit, config_of
 from .repeats import NOTE_TOKENS, Answer

@@ -13,9 +13,9 @@ from typing import Any, Literal, cast
 
 from autogen_core.tools import BaseTool, FunctionTool, StaticStreamWorkbench, ToolSchema
 
-from memory_context.foundation import outages
 from memory_context.foundation.errors import MemoryContextError
 from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.runtime import background
 from memory_context.foundation.runtime.background import Breaker
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.memory.agent_memory import AgentMemory, MemoryCriteria
@@ -146,7 +146,7 @@ class PromptHead:
         self._policy = policy
         self._counter = counter
         self._instructions_tokens = self._own_tools_tokens = self._system_tokens = 0
-        self._breaker = Breaker(outages.STORE_RETRY_SECONDS)
+        self._breaker = Breaker(background.STORE_RETRY_SECONDS)
 
     def hand_out(self, names: Iterable[str], *, are_late: bool) -> None:
         self.tools.update(names)

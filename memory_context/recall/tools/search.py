@@ -7,7 +7,7 @@ from pydantic import Field, WithJsonSchema
 
 from memory_context.foundation.errors import StoreError
 from memory_context.foundation.references import KEY_PATTERN, one_line
-from memory_context.foundation.tokens import TokenCounter, cut_to_tokens, equal_shares
+from memory_context.foundation.tokens import TokenCounter, cut_to_tokens, equal_shares, shares_by_rank
 from memory_context.memory.agent_memory import MemoryCriteria, SearchHit
 from memory_context.memory.items import MemoryItem, MemoryType
 from memory_context.store.items import titled_once
@@ -202,7 +202,7 @@ def _page(host: ToolHost, query: str, hits: list[SearchHit]) -> tuple[str, int]:
         room = limit - counter.count(first + last) - 4 - sum(taken[:count])
         if count > 1 and room < sum(min(one, _MIN_PASSAGE_TOKENS) for one in wanted[:count]):
             continue
-        best = _shares_by_rank(wanted[:count], room)
+        best = shares_by_rank(wanted[:count], room, _KNOWN_BY_TOKENS)
         more = equal_shares(further[:count], room - sum(best))
         passages = [_beginning(hit, sum(share), counter) for hit, *share in zip(hits, best, more, strict=False)]
         blocks = [head + passage for head, passage in zip(heads, passages, strict=False)]
@@ -210,16 +210,6 @@ def _page(host: ToolHost, query: str, hits: list[SearchHit]) -> tuple[str, int]:
         if counter.count(text) <= limit:
             return text, count
     return cut_to_tokens(text, limit, counter), 1
-
-
-def _shares_by_rank(wanted: list[int], room: int) -> list[int]:
-    """Return shares of passages: the best whole, and enough to know the rest by."""
-    shares = [min(one, _KNOWN_BY_TOKENS) for one in wanted]
-    if sum(shares) > room:
-        return equal_shares(wanted, room)
-    for index, one in enumerate(wanted):
-        shares[index] += min(one - shares[index], room - sum(shares))
-    return shares
 
 
 def _lines(item: MemoryItem, hit: SearchHit) -> str:

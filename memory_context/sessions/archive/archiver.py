@@ -21,8 +21,7 @@ from memory_context.foundation.identifiers import SessionKey
 from memory_context.foundation.policy import ArchivePolicy
 from memory_context.foundation.runtime.background import PerLoop, Timer
 from memory_context.foundation.runtime.buffers import Flusher
-from memory_context.store.conversation_rows import ChatMessage, NewBatch
-from memory_context.store.conversations import ConversationArchive
+from memory_context.store.conversations import ChatMessage, ConversationArchive, NewBatch
 from memory_context.store.jobs import NewJob
 from memory_context.store.limits import within
 

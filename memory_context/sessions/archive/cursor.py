@@ -10,7 +10,7 @@ from autogen_core.models import AssistantMessage, UserMessage
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.utf8 import escape, unescape
-from memory_context.store.conversation_rows import ChatMessage, NewBatch
+from memory_context.store.conversations import ChatMessage, NewBatch
 from memory_context.store.jobs import NewJob
 from memory_context.store.redact import Traces
 from memory_context.store.search.conversation import CONVERSATION_JOB, said_key

@@ -15,8 +15,7 @@ from memory_context.foundation.identifiers import SessionKey, checked_identifier
 from memory_context.foundation.messages import with_texts
 from memory_context.foundation.notebooks import html_table
 from memory_context.foundation.runtime.background import in_thread_if_large
-from memory_context.store.conversation_rows import Archived, StoredBatch
-from memory_context.store.conversations import ConversationArchive
+from memory_context.store.conversations import Archived, ConversationArchive, StoredBatch
 from memory_context.store.redact import Traces
 
 from ..transcript.codec import append_saved, joined_events, last_clear, load_transcript, save_transcript

@@ -16,13 +16,12 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakMethod
 
-from memory_context.foundation import outages
 from memory_context.foundation.errors import StoreError, StoreUnavailableError
 from memory_context.foundation.light_model.guards import LightModelGuards
 from memory_context.foundation.light_model.usage import LightModelBill
-from memory_context.foundation.outages import OutageLog
 from memory_context.foundation.policy import ContextPolicy
-from memory_context.foundation.runtime.background import Background, Breaker, begin
+from memory_context.foundation.runtime import background
+from memory_context.foundation.runtime.background import Background, Breaker, OutageLog, begin
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.store.limits import within
 from memory_context.store.memory_store import MemoryStore
@@ -87,7 +86,7 @@ class SessionArchive:
         self._process_id = os.getpid()
         self._on_load = WeakMethod(on_load)
         self._reading = Background[None]("memory_context resume")
-        self._breaker = Breaker(outages.STORE_RETRY_SECONDS)
+        self._breaker = Breaker(background.STORE_RETRY_SECONDS)
         self._again = Breaker(_AGAIN_SECONDS)
         self._outages = OutageLog()
         self._light_models = light_models

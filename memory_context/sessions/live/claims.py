@@ -16,9 +16,8 @@ from uuid import UUID, uuid4
 
 from memory_context.foundation.errors import SessionBusyError, StoreError, StoreUnavailableError
 from memory_context.foundation.identifiers import SessionKey
-from memory_context.foundation.outages import OutageLog
-from memory_context.foundation.runtime.background import Background, Timer, begin
-from memory_context.store.session_claims import LEAST_SECONDS, ClaimRows
+from memory_context.foundation.runtime.background import Background, OutageLog, Timer, begin
+from memory_context.store.conversations import LEAST_SECONDS, ClaimRows
 
 __all__ = ["Claims"]
 

@@ -20,8 +20,7 @@ from memory_context.foundation.errors import (
     StoreUnavailableError,
 )
 from memory_context.foundation.identifiers import SessionKey
-from memory_context.foundation.outages import OutageLog
-from memory_context.foundation.runtime.background import Breaker, Timer
+from memory_context.foundation.runtime.background import Breaker, OutageLog, Timer
 from memory_context.store.redact import Traces
 
 from .claims import Claims

@@ -1,7 +1,8 @@
-"""Decisions about messages and added texts."""
+"""Decisions about messages and added texts: orders of the user, states of connectors, recalled and learned memory."""
 
+from bisect import bisect_left
 from collections.abc import Container, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from autogen_core import Image
@@ -11,13 +12,12 @@ from typing_extensions import Self
 from memory_context.foundation.light_model.usage import LightModelBill
 from memory_context.foundation.references import defused
 from memory_context.foundation.tokens import TokenCounter
-from memory_context.sessions.transcript.transcript import Transcript
-from memory_context.sessions.transcript.values import Expansion, Fold, OfferedHead
 
-from .transcript import AuditLine, Decided, Decision, EntryDecision, audit_line, keys_of
-from .values import Arithmetic, BilledLightModel, OpenedItem
+from .transcript import AuditLine, Decided, Decision, EntryDecision, Transcript, audit_line, keys_of
+from .values import Arithmetic, BilledLightModel, Expansion, Fold, OfferedHead, OpenedItem, StandingOrder
 
 __all__ = [
+    "ConnectorCompared",
     "ConnectorStateShown",
     "ExpansionShown",
     "ExpansionWithdrawn",
@@ -25,13 +25,108 @@ __all__ = [
     "LightModelBilled",
     "MessageRedelivered",
     "Offered",
+    "OrderStated",
     "PricesSet",
     "Rewound",
+    "SubjectObserved",
     "UserMemoryChanged",
     "UserMemoryLoaded",
     "ViewCleared",
     "ViewShown",
+    "subject_line",
 ]
+
+
+@dataclass(frozen=True)
+class SubjectObserved(EntryDecision):
+    """A connector observed a state of a subject.
+
+    Attributes:
+        name: Connector and subject, with a space between.
+        digest: Of the text, by which an equal one is known.
+        supersedes: Position of the older observation that this one makes obsolete.
+        same_as: Position of an equal observation, for which this message is a line.
+    """
+
+    kind = "subject"
+    name: str
+    digest: str
+    supersedes: int | None = None
+    same_as: int | None = None
+
+    def apply(self, transcript: Transcript) -> None:
+        if self.position < transcript.state.start:
+            return
+        subjects = transcript.state.subjects
+        if self.same_as is not None:
+            subjects.unchanged[self.same_as] = self.position
+            return
+        subjects.newest[self.name] = self.position
+        subjects.names[self.position], subjects.digests[self.position] = self.name, self.digest
+        if self.supersedes is not None and self.supersedes >= transcript.state.start:
+            subjects.superseded[self.supersedes] = self.position
+
+    def moved(self, offset: int) -> "SubjectObserved":
+        before = (None if one is None else one + offset for one in (self.supersedes, self.same_as))
+        supersedes, same_as = before
+        return replace(self, position=self.position + offset, supersedes=supersedes, same_as=same_as)
+
+
+@dataclass(frozen=True)
+class ConnectorCompared(Decision):
+    """What a connector compares with, JSON-native; with an empty state it looks at everything anew."""
+
+    kind, outlives_clear, stands_in_views = "connector_compared", True, False
+    connector_id: str
+    state: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def slot(self) -> str:
+        return self.connector_id
+
+    def replaced(self) -> Decision:
+        return ConnectorCompared(self.connector_id)
+
+    def moved(self, offset: int) -> Decision:
+        return self
+
+    def to_json(self, transcript: Transcript, slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+        return {"kind": self.kind, "connector_id": self.connector_id, "state": self.state}
+
+
+def subject_line(transcript: Transcript, name: str, what: str, position: int) -> str:
+    """Return a line such as `[web page https://…: newer state at step 12]`."""
+    step = bisect_left(transcript.pairing.asking, position)
+    return f"[{name}: {what} {f'step {step}' if step else 'the start'}]"
+
+
+@dataclass(frozen=True)
+class OrderStated(EntryDecision):
+    """A message states orders, or takes earlier ones back.
+
+    It changes no view by itself: a fold or an activation of observations takes what stands then (`show_orders`).
+
+    Attributes:
+        ended: Orders that hold no longer.
+    """
+
+    kind = "ordered"
+    stated: tuple[StandingOrder, ...] = ()
+    ended: tuple[StandingOrder, ...] = ()
+
+    def apply(self, transcript: Transcript) -> None:
+        state = transcript.state
+        gone = {(one.position, one.text) for one in self.ended} | {(one.position, one.text) for one in self.stated}
+        kept = [one for one in state.orders if (one.position, one.text) not in gone]
+        state.orders = sorted([*kept, *self.stated], key=lambda one: one.position)
+
+    def moved(self, offset: int) -> Decision:
+        stated, ended = (_moved(some, offset) for some in (self.stated, self.ended))
+        return replace(self, position=self.position + offset, stated=stated, ended=ended)
+
+
+def _moved(orders: Sequence[StandingOrder], offset: int) -> tuple[StandingOrder, ...]:
+    return tuple(replace(one, position=one.position + offset) for one in orders)
+
 
 _BILL: TypeAdapter[LightModelBill] = TypeAdapter(LightModelBill)
 

@@ -3,8 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from memory_context.foundation.errors import MemoryContextError
-from memory_context.foundation.outages import OutageLog
-from memory_context.foundation.runtime.background import Background, Timer
+from memory_context.foundation.runtime.background import Background, OutageLog, Timer
 
 __all__ = ["DailyConsolidation"]
 

@@ -77,7 +77,7 @@ class StoreAdmin:
         """Return the state, without side effects."""
         location, known = self._database.location, load_migrations()
         same: dict[str, Any] = {
-            "where": location.describe(),
+            "where": location.where,
             "is_embedded": location.url is None,
             "known_schema_version": known[-1].version,
         }
@@ -109,7 +109,7 @@ class StoreAdmin:
         """
         folder = self._database.location.folder
         if folder is None:
-            raise ValueError(f"{self._database.location.describe()} is no embedded server: stop it where it runs")
+            raise ValueError(f"{self._database.location.where} is no embedded server: stop it where it runs")
         from ..embedded import stop
 
         return await asyncio.to_thread(stop, folder)
@@ -194,7 +194,7 @@ class StoreAdmin:
             return (await pool.run(params, everything, seconds))[2:-1]
 
         try:
-            with driver_errors(location.describe()):
+            with driver_errors(location.where):
                 await ask(_SCHEMA("fetch_server"), seconds=limits.transaction_seconds)
                 yield ask
         finally:

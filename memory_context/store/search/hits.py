@@ -16,8 +16,7 @@ from memory_context.foundation.text.statements import unchangeable_words
 from memory_context.foundation.text.tokenize import query_terms, query_words, telling_terms, terms_of
 from memory_context.foundation.utf8 import to_utf8
 
-from ..criteria import MemoryCriteria
-from ..items import CONVERSATION_TYPE, USER_TYPES, MemoryItem, ReadScope
+from ..items import CONVERSATION_TYPE, USER_TYPES, MemoryCriteria, MemoryItem, ReadScope
 from .passages import PassageSearch, StoredPassage
 from .postings import written_date
 from .rank import Candidate, PassagePlace, QueryProfile, Ranked, inverse_frequency, rank

@@ -15,8 +15,7 @@ from pgvector import HalfVector
 from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.embeddings.embedder import Embedder, embed_checked
 from memory_context.foundation.errors import EmbeddingError, StoreError, StoreUnavailableError
-from memory_context.foundation.outages import outages_of
-from memory_context.foundation.runtime.background import Background
+from memory_context.foundation.runtime.background import Background, outages_of
 
 from ..database import Database, every_user
 from ..forget import ProgressCallback

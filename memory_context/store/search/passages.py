@@ -12,13 +12,22 @@ from pgvector import HalfVector
 from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.embeddings.embedder import embed_checked
 from memory_context.foundation.errors import EmbeddingError
-from memory_context.foundation.outages import outages_of
+from memory_context.foundation.runtime.background import outages_of
 from memory_context.foundation.text.tokenize import pointing_terms
 
 from ..codec import stored_form
-from ..criteria import MemoryCriteria, criteria_params
 from ..database import Database
-from ..items import ANYBODY, MemoryItem, ReadScope, content_of, is_as_stored, item_from_row, scope_params
+from ..items import (
+    ANYBODY,
+    MemoryCriteria,
+    MemoryItem,
+    ReadScope,
+    content_of,
+    criteria_params,
+    is_as_stored,
+    item_from_row,
+    scope_params,
+)
 from ..sql import Statement, expanded, load_queries
 from .indexer import AnnQualityCheck, Indexer, model_of
 from .rank import EMPHASIS, Candidate, PassagePlace, QueryProfile

@@ -34,7 +34,7 @@ async def export_lines(
     database: Database, user_id: str, session_id: str | None, progress: Callable[[int, int | None], None] | None
 ) -> AsyncGenerator[bytes, None]:
     """Yield the lines of a file; nothing if the user has no rows. After a `StoreError` the file is incomplete."""
-    where = database.location.describe()
+    where = database.location.where
     _, login = await database.ready()
     with driver_errors(where):
         async with dedicated(login, database.limits.opening_seconds) as connection:

@@ -35,9 +35,8 @@ from fastapi.responses import StreamingResponse
 
 from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.errors import ConflictError, ItemNotFoundError, StoreError, StoreUnavailableError
-from memory_context.foundation.outages import outages_of
 from memory_context.foundation.references import KEY_PATTERN
-from memory_context.foundation.runtime.background import attempt
+from memory_context.foundation.runtime.background import attempt, outages_of
 from memory_context.foundation.runtime.buffers import Flusher
 from memory_context.foundation.utf8 import to_utf8
 from memory_context.memory.vault.secrets import secrets_of

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memory_context.foundation.embeddings.embedder import Embedder
     from memory_context.memory.agent_memory import AgentMemory
     from memory_context.store.admin.user_stats import TranscriptInfo
-    from memory_context.store.conversation_rows import Archived, SessionInfo
+    from memory_context.store.conversations import Archived, SessionInfo
     from memory_context.store.memory_store import MemoryStore
 
 __all__ = [

@@ -17,8 +17,7 @@ from .console import USAGE_ERROR, Failure, Output, age, confirm, counted, harmle
 
 if TYPE_CHECKING:
     from memory_context.store.admin.user_stats import Tombstone
-    from memory_context.store.criteria import MemoryCriteria
-    from memory_context.store.items import MemoryItem
+    from memory_context.store.items import MemoryCriteria, MemoryItem
     from memory_context.store.memory_store import MemoryStore
     from memory_context.store.search.hits import SearchHit
 
@@ -61,7 +60,7 @@ def criteria_of(
     Raises:
         Failure: `since` is not a time.
     """
-    from memory_context.store.criteria import MemoryCriteria
+    from memory_context.store.items import MemoryCriteria
 
     return MemoryCriteria(
         types=tuple(types or ()),

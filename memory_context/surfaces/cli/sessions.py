@@ -26,7 +26,7 @@ from .console import (
 
 if TYPE_CHECKING:
     from memory_context.store.admin.user_stats import SessionExtent
-    from memory_context.store.conversation_rows import ChatMessage
+    from memory_context.store.conversations import ChatMessage
     from memory_context.view.view import Segment, View
 
 __all__ = ["sessions"]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from memory_context.context.stats import ContextStats
     from memory_context.sessions.transcript.values import OfferedHead
     from memory_context.store.admin.user_stats import DaySum, KindSum
-    from memory_context.store.conversation_rows import SessionInfo
+    from memory_context.store.conversations import SessionInfo
     from memory_context.store.memory_store import MemoryStore
     from memory_context.view.bill import ModelCall
 

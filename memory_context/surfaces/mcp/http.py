@@ -17,7 +17,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_context.foundation.errors import StoreError
-from memory_context.foundation.outages import outages_of
+from memory_context.foundation.runtime.background import outages_of
 from memory_context.store.memory_store import MemoryStore
 
 from ..access.gate import Gate, Tokens

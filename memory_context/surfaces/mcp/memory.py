@@ -13,7 +13,7 @@ from memory_context.foundation.tokens import TokenCounter, default_token_counter
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.items import MemoryItem
 from memory_context.sessions.transcript.transcript import Transcript
-from memory_context.store.conversation_rows import SessionInfo
+from memory_context.store.conversations import SessionInfo
 from memory_context.store.memory_store import MemoryStore
 
 from ..access.gate import UsageError

@@ -28,7 +28,7 @@ from memory_context.foundation.runtime.background import Timer
 from memory_context.memory.notes import LongTermNotes
 from memory_context.sessions.live.cache import SessionCache
 from memory_context.sessions.live.entry import SessionStates
-from memory_context.store.conversation_rows import ChatMessage, SessionInfo
+from memory_context.store.conversations import ChatMessage, SessionInfo
 from memory_context.store.memory_store import MemoryStore
 
 from .errors import try_again

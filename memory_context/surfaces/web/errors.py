@@ -20,7 +20,7 @@ from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
 from memory_context.foundation.errors import SessionBusyError, SessionGoneError, StoreUnavailableError
-from memory_context.foundation.outages import outages_of
+from memory_context.foundation.runtime.background import outages_of
 
 from ..access.gate import BodyLimit, Gate
 

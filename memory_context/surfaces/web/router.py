@@ -24,8 +24,8 @@ from limits.aio.strategies import MovingWindowRateLimiter
 from limits.storage import storage_from_string
 
 from memory_context.foundation.identifiers import checked_identifier
-from memory_context.foundation.outages import OutageLog
 from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.runtime.background import OutageLog
 from memory_context.sessions.live.entry import SessionStates
 from memory_context.store.memory_store import MemoryStore
 

@@ -29,7 +29,7 @@ from memory_context.context.context import MemoryContext
 from memory_context.foundation.messages import Address
 from memory_context.foundation.references import shorten
 from memory_context.foundation.runtime.background import Timer, begin
-from memory_context.store.conversation_rows import ChatMessage as StoredMessage
+from memory_context.store.conversations import ChatMessage as StoredMessage
 
 from .errors import http_error
 from .schemas import ChatAnswer, ChatMessage, ChatStep, Text, Wire

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, 
 from typing_extensions import Self
 
 from memory_context.foundation.identifiers import checked_identifier
-from memory_context.store.conversation_rows import ChatMessage as StoredMessage
+from memory_context.store.conversations import ChatMessage as StoredMessage
 
 from .errors import replace_surrogates
 

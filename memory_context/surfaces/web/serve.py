@@ -23,7 +23,7 @@ from fastapi.staticfiles import StaticFiles
 from memory_context.context.builder import LightModelChoice, choose_light_model, openai_client
 from memory_context.context.context import MemoryContext
 from memory_context.foundation.errors import StoreError
-from memory_context.foundation.outages import outages_of
+from memory_context.foundation.runtime.background import outages_of
 from memory_context.sessions.live.redis import RedisStates
 from memory_context.store.memory_store import MemoryStore
 

@@ -18,7 +18,7 @@ from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.errors import SessionGoneError
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.foundation.references import one_line
-from memory_context.store.conversation_rows import ChatMessage
+from memory_context.store.conversations import ChatMessage
 
 from .errors import replace_surrogates
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from memory_context.foundation.text.json_text import Literal, escape_pattern, read_literal
 from memory_context.foundation.text.landmarks import Passage
 
-from ..noise import Elided
+from ..lines import Elided
 
 __all__ = ["Unwrapped", "unwrapped"]
 
