@@ -223,12 +223,12 @@ class Variant:
 
 
 AS_IT_IS = Variant("search")
-OWN_ALONE = ((rank, "ITEM_SHARE", 0.0), (rank, "SESSION_SHARE", 0.0), (rank, "SESSION_GAIN", 0.0))
+OWN_ALONE = ((rank, "SESSION_SHARE", 0.0), (rank, "SESSION_GAIN", 0.0))
 VARIANTS = (
     AS_IT_IS,
     Variant("  without meaning", has_meaning=False),
     Variant("  without terms", changes=((hits, "query_terms", lambda text: []),)),
-    Variant("  without neighbours", changes=((rank, "ITEM_SHARE", 0.0), (rank, "SESSION_SHARE", 0.0))),
+    Variant("  without neighbours", changes=((rank, "SESSION_SHARE", 0.0),)),
     Variant("  without session scores", changes=((rank, "SESSION_GAIN", 0.0),)),
     Variant("  without emphasis on names and numbers", changes=((rank, "EMPHASIS", 1.0),)),
     Variant("  without the penalty of size", changes=((rank, "SIZE_PENALTY", 0.0),)),

@@ -67,8 +67,8 @@ reachable AS MATERIALIZED (
 )
 
 -- fragment: nearest_of_all()
--- The passages nearest in meaning, all that count compared: right, and fast enough up to some ten thousand. OFFSET keeps the
--- model's index out. The spread of all similarities says how much one of them tells.
+-- The passages nearest in meaning, all that count compared. OFFSET keeps the model's index out. The spread of all similarities
+-- says how much one of them tells.
 own AS MATERIALIZED (
     SELECT content_id, chunk_number, 1 - (embedding <=> %(embedding)s::halfvec) AS score
     FROM memory_context.agent_memory_embeddings
@@ -76,21 +76,32 @@ own AS MATERIALIZED (
     OFFSET 0
 ), spread AS MATERIALIZED (
     SELECT avg(score) AS mean, stddev_pop(score) AS deviation FROM own WHERE score <= 2
-), near AS (
-    SELECT *, row_number() OVER (PARTITION BY content_id ORDER BY score DESC) AS place
-    FROM (SELECT * FROM own WHERE score <= 2 ORDER BY score DESC LIMIT 5 * %(nearest)s) AS best
 ), nearest AS MATERIALIZED (
-    SELECT content_id, chunk_number, score FROM near WHERE place <= %(per_item)s ORDER BY score DESC LIMIT %(nearest)s
+    SELECT content_id, chunk_number, score FROM own WHERE score <= 2 ORDER BY score DESC LIMIT %(nearest)s
 )
 
--- fragment: nearest_given()
--- The same by the model's index.
-nearest AS (
-    SELECT * FROM unnest(%(content_ids)s::bigint[], %(chunk_numbers)s::integer[], %(scores)s::float8[])
-        AS nearest (content_id, chunk_number, score)
+-- fragment: nearest_by_index()
+-- The same by the model's index, with the spread of a sample.
+nearest AS MATERIALIZED (
+    SELECT content_id, chunk_number, 1 - (embedding <=> %(embedding)s::halfvec) AS score
+    FROM memory_context.agent_memory_embeddings
+    WHERE user_id = %(user_id)s AND embedding_model = {model}
+        AND content_id {not_hidden_contents()}
+    ORDER BY embedding::halfvec({dimensions}) <=> %(embedding)s::halfvec({dimensions})
+    LIMIT %(nearest)s
 ), spread AS (
     SELECT %(mean)s::float8 AS mean, %(deviation)s::float8 AS deviation
 )
+
+-- fragment: is_beside(item)
+-- Whether an item can stand beside another in its session, once it is indexed.
+item.is_active AND item.memory_type <> 'user_secret'
+    AND {meets(item)}
+    AND {may_read(item)}
+    AND NOT EXISTS (
+        SELECT FROM memory_context.jobs AS job
+        WHERE job.user_id = %(user_id)s AND job.id = item.id AND job.kind = 'index'
+    )
 
 -- fragment: known_without_hidden()
 -- How many passages of the user's the reader may know of.

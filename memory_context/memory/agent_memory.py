@@ -14,10 +14,7 @@ from memory_context.foundation.identifiers import Sharing, checked_identifier
 from memory_context.foundation.references import KEY_PATTERN, MemoryRef, ToolAnswer, one_line
 from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.foundation.text.statements import (
-    adds_nothing,
-    is_question,
     replaces_others,
-    says_nothing,
     subject_of,
 )
 from memory_context.foundation.tokens import TokenCounter, count_off_loop, default_token_counter
@@ -47,7 +44,6 @@ from .vault.secrets import Secrets, secrets_of
 
 __all__ = ["AgentMemory"]
 
-_SPARE_HITS = 10  # of which some add nothing
 _SECRETS_SECONDS = 1.0
 """A search waits so long for the values that its query must not name."""
 
@@ -286,19 +282,26 @@ class AgentMemory:
             raise ValueError(f"limit={limit!r} must be at least 1")
         await self._secrets.ready(_SECRETS_SECONDS)
         query = self._secrets.filter.hide(query)
-        found = search_items(
-            self.memory_store.search, self.user_id, query, limit + _SPARE_HITS, criteria or MemoryCriteria(), self.scope
-        )
+        search = self.memory_store.search
+        found = search_items(search, self.user_id, query, limit, criteria or MemoryCriteria(), self.scope)
         hits = await within(self.memory_store.limits.call_seconds, found)
-        hits = _telling(hits, query)[:limit]
-        hits = await in_thread_if_large(sum(len(hit.passage) for hit in hits), lambda: [*map(self._visible_hit, hits)])
+        size = sum(len(hit.passage) for hit in hits)
+        hits = await in_thread_if_large(size, self._visible_hits, hits)
         self.trail.note_read("searched", [hit.item.key for hit in hits], reader, repr(query))
         return hits
 
-    def _visible_hit(self, hit: SearchHit) -> SearchHit:
-        passages = tuple(replace(one, text=self.visible(one.text)) for one in hit.passages)
-        ref = replace(hit.item.ref, description=self.visible(hit.item.ref.description))
-        return replace(hit, item=replace(hit.item, ref=ref, content=passages[0].text), passages=passages)
+    def _visible_hits(self, hits: Sequence[SearchHit]) -> list[SearchHit]:
+        texts = [text for hit in hits for text in (hit.item.ref.description, *(one.text for one in hit.passages))]
+        together = "\n".join(texts)
+        if self.visible(together) == together:  # one look instead of forty
+            return list(hits)
+        shown: list[SearchHit] = []
+        for hit in hits:
+            passages = tuple(replace(one, text=self.visible(one.text)) for one in hit.passages)
+            ref = replace(hit.item.ref, description=self.visible(hit.item.ref.description))
+            item = replace(hit.item, ref=ref, content=passages[0].text)
+            shown.append(replace(hit, item=item, passages=passages))
+        return shown
 
     async def read_conversation(
         self,
@@ -566,18 +569,3 @@ class AgentMemory:
         """Owners of look-ups readable here, own first; others' private references must not leak."""
         own = "\0".join((self.user_id, self.agent_id, self.session_id))
         return {"shared": (self.user_id,), "read_only": (own, self.user_id), "isolated": (own,)}[self.sharing]
-
-
-def _telling(hits: Sequence[SearchHit], query: str) -> list[SearchHit]:
-    """Leave out messages that add nothing to the query and to the items found."""
-    items = [hit.passage for hit in hits if not hit.is_conversation]
-    return [
-        hit
-        for hit in hits
-        if not hit.is_conversation
-        or not (
-            says_nothing(hit.passage)
-            or (hit.item.origin == "user_words" and is_question(hit.passage) and adds_nothing(hit.passage, [query]))
-            or adds_nothing(hit.passage, items)
-        )
-    ]

@@ -96,10 +96,11 @@ class ItemStore:
         size = sum(len(item.content) for item in items) / 50  # 1 ms of SHA-256
         rows = await in_thread_if_large(size, lambda: [row_params(item) for item in items])
         contents = {content["content_sha256"]: content for content, _ in rows}
-        # in the order given: ids tell what was said before and after in a session
+        # in the order given: ids tell what was said before and after in a session; so several wait for each other first
         given = [{**row, "content_sha256": row["content_sha256"].hex()} for _, row in rows]
         *_, stored = await self._write_twice(
             user_id,
+            *([_QUERIES("lock_order")] if len(rows) > 1 else []),
             *(_QUERIES("upsert_content", contents[digest])._replace(keeps_plan=True) for digest in sorted(contents)),
             _QUERIES("upsert_memories", items=canonical_json(given))._replace(keeps_plan=True),
             changes_user_memory=any(item.type in USER_TYPES and item.origin in TRUSTED_ORIGINS for item in items),
@@ -376,7 +377,6 @@ class MemoryStore:
     async def _stop(self) -> None:
         await self._daily.stop()
         await self.events.stop()
-        await self.search.stop()
         await self.jobs.stop()
         self._database.close()
 

@@ -1,5 +1,9 @@
 -- Items. Each block runs in a transaction that began with act_as, and names the user again, so that one index serves it.
 
+-- name: lock_order :exec
+-- Wait for other transactions that store several items of this user: each stores in an order of its own.
+SELECT pg_advisory_xact_lock(hashtextextended(%(user_id)s, 7240917));
+
 -- name: upsert_content :exec
 -- Store a content that is not there yet. It travels as bytes, which the driver neither reads nor changes.
 SELECT memory_context.store_content(

@@ -3,13 +3,25 @@
 -- as an item makes it known to the reader: hidden contents are left out of a search over everything; a narrow one reads those
 -- of its items. Braces without parentheses: which of them count (`passages.ranking_statement`).
 
--- name: fetch_passage_count :one
--- How many passages the user has.
-SELECT chunk_count FROM memory_context.agent_memory_statistics WHERE user_id = %(user_id)s;
+-- name: fetch_size :one
+-- How many passages the user has, and how many embeddings about the index of a model holds.
+SELECT
+    coalesce((SELECT chunk_count FROM memory_context.agent_memory_statistics WHERE user_id = %(user_id)s), 0) AS own,
+    coalesce((
+        SELECT reltuples::float8 FROM pg_class
+        WHERE oid = to_regclass(
+            'memory_context.agent_memory_embeddings_'
+            || left(encode(sha256(convert_to(%(embedding_model)s::text, 'UTF8')), 'hex'), 16)
+        )
+    ), 'Infinity') AS indexed;
 
--- name: select_pending :many
--- The items whose text is not indexed yet.
-SELECT id FROM memory_context.jobs WHERE user_id = %(user_id)s AND kind = 'index';
+-- name: fetch_pending :one
+-- Whether text waits to be indexed that is not put off.
+SELECT EXISTS (
+    SELECT FROM memory_context.jobs
+    WHERE user_id = %(user_id)s AND kind IN ('conversation', 'index') AND NOT is_failed
+        AND (claim IS NOT NULL OR due_at <= now())
+) AS is_pending;
 
 -- name: select_related_keys :many
 -- What an item was linked to when it was stored, if the reader may read it.
@@ -18,61 +30,27 @@ WHERE item.user_id = %(user_id)s
     AND item.memory_key = %(memory_key)s
     AND {may_read(item)};
 
--- name: rank_by_embedding :many
--- The passages nearest in meaning, and the spread of all.
-WITH {readable}{nearest}
-SELECT content_id, chunk_number, score, mean, deviation FROM nearest CROSS JOIN spread
-ORDER BY score DESC;
-
 -- name: set_nearest_scope :exec
--- How far the approximate search looks, for this transaction, which sorts no passages that an index has in order: neither the
--- nearest nor those that tell the spread.
+-- How far the approximate search looks, for this transaction, which sorts no passages that an index has in order.
 SELECT set_config('hnsw.ef_search', %(ef_search)s::text, true), set_config('enable_sort', 'off', true);
 
--- name: rank_by_embedding_nearest :many
--- The nearest by the model's index, for a user with very many passages. Braces: the index is for one model and its dimensions.
-SELECT content_id, chunk_number, 1 - (embedding <=> %(embedding)s::halfvec) AS score
+-- name: select_sample :many
+-- Embeddings that tell the spread of similarities: those of every n-th content.
+SELECT halfvec_send(embedding) AS embedding
 FROM memory_context.agent_memory_embeddings
-WHERE user_id = %(user_id)s AND embedding_model = {embedding_model}
+WHERE user_id = %(user_id)s AND embedding_model = %(embedding_model)s
+    AND content_id %% %(every)s = 0
     AND content_id {not_hidden_contents()}
-ORDER BY embedding::halfvec({dimensions}) <=> %(embedding)s::halfvec({dimensions})
-LIMIT %(nearest)s;
-
--- name: rank_by_embedding_exactly :many
--- The same, all of the user's passages compared. OFFSET keeps the model's index out.
-SELECT content_id, chunk_number, 1 - distance AS score
-FROM (
-    SELECT content_id, chunk_number, embedding <=> %(embedding)s::halfvec AS distance
-    FROM memory_context.agent_memory_embeddings
-    WHERE user_id = %(user_id)s AND embedding_model = %(embedding_model)s
-        AND content_id {not_hidden_contents()}
-    OFFSET 0
-) AS own
-WHERE distance <= 2
-ORDER BY distance
-LIMIT %(nearest)s;
-
--- name: fetch_spread :one
--- Mean and standard deviation of the similarities, estimated from the user's oldest embeddings where comparing all takes long.
-SELECT avg(score) AS mean, stddev_pop(score) AS deviation
-FROM (
-    SELECT 1 - (embedding <=> %(embedding)s::halfvec) AS score
-    FROM memory_context.agent_memory_embeddings
-    WHERE user_id = %(user_id)s AND embedding_model = %(embedding_model)s
-        AND content_id {not_hidden_contents()}
-    ORDER BY user_id, embedding_model, content_id, chunk_number
-    LIMIT 2000
-) AS sample
-WHERE score <= 2;
+LIMIT %(sample)s;
 
 -- name: select_candidates :many
--- The passages that score best by terms (BM25, k1 = 1.2, b = 0.75) and by evidence of meaning (`QueryProfile.evidence`), and what
--- stands before and after them: in the content, and for its first and last passage in the item beside the newest one with this content in the
--- session, beside a message another message. What was forgotten, is not indexed, or the reader may not read, stands nowhere.
--- Each row tells how frequent the terms are in what the reader may know, and the spread of meaning; one row without a passage if
--- none is found. Only the rarest terms find. LATERAL with OFFSET fixes the plan: a row at a time by its index, also for a user
--- whom the planner has no statistics of. Occurrences are term number * 256 + count. Names find the first passage, unless it holds
--- them itself (a posting without occurrences), and come with each passage of their content.
+-- The passages of the items that score best by terms (BM25, k1 = 1.2, b = 0.75) and by evidence of meaning
+-- (`QueryProfile.evidence`), and the messages or items before and after them in the session. What was forgotten, is not indexed,
+-- or the reader may not read, stands nowhere. Each row tells how frequent the terms are in what the reader may know, and the
+-- spread of meaning; one row without a passage if none is found. Only the rarest terms find. LATERAL with OFFSET fixes the plan:
+-- a row at a time by its index, also for a user whom the planner has no statistics of. Occurrences are term number * 256 + count.
+-- Names find the first passage, unless it holds them itself (a posting without occurrences), and come with each passage of
+-- their content.
 WITH {readable}{nearest}, known AS MATERIALIZED (
     SELECT {known_count} AS passages FROM memory_context.agent_memory_statistics WHERE user_id = %(user_id)s
 ), counted AS MATERIALIZED (
@@ -130,25 +108,26 @@ WITH {readable}{nearest}, known AS MATERIALIZED (
             passages / (passages + 10::float8) * ((score - mean) / deviation) ^ 2 / 2
         ELSE 0 END
     FROM nearest CROSS JOIN spread CROSS JOIN known
-), best AS (
-    SELECT content_id, chunk_number, sum(score) AS score FROM scored
-    GROUP BY content_id, chunk_number
+), best AS MATERIALIZED (
+    SELECT content_id, chunk_number, sum(score) AS score FROM scored GROUP BY content_id, chunk_number
+), best_items AS (
+    SELECT content_id, max(score) AS score FROM best
+    GROUP BY content_id
     ORDER BY score DESC, content_id DESC
-    LIMIT 50 * %(limit)s
-), ranked AS (
-    SELECT *, row_number() OVER (PARTITION BY content_id ORDER BY score DESC, chunk_number) AS place FROM best
-), chosen AS MATERIALIZED (
-    SELECT content_id, chunk_number FROM ranked
-    WHERE place <= %(per_item)s
-    ORDER BY score DESC, content_id DESC, chunk_number
     LIMIT %(limit)s
+), chosen AS MATERIALIZED (
+    SELECT content_id, chunk_number
+    FROM (
+        SELECT
+            content_id, chunk_number,
+            row_number() OVER (PARTITION BY content_id ORDER BY best.score DESC, chunk_number) AS place
+        FROM best JOIN best_items USING (content_id)
+    ) AS of_items
+    WHERE place <= %(per_item)s
 ), beside AS MATERIALIZED (
     SELECT
-        chosen.content_id, chosen.chunk_number, item.session_id,
-        CASE WHEN chosen.chunk_number > 0 THEN chosen.content_id ELSE before.content_id END AS before_id,
-        CASE WHEN chosen.chunk_number > 0 THEN chosen.chunk_number - 1 ELSE before.chunk_number END AS before_number,
-        coalesce(following.content_id, after.content_id) AS after_id,
-        coalesce(following.chunk_number, 0) AS after_number
+        chosen.content_id, chosen.chunk_number, item.session_id, before.content_id AS before_id,
+        before.chunk_number AS before_number, after.content_id AS after_id
     FROM chosen
     CROSS JOIN LATERAL (
         SELECT item.* FROM memory_context.agent_memories AS item
@@ -160,55 +139,42 @@ WITH {readable}{nearest}, known AS MATERIALIZED (
         LIMIT 1
     ) AS item
     LEFT JOIN LATERAL (
-        SELECT content_id, chunk_number FROM memory_context.agent_memory_chunks
-        WHERE user_id = %(user_id)s AND content_id = chosen.content_id AND chunk_number = chosen.chunk_number + 1
-        OFFSET 0
-    ) AS following ON true
-    LEFT JOIN LATERAL (
         SELECT previous.content_id, (
             SELECT max(chunk.chunk_number) FROM memory_context.agent_memory_chunks AS chunk
-            WHERE chunk.user_id = %(user_id)s
-                AND chunk.content_id = previous.content_id
-                AND NOT EXISTS (
-                    SELECT FROM memory_context.jobs AS job
-                    WHERE job.user_id = %(user_id)s AND job.id = previous.id AND job.kind = 'index'
-                )
+            WHERE chunk.user_id = %(user_id)s AND chunk.content_id = previous.content_id
         ) AS chunk_number
         FROM memory_context.agent_memories AS previous
         WHERE previous.user_id = %(user_id)s
-            AND previous.session_id = item.session_id AND item.session_id <> ''
+            AND previous.session_id = item.session_id
             AND previous.agent_id = item.agent_id
             AND previous.id < item.id
-            AND previous.is_active AND previous.memory_type <> 'user_secret'
             AND (previous.memory_type = 'conversation') = (item.memory_type = 'conversation')
-            AND {meets(previous)}
-            AND {may_read(previous)}
+            AND {is_beside(previous)}
         ORDER BY previous.id DESC
         LIMIT 1
-    ) AS before ON chosen.chunk_number = 0
+    ) AS before ON chosen.chunk_number = 0 AND item.session_id <> ''
     LEFT JOIN LATERAL (
-        SELECT CASE WHEN NOT EXISTS (
-            SELECT FROM memory_context.jobs AS job
-            WHERE job.user_id = %(user_id)s AND job.id = next.id AND job.kind = 'index'
-        ) THEN next.content_id END AS content_id
+        SELECT next.content_id
         FROM memory_context.agent_memories AS next
         WHERE next.user_id = %(user_id)s
-            AND next.session_id = item.session_id AND item.session_id <> ''
+            AND next.session_id = item.session_id
             AND next.agent_id = item.agent_id
             AND next.id > item.id
-            AND next.is_active AND next.memory_type <> 'user_secret'
             AND (next.memory_type = 'conversation') = (item.memory_type = 'conversation')
-            AND {meets(next)}
-            AND {may_read(next)}
+            AND {is_beside(next)}
         ORDER BY next.id
         LIMIT 1
-    ) AS after ON following.content_id IS NULL
+    ) AS after ON item.session_id <> '' AND NOT EXISTS (
+        SELECT FROM memory_context.agent_memory_chunks AS following
+        WHERE following.user_id = %(user_id)s AND following.content_id = chosen.content_id
+            AND following.chunk_number = chosen.chunk_number + 1
+    )
 ), pool AS MATERIALIZED (
     SELECT content_id, chunk_number FROM beside
     UNION
     SELECT before_id, before_number FROM beside WHERE before_number IS NOT NULL
     UNION
-    SELECT after_id, after_number FROM beside WHERE after_id IS NOT NULL
+    SELECT after_id, 0 FROM beside WHERE after_id IS NOT NULL
 ), held AS (
     SELECT content_id, posting >> 16 AS chunk_number, number * 256 + ((posting >> 8) & 255) AS occurrences FROM posted
     UNION ALL
@@ -235,24 +201,12 @@ SELECT
     known.passages AS known_count, (SELECT array_agg(frequency ORDER BY number) FROM counted) AS frequencies,
     spread.mean, spread.deviation,
     pool.content_id, pool.chunk_number, chunk.length, near.score, said.occurrences, called.names, beside.session_id,
-    beside.before_id, beside.before_number, beside.after_id, beside.after_number,
+    beside.before_id, beside.before_number, beside.after_id,
     (
         SELECT content.content_bytes FROM memory_context.agent_memory_contents AS content
         WHERE content.user_id = %(user_id)s AND content.id = pool.content_id
     ) AS content_bytes,
-    (
-        SELECT extract(epoch FROM now() - max(item.created_at))::float8 / 86400
-        FROM memory_context.agent_memories AS item
-        WHERE item.user_id = %(user_id)s
-            AND item.content_id = pool.content_id
-            AND item.is_active
-            AND {may_read(item)}
-        HAVING bool_and(
-            item.origin IN ('agent', 'tool')
-            AND item.memory_type NOT IN ('conversation', 'user_preference', 'user_fact')
-            AND item.last_used_at <= item.created_at
-        )
-    ) AS unused_days
+    (SELECT count(*) FROM nearest) AS nearest_count
 FROM known
 CROSS JOIN spread
 LEFT JOIN (pool CROSS JOIN LATERAL (
@@ -299,65 +253,3 @@ JOIN LATERAL (
     ORDER BY item.id DESC
     LIMIT 1
 ) AS item ON true;
-
--- name: select_unindexed :many
--- The newest of given items that are not indexed yet: the beginning of each, and what stands around the first place of each word
--- behind that, in so many bytes of contents. First come those whose names match a pattern; an item is left out whose content
--- another one shows. Chosen first, so that no content is read only to be sorted.
-WITH pending AS MATERIALIZED (
-    SELECT unnest(%(memory_ids)s::bigint[]) AS memory_id
-), chosen AS (
-    SELECT
-        item.id,
-        item.content_bytes,
-        concat_ws(' ', item.memory_key, item.summary, item.source, array_to_string(item.tags, ' '))
-            ILIKE ANY(%(patterns)s::text[]) AS is_named
-    FROM pending
-    JOIN memory_context.agent_memories AS item
-        ON item.user_id = %(user_id)s AND item.id = pending.memory_id
-        AND {meets(item)}
-        AND {may_read(item)}
-    WHERE NOT EXISTS (
-        SELECT FROM memory_context.agent_memories AS twin
-        WHERE twin.user_id = %(user_id)s
-            AND twin.content_id = item.content_id
-            AND twin.id <> item.id
-            AND {meets(twin)}
-            AND {may_read(twin)}
-            AND (twin.id > item.id OR twin.id NOT IN (SELECT memory_id FROM pending))
-    )
-    ORDER BY is_named DESC, item.id DESC
-    LIMIT %(limit)s
-), sized AS (
-    SELECT id, is_named, sum(content_bytes) OVER (ORDER BY is_named DESC, id DESC) AS bytes_so_far FROM chosen
-)
-SELECT
-    {item_columns(item)},
-    place.start_char,
-    CASE WHEN place.start_char = 0 THEN 0 ELSE
-        place.start_char - length(replace(left(content.content, place.start_char), E'\n', ''))
-    END AS lines_before,
-    substring(content.content FROM place.start_char + 1 FOR %(characters_limit)s) AS content,
-    substring(content.content_raw FOR %(characters_limit)s) AS content_raw, content.content_type,
-    CASE WHEN place.start_char = 0 THEN content.beginning_sha256 END AS shown_sha256,
-    {session_title(item)},
-    {other_keys(item)}
-FROM sized
-JOIN memory_context.agent_memories AS item ON item.user_id = %(user_id)s AND item.id = sized.id
-JOIN memory_context.agent_memory_contents AS content
-    ON content.user_id = %(user_id)s AND content.id = item.content_id
-CROSS JOIN LATERAL (
-    SELECT 0 AS start_char
-    UNION
-    SELECT found.at - 1 - %(characters_before)s
-    FROM (SELECT content.content AS written, lower(content.content) AS folded) AS text
-    CROSS JOIN LATERAL (
-        SELECT coalesce(nullif(strpos(text.written, word.written), 0), strpos(text.folded, word.folded)) AS at
-        FROM unnest(%(written)s::text[], %(folded)s::text[]) AS word (written, folded)
-    ) AS found
-    WHERE sized.bytes_so_far <= %(bytes_limit)s
-        AND item.content_bytes > %(characters_limit)s
-        AND found.at > %(characters_limit)s - %(characters_before)s
-        AND sha256(convert_to(content.content, 'UTF8')) = content.content_sha256
-) AS place
-ORDER BY sized.is_named DESC, sized.id DESC, place.start_char;

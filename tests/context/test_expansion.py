@@ -256,7 +256,7 @@ async def test_slow_choice_of_passages_does_not_open_the_store_breaker(
         patch.setattr("memory_context.recall.expansion.expander._COMPOSE_SECONDS", 0.2)
         patch.setattr(
             "memory_context.recall.expansion.expander.render_retrieved",
-            lambda *_: release.wait(PATIENT_SECONDS) and None,
+            lambda *_, **__: release.wait(PATIENT_SECONDS) and None,
         )
         assert opened(await ask(context, f"[MemoryRef: {note} - x - 1 tokens]?")) == []
         release.set()

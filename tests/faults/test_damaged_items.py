@@ -8,7 +8,6 @@ from autogen_core.models import UserMessage
 
 from memory_context import AgentMemory, ItemDamagedError, MemoryContext, MemoryStore
 from memory_context.store.items import MemoryCriteria, NewItem
-from memory_context.store.search.passages import _UNINDEXED_CHARACTERS
 
 from ..conftest import Server, database_of
 
@@ -86,45 +85,30 @@ async def test_damaged_item_can_be_listed_and_forgotten(store: MemoryStore, key:
     assert await AgentMemory(store, "alice", "coder", "s").forget(key)
 
 
-@pytest.mark.parametrize("is_indexed", [True, False])
 async def test_search_shows_no_damaged_passage(
-    store: MemoryStore,
-    server: Server,
-    database_url: str,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    is_indexed: bool,
+    store: MemoryStore, server: Server, database_url: str, caplog: pytest.LogCaptureFixture
 ):
-    """Whether it was cut for the index or is the beginning of what is not indexed; other items are still found."""
-    monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
+    """Other items are still found."""
     memory = AgentMemory(store, "alice", "coder", "s")
     bad = await memory.store(GOOD + " and more" * 900, source="notes")
     raw = await memory.store("vault of \0 7" + " and more" * 900, source="notes")
     good = await memory.store("The vault opens at noon.", source="notes")
-    if is_indexed:
-        await store.flush_index()
     assert {hit.item.key for hit in await memory.search("vault")} == {bad.key, raw.key, good.key}
-    name = database_of(database_url)
-    server.execute("UPDATE memory_context.agent_memory_chunks SET text = replace(text, ' 7', ' 8')", name)
-    if not is_indexed:
-        server.execute("UPDATE memory_context.agent_memory_contents SET content = replace(content, ' 7', ' 8')", name)
-        change = "UPDATE memory_context.agent_memory_contents SET content_raw = set_byte(content_raw, 11, 56)"
-        server.execute(f"{change} WHERE content_raw IS NOT NULL", name)
+    damage = "UPDATE memory_context.agent_memory_chunks SET text = replace(text, ' 7', ' 8')"
+    server.execute(damage, database_of(database_url))
     with caplog.at_level(logging.ERROR, logger="memory_context"):
         assert {hit.item.key for hit in await memory.search("vault")} == {good.key}
     assert {key in caplog.text for key in (bad.key, raw.key)} == {True}
-    if not is_indexed:  # nor is it indexed
-        await store.flush_index()
-        assert {hit.item.key for hit in await memory.search("vault")} == {good.key}
-        assert server.execute("SELECT text FROM memory_context.agent_memory_chunks", name) == [
-            ("The vault opens at noon.",)
-        ]
 
 
-async def test_content_has_the_hash_of_the_beginning_that_searches_show(
-    store: MemoryStore, server: Server, database_url: str
+async def test_damaged_item_is_not_indexed(
+    store: MemoryStore, server: Server, database_url: str, monkeypatch: pytest.MonkeyPatch
 ):
-    await AgentMemory(store, "alice").store(GOOD + " and more" * 900)
-    name = database_of(database_url)
-    same = f"beginning_sha256 = sha256(convert_to(left(content, {_UNINDEXED_CHARACTERS}), 'UTF8'))"
-    assert server.execute(f"SELECT {same} FROM memory_context.agent_memory_contents", name) == [(True,)]
+    """A search that would index it finds the others."""
+    monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
+    memory = AgentMemory(store, "alice", "coder", "s")
+    await memory.store(GOOD, source="notes")
+    good = await memory.store("The vault opens at noon.", source="notes")
+    change = "UPDATE memory_context.agent_memory_contents SET content = replace(content, ' 7', ' 8')"
+    server.execute(change, database_of(database_url))
+    assert {hit.item.key for hit in await memory.search("vault")} == {good.key}

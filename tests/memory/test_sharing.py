@@ -108,16 +108,14 @@ async def test_each_reads_what_the_table_says(store: MemoryStore, read: Read, is
 
 
 @pytest.mark.parametrize("criteria", [MemoryCriteria(), MemoryCriteria(types=("custom",))], ids=["all", "filtered"])
-@pytest.mark.parametrize("ranking", ["terms", "meaning", "meaning apart", "meaning by the index"])
+@pytest.mark.parametrize("ranking", ["terms", "meaning", "meaning by the index"])
 @pytest.mark.thorough
 async def test_what_is_private_does_not_crowd_out_the_rest(
     database_url: str, monkeypatch: pytest.MonkeyPatch, ranking: str, criteria: MemoryCriteria
 ) -> None:
     """Hundreds of better matches of others leave the one that may be read where it is, in each ranking alone."""
-    if ranking in ("meaning apart", "meaning by the index"):
-        monkeypatch.setattr("memory_context.store.search.passages.LARGE_MEMORY_PASSAGES", 100)
     if ranking == "meaning by the index":
-        monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_NUMBERS", 0)
+        monkeypatch.setattr("memory_context.store.search.passages._Size.is_for_index", True)
     embedder = FakeEmbedder()
     async with MemoryStore(database_url, embedder) as store:
         lead, hermit = lead_of(store), sub_of(store, "isolated")

@@ -190,15 +190,13 @@ async def test_a_store_opens_by_itself_and_again_after_close(database_url: str) 
     await store.close()
 
 
-@pytest.mark.parametrize("way", ["at once", "apart", "by the index"])
+@pytest.mark.parametrize("way", ["at once", "by the index"])
 async def test_plans_of_searches_stay_on_a_connection_and_settings_do_not(
     database_url: str, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """One plan for each statement that searches, also a large memory, or stores."""
-    if way != "at once":
-        monkeypatch.setattr("memory_context.store.search.passages.LARGE_MEMORY_PASSAGES", 0)
     if way == "by the index":
-        monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_NUMBERS", 0)
+        monkeypatch.setattr("memory_context.store.search.passages._Size.is_for_index", True)
     async with MemoryStore(database_url, FakeEmbedder(), pool_size=1) as store:
         for number in range(12):
             await store.items.insert_memories("alice", [memory(f"k{number}", str(number))])
@@ -212,7 +210,7 @@ async def test_plans_of_searches_stay_on_a_connection_and_settings_do_not(
             current_setting('memory_context.user_id', true) AS user_id, current_setting('enable_sort') AS sorts,
             current_setting('plan_cache_mode') AS plans"""
         ((row,),) = await pool.run(login, [Statement(query)], 5)
-        statements = {"at once": 8, "apart": 10, "by the index": 10}[way]
+        statements = 8
         assert row == {"prepared": statements, "planned_again": 0, "user_id": "", "sorts": "on", "plans": "auto"}
 
 

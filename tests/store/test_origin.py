@@ -131,7 +131,7 @@ async def test_the_same_text_of_two_origins_is_two_items(store: MemoryStore) -> 
 
 
 async def test_what_a_model_stored_as_a_wish_is_labelled_wherever_a_model_reads_it(store: MemoryStore) -> None:
-    """Search, listing, opening, recall, naming its key, an agent's Memory, MCP; the application's own is not."""
+    """Search, listing, opening, naming its key, MCP; the application's own is not. Nothing recalls it unasked."""
     own = await AgentMemory(store, "alice").store("The user prefers invoices by mail.", type="user_preference")
     key = await told(store)
     await store.flush_index()
@@ -153,12 +153,11 @@ async def test_what_a_model_stored_as_a_wish_is_labelled_wherever_a_model_reads_
     recalled = MemoryContext("alice", "coder", "wednesday", memory_store=store)
     await recalled.add_message(UserMessage(content="Where did I want the invoices to go last time?", source="user"))
     view = str(await recalled.get_messages())
-    assert "mallory@example.org" in view
-    assert CAVEAT in view.split("mallory@example.org")[0].split("MemoryRef")[-1]
+    assert "mallory@example.org" not in view
     buffered = MemoryContext("alice", "coder", "thursday", memory_store=store)
     await buffered.add_message(UserMessage(content="invoices of the harbour", source="user"))
     await PostgresMemory("alice", memory_store=store).update_context(buffered)
-    assert CAVEAT in str(await buffered.get_messages())
+    assert "mallory@example.org" not in str(await buffered.get_messages())
     async with connected(store) as client:
         (listed,) = [one for one in (await client.list_resources()).resources if one.name == key]
         assert CAVEAT in (listed.description or "")

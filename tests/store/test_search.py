@@ -11,7 +11,7 @@ from memory_context.store.items import MemoryCriteria, NewItem
 from memory_context.store.memory_store import MemoryStore
 from memory_context.store.search import passages as module
 from memory_context.store.search.hits import SearchScore
-from memory_context.store.search.passages import nearest_statement
+from memory_context.store.search.passages import ranking_statement
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 
@@ -64,7 +64,7 @@ async def test_names_of_an_item_count_in_each_of_its_passages(store: MemoryStore
         await store.flush_index()
         candidates, profile = await store.search.candidates("bob", "x", ["turbin", "gadget", "ipsum"], ANY)
         passages = {one.chunk_number: one.occurrences for one in candidates}
-        assert len(passages) == profile.passages > 4
+        assert (len(passages), profile.passages > 4) == (3, True)
         assert all(one["turbin"] == one["gadget"] == 1 and one["ipsum"] > 1 for one in passages.values())
         assert profile.frequencies["turbin"] == 1
 
@@ -101,42 +101,6 @@ async def test_passages_of_others_and_of_nothing_are_left_out(store: MemoryStore
     assert await store.search.passages("alice", [], MemoryCriteria()) == {}
 
 
-OLD = "created_at = now() - interval '200 days', last_used_at = now() - interval '200 days'"
-
-
-@pytest.mark.parametrize(
-    ("origin", "type", "order"),
-    [
-        ("tool", "custom", ["first", "second"]),
-        ("agent", "article", ["first", "second"]),
-        ("application", "custom", ["second", "first"]),
-        ("user_words", "user_fact", ["second", "first"]),
-        ("agent", "user_fact", ["second", "first"]),
-        ("agent", "conversation", ["second", "first"]),
-    ],
-)
-@pytest.mark.thorough
-async def test_unused_old_item_of_a_tool_ranks_below_an_equal_used_one(
-    store: MemoryStore, server: Server, database_url: str, origin: Any, type: str, order: list[str]
-) -> None:
-    """Without the decay the newer of equals comes first."""
-    for key, word in (("first", "granite"), ("second", "basalt")):
-        item = NewItem(f"Survey: the harbour wall is {word}", "", 1, type, origin=origin, key=key)
-        await store.items.insert_memories("alice", [item])
-    await store.flush_index()
-    store._indexer.embedder = None  # equal by terms; the fake embedder tells words apart at random
-
-    async def found() -> list[str]:
-        return [hit.item.key for hit in await AgentMemory(store, "alice").search("harbour wall survey")]
-
-    assert await found() == ["second", "first"]
-    name = database_of(database_url)
-    server.execute(f"UPDATE memory_context.agent_memories SET {OLD} WHERE memory_key IN ('first', 'second')", name)
-    assert await found() == ["second", "first"]  # both decay alike
-    server.execute("UPDATE memory_context.agent_memories SET last_used_at = now() WHERE memory_key = 'first'", name)
-    assert await found() == order
-
-
 @pytest.mark.parametrize("ranking", ["exact", "filtered", "nearest"])
 @pytest.mark.thorough
 async def test_one_large_item_does_not_crowd_out_the_others(
@@ -144,8 +108,7 @@ async def test_one_large_item_does_not_crowd_out_the_others(
 ) -> None:
     """A log of hundreds of passages that all say it, and a few notes on it: both are found, however it is ranked."""
     if ranking == "nearest":
-        monkeypatch.setattr(module, "LARGE_MEMORY_PASSAGES", 100)
-        monkeypatch.setattr(module, "EXACT_UP_TO_NUMBERS", 0)
+        monkeypatch.setattr(module._Size, "is_for_index", True)
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         agent = AgentMemory(store, "alice")
         log = "".join(f"12:{n % 60:02} worker {n} timeout timeout after {n} s\n" for n in range(15_000))
@@ -165,51 +128,34 @@ async def test_one_large_item_does_not_crowd_out_the_others(
         assert {hit.ref for hit in hits} <= {ref, *notes}
 
 
-async def test_the_first_search_knows_already_how_many_passages_there_are(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So that it does not compare all of very many."""
-    monkeypatch.setattr(module, "LARGE_MEMORY_PASSAGES", 29)
-    monkeypatch.setattr(module, "EXACT_UP_TO_NUMBERS", 0)
+async def test_index_of_embeddings_serves_who_has_much_of_it(store: MemoryStore) -> None:
+    """Ten times the root of all: below that a scan of the user's own passages is cheaper."""
+    sizes = {(2_000, 2_000): True, (1_999, 1_999): False, (9_000, 1e6): False, (10_000, 1e6): True, (0, 0): False}
+    assert {size: module._Size(*size).is_for_index for size in sizes} == sizes
+    assert not module._Size(10**6, float("inf")).is_for_index  # there is no index
+
+
+async def test_index_that_finds_too_few_is_not_asked_again(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are compared then, as for a small memory."""
+    expected = await store.search.candidates("alice", "common words", ["rare"], ANY)
+    store.search._remember_size("alice", "fake/16", module._Size(10_000, 10_000))
     asked: list[str] = []
-    monkeypatch.setattr(
-        module, "nearest_statement", lambda *given: asked.append("nearest") or nearest_statement(*given)
-    )
-    await store.search.candidates("alice", "words", [], ANY)
-    assert asked == ["nearest"]
 
+    def statement(name: str, reach: str, *model: Any) -> bytes:
+        asked.append("index" if model else "all")
+        text = ranking_statement(name, reach, *model)
+        return text.replace(b"LIMIT %(nearest)s", b"LIMIT 3") if model else text
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [([], "k9"), (["HARB"], "k3"), (["zzz", "way"], "k4"), (["%"], "k5"), (["_"], "k9"), (["\\"], "k6"), ([""], "k9")],
-)
-async def test_of_many_not_indexed_those_that_are_named_come_first(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, words: list[str], expected: str
-) -> None:
-    """By summary, source or tag; no sign means anything in a word."""
-    monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
-    names: dict[int, dict[str, Any]] = {3: {"tags": ["harbour"]}, 4: {"source": "railway"}, 5: {"source": "5%"}}
-    names[6] = {"source": "C:\\temp"}
-    items = [NewItem(f"text {n}", "", 1, key=f"k{n}", **names.get(n, {})) for n in range(10)]
-    await store.items.insert_memories("bob", items)
-    found = await store.search.unindexed("bob", ANY, 2, words=words)
-    assert found[0].item.key == expected
-    assert len(found) == 2
-
-
-async def test_what_ends_with_a_line_ends_in_that_line(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also before it is indexed."""
-    monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
-    contents = {"a": "", "b": "one\ntwo\n", "c": "one\ntwo", "d": "\n"}
-    await store.items.insert_memories("bob", [NewItem(text, "", 1, key=key) for key, text in contents.items()])
-    passages = await store.search.unindexed("bob", ANY, 10)
-    assert {one.item.key: one.end_line for one in passages} == {"a": 1, "b": 2, "c": 2, "d": 1}
+    monkeypatch.setattr(module, "ranking_statement", statement)
+    for _ in range(2):
+        assert await store.search.candidates("alice", "common words", ["rare"], ANY) == expected
+    assert asked == ["index", "all", "all"]
 
 
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=30))
 def test_a_model_name_stands_in_the_statement_as_one_literal(name: str) -> None:
     """Whatever is in it."""
-    statement = nearest_statement(name, 7).decode()
+    statement = ranking_statement("select_candidates", "user", name, 7).decode()
     literal = "'" + name.replace("'", "''").replace("%", "%%") + "'"
     assert f"embedding_model = {literal}\n" in statement
     assert statement.replace(literal, "", 1).count("halfvec(7)") == 2
@@ -225,9 +171,7 @@ def test_criteria_that_say_nothing_are_refused(given_: dict[str, Any]) -> None:
         MemoryCriteria(**given_)
 
 
-@pytest.mark.parametrize(
-    "way", ["all compared", "all compared apart", "by the index", "by criteria", "of one session", "unfenced"]
-)
+@pytest.mark.parametrize("way", ["all compared", "by the index", "by criteria", "of one session", "unfenced"])
 @pytest.mark.thorough
 async def test_scores_do_not_depend_on_other_users_or_on_private_items_of_other_agents(
     store: MemoryStore, server: Server, database_url: str, monkeypatch: pytest.MonkeyPatch, way: str
@@ -236,10 +180,8 @@ async def test_scores_do_not_depend_on_other_users_or_on_private_items_of_other_
 
     The strangers' passages outnumber the candidates, and adjoin a passage that the reader may read.
     """
-    if way in ("all compared apart", "by the index"):
-        monkeypatch.setattr(module, "LARGE_MEMORY_PASSAGES", 10)
     if way == "by the index":
-        monkeypatch.setattr(module, "EXACT_UP_TO_NUMBERS", 0)
+        monkeypatch.setattr(module._Size, "is_for_index", True)
         monkeypatch.setattr(module, "NEAREST", 37)  # all that the reader may know: ties decide nothing
     if way == "unfenced":  # the statements alone hold users apart, too
         for table in ("terms", "names", "chunks", "embeddings", "statistics"):

@@ -1,7 +1,6 @@
 """Search in a large database: no statement reads other users' rows, and the approximate ranking is nearly exact."""
 
 import asyncio
-import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,11 +10,10 @@ import pytest
 from memory_context.foundation.embeddings.embedder import Purpose
 from memory_context.store.items import MemoryCriteria
 from memory_context.store.memory_store import MemoryStore
-from memory_context.store.search import indexer
 from memory_context.store.sql import load_queries
 from tests.conftest import Server
 from tests.store import crowd
-from tests.support.statements import ACROSS_USERS, OF_USERS, all_columns, login_of, params_of, statement_of
+from tests.support.statements import ACROSS_USERS, BY_INDEX, OF_USERS, all_columns, login_of, params_of, statement_of
 
 pytestmark = pytest.mark.thorough
 
@@ -56,8 +54,7 @@ def crowd_url(server: Server, template: str) -> Iterator[str]:
 
 def search_by(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     module = "memory_context.store.search.passages"
-    monkeypatch.setattr(f"{module}.LARGE_MEMORY_PASSAGES", 10**9 if way == "comparing all" else 100)
-    monkeypatch.setattr(f"{module}.EXACT_UP_TO_NUMBERS", 0 if way == "the index" else 10**9)
+    monkeypatch.setattr(f"{module}._Size.is_for_index", way == "the index")
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -93,8 +90,8 @@ def test_no_statement_reads_rows_of_other_users(server: Server, crowd_url: str) 
                     continue
                 with connection.transaction(force_rollback=True):
                     connection.execute(load_queries("transactions")["act_as"], {"user_id": user, "agent_id": ""})
-                    if name == "rank_by_embedding_nearest":
-                        connection.execute(load_queries("search")["set_nearest_scope"], {"ef_search": 400})
+                    if name == BY_INDEX:
+                        connection.execute(load_queries("search")["set_nearest_scope"], {"ef_search": 200})
                     is_search = file == "search"
                     explain = b"EXPLAIN (FORMAT JSON, ANALYZE, BUFFERS) " if is_search else b"EXPLAIN (FORMAT JSON) "
                     query = explain + statement_of(file, name, columns)
@@ -107,12 +104,13 @@ def test_no_statement_reads_rows_of_other_users(server: Server, crowd_url: str) 
                         is_found = node["Node Type"] == "Tid Scan" and "TID Cond" in node
                         by_index = node["Node Type"] in ("Index Scan", "Index Only Scan", "Bitmap Heap Scan")
                         assert by_index or is_found, (name, plan)
-                    if "Index Name" in node and name != "rank_by_embedding_nearest":
+                    is_of_model = "agent_memory_embeddings_" in node.get("Index Name", "") and name == BY_INDEX
+                    if "Index Name" in node and not is_of_model:
                         # the one key that is unique without the user finds one row, not rows of others
                         key = "thread_id = " if node["Index Name"] == "ui_threads_owner" else "user_id = "
                         assert key in node.get("Index Cond", ""), (name, node)
                 indexes = {node["Index Name"] for node in nodes(plan) if "Index Name" in node}
-                if name == "rank_by_embedding_nearest":
+                if name == BY_INDEX:
                     assert any("embeddings_" in index and "pkey" not in index for index in indexes), plan
                 elif is_search and user == "user050":
                     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 3500, (name, plan)
@@ -135,47 +133,33 @@ async def nearest(store: MemoryStore, user: str, query: str) -> list[tuple[int, 
     return [(one.content_id, one.chunk_number) for one in best]
 
 
-async def test_the_approximate_ranking_is_nearly_the_exact_one(
-    crowd_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """For a third of all passages and for a handful; where the index is good, its check has nothing to say."""
+async def test_the_approximate_ranking_is_nearly_the_exact_one(crowd_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a third of all passages and for a handful."""
     queries = await vectors_of(crowd_url, 10)
-    monkeypatch.setattr("memory_context.store.search.indexer.CHECK_EVERY", 2)
     async with MemoryStore(crowd_url, Pointing()) as store:
         for user in ("big", "user050"):
             search_by(monkeypatch, "comparing all")
             exact = [await nearest(store, user, query) for query in queries]
-            search_by(monkeypatch, "comparing all apart")
-            assert [await nearest(store, user, query) for query in queries] == exact
             search_by(monkeypatch, "the index")
             found = [await nearest(store, user, query) for query in queries]
             hits = sum(len(set(one) & set(other)) for one, other in zip(exact, found, strict=True))
             assert hits >= 0.9 * 20 * len(queries), user
-            if user == "big":
-                assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-async def test_an_index_that_finds_too_little_is_reported_and_made_up_for(
-    server: Server, crowd_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_exact_ranking_stands_in_for_an_index_that_finds_too_little(
+    server: Server, crowd_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On the mean of several checks, not after one; whenever the index gives up, the exact ranking stands in."""
-    monkeypatch.setattr("memory_context.store.search.indexer.CHECK_EVERY", 1)
+    """As where one user's passages are few among those of all."""
     search_by(monkeypatch, "the index")
     monkeypatch.setattr("memory_context.store.search.passages.EF_SEARCH", 1)
     server.execute("ALTER DATABASE crowd SET hnsw.max_scan_tuples = 1")
     try:
+        (query,) = await vectors_of(crowd_url, 1)
         async with MemoryStore(crowd_url, Pointing()) as store:
-            (query,) = await vectors_of(crowd_url, 1)
-            exact: list[tuple[int, int]] = []
-            for _ in range(indexer.CHECKS_AVERAGED):
-                assert caplog.text == ""
-                found = await nearest(store, "user050", query)
-                assert found == (exact := exact or found)
-                await store.search._ann_quality._checking.wait()
-            assert "% of the nearest passages: REINDEX it" in caplog.text
+            found = await nearest(store, "user050", query)
         search_by(monkeypatch, "comparing all")
         async with MemoryStore(crowd_url, Pointing()) as store:
-            assert await nearest(store, "user050", query) == exact
+            assert await nearest(store, "user050", query) == found
     finally:
         server.execute("ALTER DATABASE crowd RESET hnsw.max_scan_tuples")
 
@@ -185,7 +169,7 @@ async def test_two_users_searches_never_mix(server: Server, crowd_url: str, monk
     owner = dict(server.execute("SELECT id, user_id FROM memory_context.agent_memories", "crowd"))
     (query,) = await vectors_of(crowd_url, 1)
     async with MemoryStore(crowd_url, Pointing()) as store:
-        for way in ("comparing all", "comparing all apart", "the index"):
+        for way in ("comparing all", "the index"):
             search_by(monkeypatch, way)
             for user in ("user001", "user050", "big"):
                 for criteria in (ANY, MemoryCriteria(types=("custom",)), MemoryCriteria(tags=("t1",))):

@@ -22,7 +22,8 @@ from tests.support.statements import (
 )
 
 FUNCTIONS = re.compile(
-    rb"(store_content|store_memories|note_pending_user|touch_session|append_batch|append_chat|sign_export)\(\s*%\(user_id\)s"
+    rb"(store_content|store_memories|note_pending_user|touch_session|append_batch|append_chat|sign_export"
+    rb"|hashtextextended)\(\s*%\(user_id\)s"
 )
 
 

@@ -10,7 +10,7 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from memory_context.store import tables
-from memory_context.store.search.passages import nearest_statement, ranking_statement
+from memory_context.store.search.passages import ranking_statement
 from memory_context.store.sql import load_queries
 from tests.conftest import REPOSITORY
 
@@ -52,10 +52,14 @@ OF_TABLES = [
 ]
 
 
-RANKINGS = ("rank_by_embedding", "select_candidates")
+RANKINGS = ("select_candidates",)
 
 
-OF_RANKINGS = [("search", f"{name} {reach}") for name in RANKINGS for reach in ("user", "narrow", "filtered")]
+BY_INDEX = "select_candidates user crowd/8"
+OF_RANKINGS = [
+    ("search", BY_INDEX),
+    *(("search", f"{name} {reach}") for name in RANKINGS for reach in ("user", "narrow", "filtered")),
+]
 
 
 OF_USERS = [(file, name) for file, name in BLOCKS if file in TABLES and name not in RANKINGS] + OF_RANKINGS + OF_TABLES
@@ -186,6 +190,10 @@ PARAMS: dict[str, Any] = {
     "emphases": [1.4, 1.0],
     "postings_limit": 10_000,
     "nearest": 5,
+    "mean": 0.0,
+    "deviation": 0.1,
+    "every": 1,
+    "sample": 5,
     "embedding": "[" + ",".join(["0.5"] * 8) + "]",
     "embeddings": ["[" + ",".join(["0.5"] * 8) + "]"] * 2,
     "embedding_model": "crowd/8",
@@ -299,8 +307,9 @@ def statement_of(file: str, name: str, columns: Mapping[str, Sequence[tables.Col
         table = next(table for table in tables.TABLES if table.record == record)
         return table.statement(name, columns.get(table.name, ()))
     if name.split()[0] in RANKINGS:
-        return ranking_statement(*name.split())
-    return nearest_statement("crowd/8", 8) if name == "rank_by_embedding_nearest" else load_queries(file)[name]
+        ranking, reach, *model = name.split()
+        return ranking_statement(ranking, reach, *model, dimensions=8)
+    return load_queries(file)[name]
 
 
 def all_columns(connection: psycopg.Connection[Any]) -> Mapping[str, Sequence[tables.Column]]:

@@ -1,45 +1,31 @@
 """Searches items: the best passages of each item, without near-duplicates."""
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-from itertools import pairwise
 from statistics import median
 
-from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.notebooks import html_table
 from memory_context.foundation.references import MemoryRef
 from memory_context.foundation.runtime.background import in_thread_if_large
-from memory_context.foundation.text.statements import unchangeable_words
-from memory_context.foundation.text.tokenize import query_terms, query_words, telling_terms, terms_of
+from memory_context.foundation.text.statements import adds_nothing, is_question, says_nothing
+from memory_context.foundation.text.tokenize import query_terms, telling_terms
 from memory_context.foundation.utf8 import to_utf8
 
-from ..items import CONVERSATION_TYPE, USER_TYPES, MemoryCriteria, MemoryItem, ReadScope
-from .passages import PassageSearch, StoredPassage
-from .postings import written_date
+from ..items import CONVERSATION_TYPE, MemoryCriteria, MemoryItem, ReadScope
+from .passages import CANDIDATES, MOST_CANDIDATES, PASSAGES_AN_ITEM, PassageSearch, StoredPassage
 from .rank import Candidate, PassagePlace, QueryProfile, Ranked, inverse_frequency, rank
 
 __all__ = ["FoundPassage", "SearchHit", "SearchScore", "search_items"]
 
-_PASSAGES_AN_ITEM = 3
 _RELEVANT_SHARE = 0.25
 """Share of the query, by words or meaning, that a relevant passage must have."""
 _TELLING_PASSAGES = 1000
 _TELLING_CANDIDATES = 10
-_UNINDEXED_LIMIT = 200
 _ALIKE = 0.9
-"""Jaccard index of terms from which passages are near-duplicates."""
+"""Jaccard index of words from which passages are near-duplicates."""
 _SPARE = 5
 """Items to read beyond those asked for, so that enough remain without near-duplicates."""
-_LEAST_ORDERED = 5
-"""Passages among which the newest of equal statements comes first, if fewer are asked for."""
-_STATEMENTS = (CONVERSATION_TYPE, *USER_TYPES)
-_EQUAL_SHARE = 0.5
-"""Share of their words, values left out, from which a speaker's statements that answer a query alike are equals."""
-_OWN = frozenset(terms_of("my our mein meine meinen meinem meiner unser unsere unseren unserem unserer"))
-"""Before a word of the query ("my database") they make such statements equals, whatever else these say."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +33,7 @@ class SearchScore:
     """A passage's score and its summands, comparable within one search only; neighbours are adjacent passages.
 
     Attributes:
-        total: Their sum; up to a tenth less for what tools or agents stored and nobody ever used.
+        total: Their sum.
     """
 
     total: float
@@ -148,148 +134,66 @@ class _Choice:
 async def search_items(
     search: PassageSearch, user_id: str, query: str, limit: int, criteria: MemoryCriteria, scope: ReadScope
 ) -> list[SearchHit]:
-    """Return the items that answer a query best, in order."""
+    """Return the items that answer a query best, in order: fewer are always the first of more.
+
+    Left out are near-duplicates, superseded statements, and messages that add nothing.
+    """
     terms = await in_thread_if_large(len(query), query_terms, query)
     if not query.strip():
         return []
-    pending, candidates, profile = await search.survey(user_id, query, terms, criteria, scope=scope, hits=limit)
-    written = query_words(query)
-    fresh = await search.unindexed(
-        user_id, criteria, _UNINDEXED_LIMIT, words=terms, written=written, scope=scope, pending=pending
-    )
-    unindexed = {(-1 - number, 0): passage for number, passage in enumerate(fresh)}
-    size = sum(len(passage.text) for passage in fresh)
-    choices = await in_thread_if_large(size, _choose, candidates, unindexed, profile)
-    middle = _middle(candidates)
-    hits: dict[str, SearchHit] = {}
-    seen: list[set[str]] = []
-    ordered = max(limit, _LEAST_ORDERED)
-    page = ordered + _SPARE
-    for start in range(0, len(choices), page):
-        chosen = choices[start : start + page]
-        places = [place for choice in chosen for place in choice.places if place[0] >= 0]
-        passages = unindexed | await search.passages(user_id, places, criteria, scope=scope)
-        if start == 0:  # the order of what is found, never what is found
-            chosen = [*_newest_first(chosen[:ordered], passages, profile), *chosen[ordered:]]
-        size = sum(len(passages[place].text) for choice in chosen if (place := choice.places[0]) in passages)
-        left = limit - len(hits)
-        for hit in await in_thread_if_large(size, _hits, chosen, passages, seen, profile, middle, left):
-            hits.setdefault(hit.item.key, hit)
-        if len(hits) >= limit:
+    hits: dict[int, SearchHit] = {}
+    seen: list[frozenset[str]] = []
+    passed = set[int]()
+    for most in (CANDIDATES, MOST_CANDIDATES):
+        candidates, profile = await search.candidates(user_id, query, terms, criteria, scope=scope, limit=most)
+        found_items = _choices(candidates, profile)
+        choices = [one for one in found_items if one.best.candidate.content_id not in passed]
+        middle = _middle(candidates)
+        for start in range(0, len(choices), page := limit + _SPARE):
+            chosen = choices[start : start + page]
+            places = [place for choice in chosen for place in choice.places]
+            passages = await search.passages(user_id, places, criteria, scope=scope)
+            for choice in chosen:
+                content_id = choice.best.candidate.content_id
+                passed.add(content_id)
+                found = [passages[place] for place in choice.places if place in passages]
+                if not found or choice.places[0] not in passages or found[0].item.superseded_by is not None:
+                    continue
+                words = frozenset(found[0].text.casefold().split())
+                if not any(_are_alike(words, others) for others in seen) and _adds(found[0], query, hits.values()):
+                    seen.append(words)
+                    hits[content_id] = _hit(choice.best, found, profile, middle)
+                if len(hits) == limit:
+                    return list(hits.values())
+        if len(found_items) < most:  # there is no more
             break
     return list(hits.values())
 
 
-def _choose(
-    candidates: Sequence[Candidate], unindexed: Mapping[PassagePlace, StoredPassage], profile: QueryProfile
-) -> list[_Choice]:
+def _choices(candidates: Sequence[Candidate], profile: QueryProfile) -> list[_Choice]:
     """Return the best passages of each item, in order."""
     of_item: dict[int, list[Ranked]] = {}
-    for one in rank([*candidates, *_as_candidates(unindexed, profile)], profile):
+    for one in rank(candidates, profile):
         best = of_item.setdefault(one.candidate.content_id, [])
-        if len(best) < _PASSAGES_AN_ITEM:
+        if len(best) < PASSAGES_AN_ITEM:
             best.append(one)
     return [_Choice(tuple(ranked)) for ranked in of_item.values()]
 
 
-def _hits(
-    choices: Sequence[_Choice],
-    passages: Mapping[PassagePlace, StoredPassage],
-    seen: list[set[str]],
-    profile: QueryProfile,
-    middle: float,
-    limit: int,
-) -> list[SearchHit]:
-    """Skip choices whose best passage nearly repeats an earlier one."""
-    hits: list[SearchHit] = []
-    for choice in choices:
-        if len(hits) == limit:
-            break
-        found = [passages[place] for place in choice.places if place in passages]
-        if not found or choice.places[0] not in passages:
-            continue
-        words = set(terms_of(found[0].text))
-        if not any(_are_alike(words, others) for others in seen):
-            seen.append(words)
-            day = _day_of(found[0].item, profile)
-            told = words | day if len(day) > 1 else words
-            hits.append(_hit(choice.best, found, *_relevance(choice.best, told, profile, middle)))
-    return hits
-
-
-@dataclass(frozen=True)
-class _Statement:
-    """What one says: the speaker, the query's terms, those behind "my", words but values, and since when it holds."""
-
-    speaker: str
-    asked: frozenset[str]
-    own: frozenset[str]
-    words: frozenset[str]
-    since: tuple[bool, datetime]
-
-    def replaces(self, other: "_Statement") -> bool:
-        if not self.asked or (self.speaker, self.asked) != (other.speaker, other.asked) or self.since <= other.since:
-            return False
-        if self.own & other.own:
-            return True
-        return len(self.words & other.words) >= _EQUAL_SHARE * max(len(self.words), len(other.words))
-
-
-def _newest_first(
-    choices: Sequence[_Choice], passages: Mapping[PassagePlace, StoredPassage], profile: QueryProfile
-) -> list[_Choice]:
-    """Move a statement in front of an older or superseded one that answers the query alike; all else stays."""
-    ordered: list[tuple[_Choice, _Statement | None]] = []
-    for choice in choices:
-        one = _statement(passages.get(choice.places[0]), profile)
-        others = (at for at, (_, other) in enumerate(ordered) if one and other and one.replaces(other))
-        ordered.insert(next(others, len(ordered)), (choice, one))
-    return [choice for choice, _ in ordered]
-
-
-def _statement(passage: StoredPassage | None, profile: QueryProfile) -> _Statement | None:
-    if passage is None or passage.item.type not in _STATEMENTS:
-        return None
-    item, terms = passage.item, terms_of(passage.text)
-    asked = (profile.frequencies.keys() & set(terms)) | _day_of(item, profile)
-    values = set(terms_of("\n".join(unchangeable_words(passage.text)))) - asked
-    return _Statement(
-        speaker=item.source if item.type == CONVERSATION_TYPE else "user",
-        asked=frozenset(asked),
-        own=frozenset(term for before, term in pairwise(terms) if before in _OWN and term in asked),
-        words=frozenset(query_terms(passage.text)) - values,
-        since=(item.superseded_by is None, item.valid_from or item.created_at),
-    )
-
-
-def _day_of(item: MemoryItem, profile: QueryProfile) -> set[str]:
-    """Return the query's terms that stand in the date of a message; a single one may be any number, or "may"."""
-    if item.type != CONVERSATION_TYPE:
-        return set()
-    return profile.frequencies.keys() & set(terms_of(written_date(item.created_at)))
-
-
-def _as_candidates(unindexed: Mapping[PassagePlace, StoredPassage], profile: QueryProfile) -> list[Candidate]:
-    """Score unindexed passages like indexed ones."""
-    candidates: list[Candidate] = []
-    for (content_id, number), passage in unindexed.items():
-        item = passage.item
-        names = [item.key, item.ref.description, item.source, *item.tags]
-        if item.type == CONVERSATION_TYPE:
-            names.append(written_date(item.created_at))
-        counts = Counter([*terms_of(masked(passage.text)), *terms_of("\n".join(names))])
-        occurrences = {term: counts[term] for term in profile.frequencies if term in counts}
-        if occurrences:
-            candidates.append(
-                Candidate(content_id, number, occurrences, None, len(passage.text), content_bytes=item.content_bytes)
-            )
-    return candidates
-
-
-def _are_alike(words: set[str], others: set[str]) -> bool:
+def _are_alike(words: frozenset[str], others: frozenset[str]) -> bool:
     """Empty passages are never alike. Most pairs differ in size alone."""
     least, most = sorted((len(words), len(others)))
     return bool(words) and least >= _ALIKE * most and len(words & others) >= _ALIKE * len(words | others)
+
+
+def _adds(passage: StoredPassage, query: str, hits: Iterable[SearchHit]) -> bool:
+    """Return whether a message tells more than the query and the items found before it; items always do."""
+    item, text = passage.item, passage.text
+    if item.type != CONVERSATION_TYPE:
+        return True
+    is_asked_again = item.origin == "user_words" and is_question(text) and adds_nothing(text, [query])
+    told = [hit.passage for hit in hits if not hit.is_conversation]
+    return not (says_nothing(text) or is_asked_again or adds_nothing(text, told))
 
 
 def _middle(candidates: Sequence[Candidate]) -> float:
@@ -297,7 +201,7 @@ def _middle(candidates: Sequence[Candidate]) -> float:
     return median(known) if len(known) >= _TELLING_CANDIDATES else 0.0
 
 
-def _relevance(ranked: Ranked, words: set[str], profile: QueryProfile, middle: float) -> tuple[bool, float]:
+def _relevance(candidate: Candidate, profile: QueryProfile, middle: float) -> tuple[bool, float]:
     """Return whether a passage shares enough of the query, by words or meaning, and the share.
 
     Terms weigh as in a memory of at least a thousand passages: in a small one its topic is in every passage. Of a long
@@ -307,18 +211,19 @@ def _relevance(ranked: Ranked, words: set[str], profile: QueryProfile, middle: f
     telling = telling_terms(profile.frequencies)
     if not telling:
         return False, 0.0
-    semantic = ranked.candidate.semantic
+    semantic = candidate.semantic
     meant = 0.0 if semantic is None or math.isnan(semantic) or middle >= 1 else (semantic - middle) / (1 - middle)
     passages = max(profile.passages, _TELLING_PASSAGES)
     weights = {term: inverse_frequency(profile.frequencies[term], passages) for term in telling}
-    covered = sum(weight for term, weight in weights.items() if term in words)
+    covered = sum(weight for term, weight in weights.items() if term in candidate.occurrences)
     by_chance = sum(weight * profile.frequencies[term] / passages for term, weight in weights.items())
     enough = min(_RELEVANT_SHARE * sum(weights.values()), by_chance + 2 * math.log(passages))
     share = covered / sum(weights.values()) if covered else 0.0
     return meant >= _RELEVANT_SHARE or covered >= enough > 0, min(max(meant, share, 0.0), 1.0)
 
 
-def _hit(ranked: Ranked, found: Sequence[StoredPassage], is_relevant: bool, relevance: float) -> SearchHit:
+def _hit(ranked: Ranked, found: Sequence[StoredPassage], profile: QueryProfile, middle: float) -> SearchHit:
+    is_relevant, relevance = _relevance(ranked.candidate, profile, middle)
     best = found[0]
     is_whole = best.start_char == 0 and len(to_utf8(best.text)) == best.item.content_bytes
     first, last = best.start_line, best.end_line

@@ -5,7 +5,6 @@ index ──passages, terms, names──▶ embed ──embeddings──▶ done
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from pgvector import HalfVector
 from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.embeddings.embedder import Embedder, embed_checked
 from memory_context.foundation.errors import EmbeddingError, StoreError, StoreUnavailableError
-from memory_context.foundation.runtime.background import Background, outages_of
+from memory_context.foundation.runtime.background import outages_of
 
 from ..database import Database, every_user
 from ..forget import ProgressCallback
@@ -27,7 +26,6 @@ from .postings import INDEXED_CHARACTERS, index_claimed
 __all__ = [
     "EMBED_SECONDS",
     "EMBED_TEXTS",
-    "AnnQualityCheck",
     "IndexReport",
     "Indexer",
     "model_of",
@@ -41,10 +39,6 @@ BATCH_ITEMS = 64
 EMBED_TEXTS = 256
 EMBED_SECONDS = 120.0  # for one batch; then the embedder is considered hung
 _PROBE_SECONDS = 10.0
-CHECK_EVERY = 100
-CHECKED_RANKS = 20
-CHECKS_AVERAGED = 5  # one query may be an outlier
-LEAST_RECALL = 0.9
 _EMBEDDING = "embedding"  # topic of outages
 _EMBEDDER_ERROR = "embedder error"  # stops embedding in this pass
 _KINDS = CONVERSATION_JOB, "index", "embed"
@@ -94,6 +88,10 @@ class Indexer:
     async def flush(self, progress: Callable[[int], None] | None = None) -> IndexReport:
         report = await self._jobs.flush(_KINDS, progress)
         return IndexReport(report.pending, report.failed)
+
+    async def catch_up(self, user_id: str, seconds: float) -> bool:
+        """Index the text of what this user stored, for at most so long; return whether that was enough."""
+        return await self._jobs.catch_up(user_id, _KINDS[:2], seconds)
 
     async def failures(self, user_id: str, limit: int = 50) -> list[tuple[str, str]]:
         (rows,) = await self._database.read(user_id, _QUERIES("select_failed_items", limit=limit))
@@ -268,43 +266,3 @@ async def reindex(database: Database, indexer: Indexer, embedder: Embedder, prog
     if progress is not None and done < total:  # forgotten meanwhile
         progress(total, total)
     return embedded
-
-
-class AnnQualityCheck:
-    """Compares the first and every hundredth approximate ranking with `exact`, in the background."""
-
-    def __init__(self, database: Database, exact: bytes) -> None:
-        self._database = database
-        self._exact = exact
-        self._searches = 0
-        self._recalls: deque[float] = deque(maxlen=CHECKS_AVERAGED)
-        self._checking = Background[None]("memory_context check of the embedding index")
-
-    def note(self, user_id: str, params: dict[str, Any], nearest: Sequence[dict[str, Any]]) -> None:
-        """Count an approximate ranking; now and then check it."""
-        self._searches += 1
-        if (self._searches - 1) % CHECK_EVERY == 0:
-            found = {(row["content_id"], row["chunk_number"]) for row in nearest}
-            self._checking.start(lambda: self._check(user_id, params, found))
-
-    async def stop(self) -> None:
-        await self._checking.stop()
-
-    async def _check(self, user_id: str, params: dict[str, Any], found: set[tuple[int, int]]) -> None:
-        try:
-            statement = Statement(self._exact, {**params, "nearest": CHECKED_RANKS})
-            (exact,) = await self._database.read(user_id, statement, kind="batch")
-        except Exception as error:  # searches report this to their callers
-            _logger.debug("the index of embeddings was not checked: %s", error)
-            return
-        if exact:
-            hits = sum((row["content_id"], row["chunk_number"]) in found for row in exact)
-            self._recalls.append(hits / len(exact))
-        mean = sum(self._recalls) / CHECKS_AVERAGED
-        if len(self._recalls) == CHECKS_AVERAGED and mean < LEAST_RECALL:
-            self._recalls.clear()
-            _logger.warning(
-                "the index of embeddings found %.0f %% of the nearest passages: REINDEX it, or raise the effort of its "
-                "making (m, ef_construction)",
-                100 * mean,
-            )

@@ -1,11 +1,10 @@
-"""The reads of a search: candidates, neighbours, scores and texts."""
+"""The reads of a search: candidates with their scores, then texts and items of what is shown."""
 
-import re
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgvector import HalfVector
 
@@ -22,15 +21,17 @@ from ..items import (
     MemoryCriteria,
     MemoryItem,
     ReadScope,
-    content_of,
     criteria_params,
     is_as_stored,
     item_from_row,
     scope_params,
 )
 from ..sql import Statement, expanded, load_queries
-from .indexer import AnnQualityCheck, Indexer, model_of
+from .indexer import Indexer, model_of
 from .rank import EMPHASIS, Candidate, PassagePlace, QueryProfile
+
+if TYPE_CHECKING:
+    from memory_context.foundation.embeddings.spread import Spread
 
 __all__ = ["PassageSearch", "QueryVector", "StoredPassage"]
 
@@ -45,25 +46,27 @@ _REACHES = {  # what is found is readable, contents and items; what is counted
     "narrow": ("{readable()}, {within_reach()}, ", *_READABLE, *_WITHIN_REACH),
 }
 _REACH_WORDS = ("readable", "contents", "items", "known_count", "known_contents", "known_items")
-CANDIDATES = 30  # for ten hits; twice as many found no more
-CANDIDATES_A_HIT = 3
-PASSAGES_AN_ITEM = 8  # so that a long log does not crowd out other items
-NEAREST = 200
-LARGE_MEMORY_PASSAGES = 20_000  # its nearest passages are sought by a statement of their own
-EXACT_UP_TO_NUMBERS = 100_000 * 256  # of the user's embeddings; above, by the index
+CANDIDATES = 30
+"""Items for up to twenty hits: twice as many found no more. More hits come from `MOST_CANDIDATES`, behind these."""
+MOST_CANDIDATES = 200
+PASSAGES_AN_ITEM = 3  # so that a long log does not crowd out other items
+NEAREST = 60
+LEAST_BY_INDEX = 2_000
+"""Passages from which an index of embeddings is asked, if they are ten times the root of all that it holds.
+
+It visits some NEAREST times all / own of them, and a scan each own one, at about the same cost.
+"""
 NEAREST_DIMENSIONS_LIMIT = 4000  # pgvector's limit for halfvec indexes
-EF_SEARCH = 400
+EF_SEARCH = 200
 POSTINGS_LIMIT = 5_000
+SAMPLE = 1_000  # embeddings that tell the spread of similarities
 _EMBED_QUERY_SECONDS = 5.0
+_INDEX_SECONDS = 0.5  # for what was stored just now
 _SEARCHING = "searching by meaning"
 _USERS_REMEMBERED = 1000
-_UNINDEXED_CHARACTERS = 2000
-_UNINDEXED_BYTES = 8_000_000  # searched for words
-_BEFORE_A_WORD = 500
-_SHORTEST_WORD = 2
+_SPREADS_REMEMBERED = 64  # 1 MB each with 256 dimensions
 
 _SPAN = "text", "start_char", "end_char", "start_line", "end_line"
-_LIKE_SIGNS = re.compile(r"[\\%_]")
 
 
 @dataclass(frozen=True)
@@ -86,14 +89,25 @@ class StoredPassage:
     end_line: int
 
 
+class _Size(NamedTuple):
+    """Passages of a user, and embeddings in the index of the model."""
+
+    own: int
+    indexed: float
+
+    @property
+    def is_for_index(self) -> bool:
+        return self.own >= LEAST_BY_INDEX and self.own >= 10 * max(self.indexed, 0) ** 0.5
+
+
 class PassageSearch:
     """Searches the passages of one database's users; a scope of `ANYBODY` reads all but private items."""
 
     def __init__(self, database: Database, indexer: Indexer) -> None:
         self._database = database
         self._indexer = indexer
-        self._passage_counts: OrderedDict[str, int] = OrderedDict()
-        self._ann_quality = AnnQualityCheck(database, ranking_statement("rank_by_embedding", "user"))
+        self._sizes = OrderedDict[tuple[str, str], _Size]()
+        self._spreads = OrderedDict[tuple[str, ...], "Spread"]()
 
     async def embed_query(self, query: str) -> QueryVector | None:
         """Return a query's embedding; None if the embedder fails, logged once per outage."""
@@ -117,50 +131,31 @@ class PassageSearch:
         criteria: MemoryCriteria,
         *,
         scope: ReadScope = ANYBODY,
+        limit: int = CANDIDATES,
     ) -> tuple[list[Candidate], QueryProfile]:
-        """Return passages that could answer, with their neighbours, and what the query is in this memory.
+        """Return passages of so many items that could answer, with their neighbours, and the query in this memory.
 
-        Terms are distinct; they find alone if the embedder fails.
+        Terms are distinct; they find alone if the embedder fails. Items stored just now are waited for, shortly.
         """
-        return (await self.survey(user_id, query, terms, criteria, scope=scope))[1:]
-
-    async def survey(
-        self,
-        user_id: str,
-        query: str,
-        terms: Sequence[str],
-        criteria: MemoryCriteria,
-        *,
-        scope: ReadScope = ANYBODY,
-        hits: int = 1,
-    ) -> tuple[list[int], list[Candidate], QueryProfile]:
-        """Return the ids of unindexed items, and `candidates` for so many hits, in one round trip."""
         vector, emphasised = await self.embed_query(query), pointing_terms(query)
         params: dict[str, Any] = {
             **await self._filter_params(user_id, criteria, scope),
             "terms": list(terms),
             "emphases": _numbers(EMPHASIS if term in emphasised else 1.0 for term in terms),
             "postings_limit": POSTINGS_LIMIT,
-            "limit": max(CANDIDATES, min(CANDIDATES_A_HIT * hits, NEAREST)),
-            "nearest": NEAREST,
+            "limit": limit,
+            "nearest": max(NEAREST, limit),
             "per_item": PASSAGES_AN_ITEM,
             "embedding": None if vector is None else HalfVector(list(vector.values)),
             "embedding_model": "" if vector is None else vector.model,
         }
         reach = "narrow" if scope.is_narrow else "filtered" if criteria.is_filter else "user"
-        given = None
-        if vector is not None and reach == "user" and await self._count_passages(user_id) > LARGE_MEMORY_PASSAGES:
-            given = await self._nearest_of_many(user_id, params, vector)
-        ranking = ranking_statement("select_candidates", reach, is_given=given is not None)
-        pending, rows = await self._database.read(  # this order finds items indexed in between twice, not never
-            user_id,
-            _QUERIES("select_pending")._replace(keeps_plan=True),
-            Statement(ranking, {**params, **(given or {})}, keeps_plan=reach == "user"),
-        )
+        rows = await self._by_index(user_id, params, vector) if vector is not None and reach == "user" else None
+        if rows is None:
+            statement = Statement(ranking_statement("select_candidates", reach), params, keeps_plan=reach == "user")
+            rows = await self._read(user_id, statement)
         nothing: dict[str, Any] = {"known_count": 0, "frequencies": None, "mean": None, "deviation": None}
         first = rows[0] if rows else nothing
-        if reach == "user":
-            self._remember(user_id, first["known_count"])
         profile = QueryProfile(
             passages=first["known_count"],
             frequencies=dict(zip(terms, first["frequencies"] or [0] * len(terms), strict=True)),
@@ -168,27 +163,58 @@ class PassageSearch:
             mean=first["mean"] or 0.0,
             deviation=first["deviation"] or 0.0,
         )
-        found = [_candidate(row, terms) for row in rows if row["content_id"] is not None]
-        return [row["id"] for row in pending], found, profile
+        return [_candidate(row, terms) for row in rows if row["content_id"] is not None], profile
 
-    async def _nearest_of_many(
-        self, user_id: str, params: dict[str, Any], vector: QueryVector
-    ) -> dict[str, Any] | None:
-        """Return the nearest passages and the spread; None if the index finds other users' passages."""
-        numbers = await self._count_passages(user_id) * len(vector.values)
-        by_index = numbers > EXACT_UP_TO_NUMBERS and len(vector.values) <= NEAREST_DIMENSIONS_LIMIT
-        _, (spread,), nearest = await self._database.read(
-            user_id, *nearest_statements(vector, params, by_index=by_index)
+    async def _read(self, user_id: str, *statements: Statement) -> list[dict[str, Any]]:
+        """Return the rows of the last statement, after indexing what waits for it, as far as it goes quickly."""
+        pending = _QUERIES("fetch_pending")._replace(keeps_plan=True)
+        (waiting,), *_, rows = await self._database.read(user_id, pending, *statements)
+        if waiting["is_pending"]:
+            await self._indexer.catch_up(user_id, _INDEX_SECONDS)
+            rows = (await self._database.read(user_id, *statements))[-1]
+        return rows
+
+    async def _by_index(self, user_id: str, params: dict[str, Any], vector: QueryVector) -> list[dict[str, Any]] | None:
+        """Return the candidates of a large memory; None if it is small, or the index finds too few of the user's."""
+        dimensions = len(vector.values)
+        if dimensions > NEAREST_DIMENSIONS_LIMIT or not (size := await self._size(user_id, vector.model)).is_for_index:
+            return None
+        mean, deviation = (await self._spread(user_id, params, size.own)).of(vector.values)
+        rows = await self._read(
+            user_id,
+            _QUERIES("set_nearest_scope", ef_search=EF_SEARCH),
+            Statement(
+                ranking_statement("select_candidates", "user", vector.model, dimensions),
+                {**params, "mean": mean, "deviation": deviation},
+                keeps_plan=True,
+            ),
         )
-        if by_index:
-            self._ann_quality.note(user_id, params, nearest)
-            if len(nearest) < NEAREST:
-                return None
-        places = _of_places([(row["content_id"], row["chunk_number"]) for row in nearest])
-        return {**spread, **places, "scores": _numbers(row["score"] for row in nearest)}
+        known = rows[0]["known_count"] if rows else 0
+        is_enough = bool(rows) and rows[0]["nearest_count"] >= min(params["nearest"], known)
+        # where the index finds too few it is left alone until the next process
+        self._remember_size(user_id, vector.model, _Size(known, size.indexed) if is_enough else _Size(0, 0))
+        return rows if is_enough else None
 
-    async def stop(self) -> None:
-        await self._ann_quality.stop()
+    async def _size(self, user_id: str, model: str) -> _Size:
+        if (user_id, model) not in self._sizes:  # the first search
+            ((row,),) = await self._database.read(user_id, _QUERIES("fetch_size", embedding_model=model))
+            self._remember_size(user_id, model, _Size(row["own"], row["indexed"]))
+        return self._sizes[user_id, model]
+
+    def _remember_size(self, user_id: str, model: str, size: _Size) -> None:
+        _remember(self._sizes, (user_id, model), size, _USERS_REMEMBERED)
+
+    async def _spread(self, user_id: str, params: dict[str, Any], passages: int) -> "Spread":
+        from memory_context.foundation.embeddings.spread import Spread
+
+        key = (user_id, params["embedding_model"], params["reader_agent"], params["reader_session"])
+        spread = self._spreads.get(key)
+        if spread is None or not spread.is_of(passages):
+            sample = {**params, "every": max(passages // SAMPLE, 1), "sample": SAMPLE}
+            (rows,) = await self._database.read(user_id, _QUERIES("select_sample", sample))
+            spread = Spread([HalfVector.from_binary(row["embedding"]).to_numpy() for row in rows], passages)
+            _remember(self._spreads, key, spread, _SPREADS_REMEMBERED)
+        return spread
 
     async def passages(
         self, user_id: str, places: Sequence[PassagePlace], criteria: MemoryCriteria, *, scope: ReadScope = ANYBODY
@@ -196,7 +222,12 @@ class PassageSearch:
         """Return passages by place, each with its newest matching item."""
         if not places:
             return {}
-        params = {**await self._filter_params(user_id, criteria, scope), **_of_places(places)}
+        content_ids, numbers = (_numbers(place[at] for place in places) for at in (0, 1))
+        params = {
+            **await self._filter_params(user_id, criteria, scope),
+            "content_ids": content_ids,
+            "chunk_numbers": numbers,
+        }
         names = ("select_passages", "select_items_of_contents")
         statements = [_QUERIES(name, params)._replace(keeps_plan=True) for name in names]
         rows, items = await self._database.read(user_id, *statements)
@@ -209,58 +240,9 @@ class PassageSearch:
         }
         return {place: found[place] for place in places if place in found}
 
-    async def unindexed(
-        self,
-        user_id: str,
-        criteria: MemoryCriteria,
-        limit: int,
-        *,
-        words: Sequence[str] = (),
-        written: Sequence[str] = (),
-        scope: ReadScope = ANYBODY,
-        pending: Sequence[int] | None = None,
-    ) -> list[StoredPassage]:
-        """Return beginnings of the newest unindexed items, or surroundings of matches; items named by `words` first.
-
-        `pending` has the ids of unindexed items if they are known.
-        """
-        if pending is None:
-            pending = [row["id"] for row in (await self._database.read(user_id, _QUERIES("select_pending")))[0]]
-        if not pending:
-            return []
-        sought = [word for word in dict.fromkeys((*written, *words)) if len(word) >= _SHORTEST_WORD]
-        (rows,) = await self._database.read(
-            user_id,
-            _QUERIES(
-                "select_unindexed",
-                await self._filter_params(user_id, criteria, scope),
-                memory_ids=_numbers(pending),
-                characters_limit=_UNINDEXED_CHARACTERS,
-                bytes_limit=_UNINDEXED_BYTES,
-                characters_before=_BEFORE_A_WORD,
-                written=sought,
-                folded=[word.casefold() for word in sought],
-                patterns=["%" + _LIKE_SIGNS.sub(r"\\\g<0>", word) + "%" for word in words if word],
-                limit=limit,
-            ),
-        )
-        return [_unindexed(row) for row in rows if is_as_stored(_shown(row), row)]
-
     async def _filter_params(self, user_id: str, criteria: MemoryCriteria, scope: ReadScope) -> dict[str, Any]:
         related = await related_keys(self._database, user_id, criteria, scope)
         return {**criteria_params(criteria, related), **scope_params(scope)}
-
-    async def _count_passages(self, user_id: str) -> int:
-        if user_id not in self._passage_counts:  # the first search
-            (rows,) = await self._database.read(user_id, _QUERIES("fetch_passage_count"))
-            self._remember(user_id, rows[0]["chunk_count"] if rows else 0)
-        return self._passage_counts.get(user_id, 0)
-
-    def _remember(self, user_id: str, passages: int) -> None:
-        self._passage_counts.pop(user_id, None)
-        self._passage_counts[user_id] = passages
-        while len(self._passage_counts) > _USERS_REMEMBERED:
-            self._passage_counts.popitem(last=False)
 
 
 async def related_keys(database: Database, user_id: str, criteria: MemoryCriteria, scope: ReadScope) -> list[str]:
@@ -274,38 +256,25 @@ async def related_keys(database: Database, user_id: str, criteria: MemoryCriteri
 
 
 @cache
-def ranking_statement(name: str, reach: str, *, is_given: bool = False) -> bytes:
-    """Return a ranking statement for one of `_REACHES`; `is_given`: the nearest passages are parameters."""
-    nearest = expanded("{nearest_given()}" if is_given else "{nearest_of_all()}")
+def ranking_statement(name: str, reach: str, model: str = "", dimensions: int = 0) -> bytes:
+    """Return a ranking statement for one of `_REACHES`; with a model by its index.
+
+    The planner must see model and dimensions as literals to use the index.
+    """
+    nearest = expanded("{nearest_by_index()}" if model else "{nearest_of_all()}")
     text = _QUERIES[name].decode().replace("{nearest}", nearest)
-    for word, fragment in zip(_REACH_WORDS, _REACHES[reach], strict=True):
-        text = text.replace(f"{{{word}}}", expanded(fragment))
+    literal = "'" + model.replace("'", "''").replace("%", "%%") + "'"
+    words = dict(zip(_REACH_WORDS, map(expanded, _REACHES[reach]), strict=True))
+    for word, fragment in (words | {"dimensions": str(dimensions), "model": literal}).items():
+        text = text.replace(f"{{{word}}}", fragment)
     return text.encode()
 
 
-def nearest_statement(model: str, dimensions: int) -> bytes:
-    """Return the statement for a model's index: the planner must see model and dimensions as literals."""
-    literal = "'" + model.replace("'", "''").replace("%", "%%") + "'"
-    return (
-        _QUERIES["rank_by_embedding_nearest"]
-        .replace(b"{dimensions}", str(dimensions).encode())
-        .replace(b"{embedding_model}", literal.encode())
-    )
-
-
-def nearest_statements(vector: QueryVector, params: dict[str, Any], *, by_index: bool) -> list[Statement]:
-    """Return what reads the spread and the nearest passages of a large memory, by the model's index or exactly."""
-    scope = _QUERIES("set_nearest_scope", ef_search=EF_SEARCH)
-    spread = _QUERIES("fetch_spread", params)._replace(keeps_plan=True)
-    if not by_index:
-        return [scope, spread, _QUERIES("rank_by_embedding_exactly", params)._replace(keeps_plan=True)]
-    nearest = Statement(nearest_statement(vector.model, len(vector.values)), params, keeps_plan=True)
-    return [scope, spread, nearest]
-
-
-def _of_places(places: Sequence[PassagePlace]) -> dict[str, Any]:
-    content_ids, numbers = (_numbers(place[at] for place in places) for at in (0, 1))
-    return {"content_ids": content_ids, "chunk_numbers": numbers}
+def _remember(known: OrderedDict[Any, Any], key: object, value: object, most: int) -> None:
+    known.pop(key, None)
+    known[key] = value
+    while len(known) > most:
+        known.popitem(last=False)
 
 
 def _numbers(values: Iterable[float]) -> str:
@@ -313,41 +282,18 @@ def _numbers(values: Iterable[float]) -> str:
     return "{" + ",".join(map(repr, values)) + "}"
 
 
-def _place(row: dict[str, Any], name: str) -> PassagePlace | None:
-    content_id, number = row[f"{name}_id"], row[f"{name}_number"]
-    return None if content_id is None or number is None else (content_id, number)  # no number: unindexed
-
-
 def _candidate(row: dict[str, Any], terms: Sequence[str]) -> Candidate:
+    occurrences = {terms[number - 1]: 1 for number in row["names"] or ()}
+    occurrences.update((terms[(one >> 8) - 1], one & 255) for one in row["occurrences"] or ())
+    before, after = row["before_number"], row["after_id"]
     return Candidate(
-        content_id=row["content_id"],
-        chunk_number=row["chunk_number"],
-        occurrences=_named(terms, row["names"] or ()) | _counted(terms, row["occurrences"] or ()),
-        semantic=row["score"],
-        length=row["length"],
-        before=_place(row, "before"),
-        after=_place(row, "after"),
-        session=row["session_id"],
-        content_bytes=row["content_bytes"] or 0,
-        unused_days=row["unused_days"] or 0.0,
+        row["content_id"],
+        row["chunk_number"],
+        occurrences,
+        row["score"],
+        row["length"],
+        None if before is None else (row["before_id"], before),
+        None if after is None else (after, 0),
+        row["session_id"],
+        row["content_bytes"] or 0,
     )
-
-
-def _named(terms: Sequence[str], numbers: Sequence[int]) -> dict[str, int]:
-    return dict.fromkeys((terms[number - 1] for number in numbers), 1)
-
-
-def _counted(terms: Sequence[str], occurrences: Sequence[int]) -> dict[str, int]:
-    return {terms[(one >> 8) - 1]: one & 255 for one in occurrences}
-
-
-def _shown(row: dict[str, Any]) -> bytes:
-    return (row["content"] or "").encode() if row["content_raw"] is None else bytes(row["content_raw"])
-
-
-def _unindexed(row: dict[str, Any]) -> StoredPassage:
-    text, start, line = content_of(row), row["start_char"], row["lines_before"] + 1
-    if start:  # begin with a near line or word
-        cut = text.find("\n", 0, _BEFORE_A_WORD) + 1 or text.find(" ", 0, _BEFORE_A_WORD) + 1
-        start, line, text = start + cut, line + text.count("\n", 0, cut), text[cut:]
-    return StoredPassage(item_from_row(row), text, start, start + len(text), line, line + text.count("\n", 0, -1))

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
+from typing import NamedTuple
 
 __all__ = ["EMPHASIS", "Candidate", "PassagePlace", "QueryProfile", "Ranked", "inverse_frequency", "rank"]
 
@@ -22,8 +23,8 @@ TYPICAL_CHARACTERS = 720
 
 EMPHASIS = 1.4
 """Factor of the query's names and numbers."""
-ITEM_SHARE, SESSION_SHARE = 0.2, 0.5
-"""What an occurrence, and a character, of an adjacent passage counts: of the same item, of the session's next one."""
+SESSION_SHARE = 0.5
+"""What an occurrence, and a character, of the session's adjacent passage counts."""
 SESSION_GAIN = 0.3
 """Share of the mean of a session's three best passages that each of them gains."""
 SIZE_PENALTY = 0.7
@@ -33,16 +34,12 @@ SESSION_OCCURRENCES = 2
 """Most occurrences that count of an adjacent item's passage: a turn tells what the next is about, a long result not."""
 SPREAD_PASSAGES = 10
 """Passages at which the spread of similarities is believed by half."""
-FRESH_DAYS, OLD_DAYS = 30.0, 365.0
-MOST_DECAY = 0.1
-"""Share of its score that an unused passage has lost when it is old; enough among equals, little among unequals."""
 
 PassagePlace = tuple[int, int]
 """Content id, and number of the passage there."""
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A passage that could answer a query, or is adjacent to one.
 
     Attributes:
@@ -50,9 +47,8 @@ class Candidate:
         semantic: Cosine similarity; None without an embedding.
         length: In characters.
         session: "" if its item belongs to none; None if adjacent passages tell.
-        before: The previous passage, also of the session's previous item.
+        before, after: The adjacent passages of the session's items before and after it.
         content_bytes: Size of its whole content.
-        unused_days: Age of what tools or agents stored and nobody used; 0 for everything else.
     """
 
     content_id: int
@@ -64,7 +60,6 @@ class Candidate:
     after: PassagePlace | None = None
     session: str | None = None
     content_bytes: int = 0
-    unused_days: float = 0.0
 
     @property
     def place(self) -> PassagePlace:
@@ -116,12 +111,11 @@ class QueryProfile:
         return math.fsum([gains[term] * count / (count + norm) for term, count in occurrences.items()])
 
 
-@dataclass(frozen=True)
-class Ranked:
+class Ranked(NamedTuple):
     """A candidate and its score, comparable within one query only, as a share of the most that terms could reach.
 
     Attributes:
-        total: The sum of the others, less by the decay of what was never used.
+        total: The sum of the others.
         lexical: By its own terms, 0 to 1.
         semantic: By similarity.
         neighbours: What terms of adjacent passages, its session and the size of its item add or take.
@@ -146,7 +140,6 @@ def rank(candidates: Sequence[Candidate], query: QueryProfile) -> list[Ranked]:
     - Terms: BM25 of the passage together with a share of the adjacent ones.
     - Meaning: `QueryProfile.evidence`.
     - Item and session: `SIZE_PENALTY`, `SESSION_GAIN`.
-    - Decay: up to `MOST_DECAY` of what tools and agents stored and nobody used, linear in its age.
     """
     known = {one.place: one for one in candidates}
     links = _links(known)
@@ -161,17 +154,16 @@ def rank(candidates: Sequence[Candidate], query: QueryProfile) -> list[Ranked]:
     gains = _by_session(candidates, beside, [sum(scores) for scores in zip(around, semantic, strict=True)])
     most = (BM25_K1 + 1) * math.fsum(query.weights.values()) or 1.0
     ranked = [
-        _ranked(one, by_terms / most, by_meaning / most, (context + gain - by_terms) / most)
+        Ranked(
+            one,
+            (by_meaning + context + gain) / most,
+            by_terms / most,
+            by_meaning / most,
+            (context + gain - by_terms) / most,
+        )
         for one, by_terms, by_meaning, context, gain in zip(candidates, own, semantic, around, gains, strict=True)
     ]
     return sorted(ranked, key=lambda one: (-one.total, -one.candidate.content_id, one.candidate.chunk_number))
-
-
-def _ranked(candidate: Candidate, lexical: float, semantic: float, neighbours: float) -> Ranked:
-    total = lexical + semantic + neighbours
-    age = (candidate.unused_days - FRESH_DAYS) / (OLD_DAYS - FRESH_DAYS)
-    decay = abs(total) * MOST_DECAY * min(max(age, 0.0), 1.0)
-    return Ranked(candidate, total - decay, lexical, semantic, neighbours)
 
 
 def _links(known: Mapping[PassagePlace, Candidate]) -> dict[PassagePlace, list[Candidate]]:
@@ -200,12 +192,9 @@ def _links(known: Mapping[PassagePlace, Candidate]) -> dict[PassagePlace, list[C
 def _joined(one: Candidate, beside: Sequence[Candidate]) -> tuple[Mapping[str, float], float]:
     occurrences, length = dict[str, float](one.occurrences), float(one.length)
     for neighbour in beside:
-        is_own = neighbour.content_id == one.content_id
-        share = ITEM_SHARE if is_own else SESSION_SHARE
-        length += share * neighbour.length
+        length += SESSION_SHARE * neighbour.length
         for term, count in neighbour.occurrences.items():
-            most = count if is_own else min(count, SESSION_OCCURRENCES)
-            occurrences[term] = occurrences.get(term, 0.0) + share * most
+            occurrences[term] = occurrences.get(term, 0.0) + SESSION_SHARE * min(count, SESSION_OCCURRENCES)
     return occurrences, length
 
 
