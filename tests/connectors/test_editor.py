@@ -164,24 +164,6 @@ async def test_write_during_an_edit_is_not_lost(
     assert "theirs = 1" in (await noticed(editor))[0]
 
 
-async def test_line_ends_of_the_file_are_kept(editor: EditorConnector, tmp_path: Path) -> None:
-    (tmp_path / "dos.txt").write_bytes(b"one\r\ntwo\r\nthree")
-    await use(editor, "open", path="dos.txt")
-    await use(editor, "replace_lines", first_line=1, last_line=1, text="1\n1.5\n")
-    await use(editor, "replace_text", old="two\nthree", new="2\n3")
-    assert (tmp_path / "dos.txt").read_bytes() == b"1\r\n1.5\r\n2\r\n3"
-
-
-async def test_search_names_lines_of_the_open_file(editor: EditorConnector, tmp_path: Path) -> None:
-    (tmp_path / "area.py").write_text(AREA)
-    with pytest.raises(ConnectorError, match="no file is open"):
-        await use(editor, "search", pattern="pi")
-    await use(editor, "open", path="area.py")
-    assert await use(editor, "search", pattern=r"\bpi\b") == "area.py:2: pi = 3\narea.py:3: return pi * r * r".replace(
-        ": ", ":     "
-    )
-
-
 async def test_saved_session_opens_its_files_again(editor: EditorConnector, tmp_path: Path) -> None:
     for name in ("a.txt", "b.txt", "c.txt"):
         (tmp_path / name).write_text(many_lines(50))
