@@ -6,7 +6,7 @@ Whatever they return is rendered within limits, so that an agent can read it.
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -245,7 +245,7 @@ class ConnectorHost:
             task.result()
 
     @contextmanager
-    def _trying(self, connector_id: str, what: str) -> Iterator[None]:
+    def _trying(self, connector_id: str, what: str) -> Generator[None, None, None]:
         """Go on behind an error, even one that would end the program; log each kind once, until it is over."""
         try:
             yield

@@ -13,9 +13,9 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autogen_core import Image
 from autogen_core.models import FunctionExecutionResultMessage, LLMMessage, UserMessage
@@ -283,9 +283,9 @@ class ComparedStates:
                 if len(text) > _BATCH_CHARACTERS and not at_end:
                     continue
                 is_kept = len(text) <= _MOST_CHARACTERS
-                state = (
-                    await asyncio.to_thread(lambda text=text: map_strings(json.loads(text), hide)) if is_kept else {}
-                )
+                state: Mapping[str, Any] = {}
+                if is_kept:
+                    state = await asyncio.to_thread(map_strings, json.loads(text), hide)
                 why = f"more than {_MOST_CHARACTERS:,} characters; a resumed session looks at it anew"
             except Exception as error:  # also one that is no JSON
                 state, is_kept, why = before.state, False, repr(error)

@@ -143,7 +143,7 @@ class Tab:
         page.on("crash", self._on_crash)
         page.on("request", self._on_request)
         page.on("response", self._on_response)
-        page.on("requestfinished", lambda request: self._requests.pop(request, None))
+        page.on("requestfinished", self._on_end)
         page.on("requestfailed", self._on_failure)
 
     def dialog_text(self) -> str:
@@ -177,10 +177,13 @@ class Tab:
         if response.request.is_navigation_request():
             if response.frame == self.page.main_frame:
                 self.is_pdf = response.headers.get("content-type", "").startswith("application/pdf")
-            self._requests.pop(response.request, None)  # the document itself tells when it is loaded
+            self._on_end(response.request)  # the document itself tells when it is loaded
 
     def _on_failure(self, request: Request) -> None:
         self.is_aborted |= request.is_navigation_request()
+        self._on_end(request)
+
+    def _on_end(self, request: Request) -> None:
         self._requests.pop(request, None)
 
     def _is_loading(self, idle_seconds: float) -> bool:
