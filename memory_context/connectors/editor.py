@@ -145,11 +145,9 @@ class EditorConnector(FolderConnector):
     # --- tools
 
     def tools(self) -> list[BaseTool[Any, Any]]:
-        """Return tools to open, go to, scroll, search, edit, create and close files."""
+        """Return tools to open, search, edit, create and close files."""
         made = (
-            (self._open_at, "open", "Open a text file at a line and show 100 lines with their numbers."),
-            (self._goto, "goto", "Move the cursor of the open file to a line and show 100 lines about it."),
-            (self._scroll, "scroll", "Show the next lines of the open file, those before with a negative number."),
+            (self._open_at, "open", "Open a text file, or go to a line of the open one; shows 100 numbered lines."),
             (self._search, "search", "Find lines of the open file by regular expression (RE2)."),
             (
                 self._replace_lines,
@@ -163,20 +161,12 @@ class EditorConnector(FolderConnector):
         )
         return [FunctionTool(function, description, name=f"{self.id}_{name}") for function, name, description in made]
 
-    async def _show(self, path: str, move: Callable[[OpenFile], object]) -> str:
+    async def _open_at(self, path: str = "", line: int = 1) -> str:
         async with self._lock:
             file = await asyncio.to_thread(self._opened, self._path(path))
-            move(file)
-            return f"{shown(file.path)}, line {file.line} of {len(file.lines)}\n{file.window()}"
-
-    async def _open_at(self, path: str, line: int = 1) -> str:
-        return await self._show(path, lambda file: file.go_to(line))
-
-    async def _goto(self, line: int, path: str = "") -> str:
-        return await self._show(path, lambda file: file.go_to(line))
-
-    async def _scroll(self, lines: int = 100, path: str = "") -> str:
-        return await self._show(path, lambda file: file.scroll(lines))
+            file.go_to(line)
+            lines = numbered(file.lines, file.top, file.top + WINDOW_LINES - 1)
+            return f"{shown(file.path)}, line {file.line} of {len(file.lines)}\n{lines}"
 
     async def _search(self, pattern: str, path: str = "") -> str:
         regex = LinePattern(pattern)

@@ -71,16 +71,6 @@ class OpenFile:
         self.line = min(max(line, 1), count)
         self.top = min(max(self.line - WINDOW_LINES // 2, 1), max(count - WINDOW_LINES + 1, 1))
 
-    def scroll(self, lines: int) -> None:
-        """Move window and cursor by so many lines, up if negative."""
-        count = max(len(self.lines), 1)
-        self.top = min(max(self.top + lines, 1), max(count - WINDOW_LINES + 1, 1))
-        self.line = min(max(self.line + lines, self.top), self.top + WINDOW_LINES - 1, count)
-
-    def window(self) -> str:
-        """Return the lines of the window with their numbers."""
-        return numbered(self.lines, self.top, self.top + WINDOW_LINES - 1)
-
     def around(self, limit_characters: int) -> str:
         """Return as many lines of the window about the cursor as there is room for, with their numbers."""
         lines, first, last = self.lines, self.line, self.line
