@@ -128,18 +128,6 @@ async def test_action_that_is_no_json_is_refused_and_nothing_is_added(store: Mem
         assert (await context.build_context()).history == ()
 
 
-async def test_large_results_are_references_once_views_show_them_so(store: MemoryStore) -> None:
-    async with context_of(store) as context:
-        for number in range(3):
-            await context.record_turn({"name": "look", "arguments": {}}, [f"{number}" + " apples" * 3000])
-            await context.get_messages()
-        await context.record_thought("Done.")
-        first, *_ = (await context.build_context()).history
-    assert isinstance(first, HistoryTurn)
-    assert "[MemoryRef: look_" in str(first.observations[0])
-    assert len(str(first.observations[0])) < 1000
-
-
 async def test_resumed_session_has_its_history(store: MemoryStore) -> None:
     async with context_of(store, session="s") as context:
         await context.record_thought("I think.", NOON)

@@ -9,7 +9,7 @@ from memory_context import CachePolicy, ContextPolicy, MemoryContext, MemoryStor
 from memory_context.connectors.protocols import TextObservation
 from memory_context.sessions.transcript.codec import load_transcript, save_transcript
 
-from ..context.steps import ALWAYS_PAYS, NEVER_PAYS, add_step
+from ..context.steps import ALWAYS_PAYS, add_step
 from ..support.waiting import until
 from .counting import Counter, texts
 
@@ -79,13 +79,6 @@ async def test_newer_state_supersedes_the_older_one_in_the_view(store: MemorySto
     await context.close()
 
 
-async def test_superseded_states_stay_while_rewriting_costs_more(store: MemoryStore) -> None:
-    states = [tree(number) for number in range(3)]
-    context = await seen(store, *states, cache=NEVER_PAYS)
-    assert await of_web(context) == states
-    await context.close()
-
-
 @pytest.mark.parametrize("lines", [20, 400])
 async def test_equal_state_is_a_line_as_long_as_it_holds(store: MemoryStore, lines: int) -> None:
     """The older one stays whole for it, and is compacted once nothing says any more that it holds."""
@@ -139,12 +132,3 @@ async def test_superseding_outlives_state_archive_and_clear(store: MemoryStore) 
     await later.clear()
     assert later.transcript.state.subjects.newest == {}
     await later.close()
-
-
-async def test_superseded_state_stays_whole_while_the_store_is_away() -> None:
-    away = MemoryStore("postgresql://alice@127.0.0.1:1/none")
-    states = [tree(number) for number in range(3)]
-    context = await seen(away, *states)
-    assert await of_web(context) == states
-    await context.close()
-    await away.close()

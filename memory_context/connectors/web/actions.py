@@ -279,15 +279,15 @@ class WebActions:
     # --- files
 
     async def _upload(self, ref: str, files: list[str]) -> str:
-        payloads = await asyncio.to_thread(self._browser.transfers.uploads, files)
+        paths = await asyncio.to_thread(self._browser.transfers.uploads, files)
 
         async def give(element: Locator, page: Page) -> None:
             if await element.evaluate("one => one.type === 'file'"):
-                await element.set_input_files(payloads, timeout=1000 * _ACT_SECONDS)
+                await element.set_input_files(paths, timeout=1000 * _ACT_SECONDS)
                 return
             async with page.expect_file_chooser(timeout=1000 * _ACT_SECONDS) as chooser:
                 await element.click(timeout=1000 * _ACT_SECONDS)
-            await (await chooser.value).set_files(payloads)
+            await (await chooser.value).set_files(paths)
 
         return await self._on(ref, give, f"Gave {len(files)} files to")
 

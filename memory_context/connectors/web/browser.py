@@ -1,7 +1,6 @@
 """Chromium as the agent sees it: its tabs, the newest reading of the shown page, references to elements, downloads."""
 
 import asyncio
-import mimetypes
 import os
 import re
 import shutil
@@ -17,7 +16,6 @@ from playwright.async_api import Browser as Chromium
 from playwright.async_api import (
     BrowserContext,
     Download,
-    FilePayload,
     HttpCredentials,
     Locator,
     Page,
@@ -46,7 +44,6 @@ _MOST_TABS = 20
 _MOST_NEWS = 50
 _MOST_OFFERED = 10
 _MOST_DOWNLOADS = 50
-_MOST_UPLOAD_BYTES = 50 << 20
 _QUIET_SECONDS, _ELEMENT_QUIET_SECONDS, _SETTLE_SECONDS = 1.5, 0.5, 8.0
 _NEXT_DIALOG_SECONDS = 0.2
 
@@ -388,13 +385,8 @@ class Transfers:
         names = (f"{stem}{f'-{number}' if number > 1 else ''}{end}" for number in count(1))
         return next(one for one in names if one not in taken)
 
-    def uploads(self, names: Sequence[str]) -> list[FilePayload]:
-        """Return files of the folder as a page is given them."""
-        payloads: list[FilePayload] = []
+    def uploads(self, names: Sequence[str]) -> list[str]:
+        """Return the paths of files of the folder; ConnectorError for what is not one of them."""
         for name in names:
-            data = self.folder.read(name, _MOST_UPLOAD_BYTES + 1)
-            if len(data) > _MOST_UPLOAD_BYTES:
-                raise ConnectorError(f"{name} is larger than {_MOST_UPLOAD_BYTES >> 20} MB, the most of an upload")
-            kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-            payloads.append({"name": os.path.basename(name), "mimeType": kind, "buffer": data})
-        return payloads
+            self.folder.read(name, 1)
+        return [os.path.join(self.folder.root, name) for name in names]

@@ -63,17 +63,18 @@ def page_state(page: Shown, notes: Sequence[str], limit_tokens: int, counter: To
     if len(whole) <= 6 * room and not counter.is_over(whole, room):
         more = "\n[The page has more elements than are read.]" if page.is_cut else ""
         return f"{head}\n{whole}{more}"
-    first = next((at for at, line in enumerate(page.lines) if _is_in_view(line)), 0)
+    right, bottom = VIEWPORT
+    in_view = (
+        at
+        for at, line in enumerate(page.lines)
+        if any(w and h and x < right and x + w > 0 and y < bottom and y + h > 0 for x, y, w, h in line.boxes)
+    )
+    first = next(in_view, 0)
     rest = "\n".join(map(str, islice(page.lines, first, None)))
     part = cut_to_tokens(rest, room, counter)
     part = part if len(part) == len(rest) else part[: max(part.rfind("\n"), 0)]
     lines = len(page.lines)
     return f"{head}\n{part}\n[A part in view of {lines:,} lines: {connector_id}_find or {connector_id}_scroll.]"
-
-
-def _is_in_view(line: Line) -> bool:
-    right, bottom = VIEWPORT
-    return any(w and h and x < right and x + w > 0 and y < bottom and y + h > 0 for x, y, w, h in line.boxes)
 
 
 # --- a search

@@ -225,22 +225,6 @@ async def test_page_whose_dialogs_never_end_can_be_left(web: WebConnector, sites
     assert 'heading "Still"' in await state(web)
 
 
-async def test_element_that_is_replaced_all_the_time_is_refused(
-    web: WebConnector, sites: Sites, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its place is taken by a button of another name every millisecond; only one of the name is ever clicked."""
-    monkeypatch.setattr(page_module, "_RESTLESS_SECONDS", 0.2)
-    monkeypatch.setattr(actions, "_REACH_SECONDS", 1.0)
-    await open_page(web, f"{sites.url}/hostile/swap")
-    await run(web, "window.pressed = []; onclick = ({ target }) => pressed.push(target.textContent); 0")
-    shown = await state(web)
-    name = "Act" if 'button "Act"' in shown else "Pay"
-    for _ in range(3):
-        with suppress(ConnectorError):
-            await use(web, "click", ref=ref_in(shown, f'button "{name}"'))
-    assert set(await run(web, "pressed")) <= {name}
-
-
 async def test_link_to_a_refused_host_is_told_and_can_be_left(sites: Sites) -> None:
     host = sites.url.removeprefix("http://")
     web = new_connector(allowed_hosts=[host])
