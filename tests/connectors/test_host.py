@@ -203,7 +203,11 @@ async def test_rendering_that_never_returns_costs_one_thread(monkeypatch: pytest
     assert renderings == [1]
 
 
-async def test_endless_and_huge_renderings_are_cut() -> None:
+async def test_endless_observations_and_huge_renderings_are_cut() -> None:
+    many = (TextObservation("b", str(number)) for number in itertools.count())
+    first, more = await noticed_by(host_of(Scripted("b", giving(many))))
+    assert len(first.elements) == 200
+    assert "the others are left out" in str(more.elements)
     endless = Rendered(lambda: (f"line {number}" for number in itertools.count()))
     (noticed,) = await noticed_by(host_of(Scripted("b", giving([endless]))))
     assert len(noticed.elements) == 1000
@@ -244,7 +248,7 @@ async def test_states_share_the_limit() -> None:
 
 
 async def test_room_that_one_state_leaves_goes_to_the_others() -> None:
-    """The order of the connectors does not matter, and a state is asked again only when its share changes."""
+    """The order of the connectors does not matter; a state that is larger than its share is rendered again."""
     small = Scripted("a", show=giving(["word " * 10]))
     asked: list[int] = []
 
