@@ -72,9 +72,9 @@ async def _recorded(url: str, acts: Sequence[Act]) -> tuple[str, list[_Step]]:
     try:
         await web.on_start()
         await web.get_observations()
-        first = "\n".join(map(str, web._screen.shown.lines))
+        first = "\n".join(map(str, web._browser.shown.lines))
         for act in acts:
-            before = web._screen.shown
+            before = web._browser.shown
             ref = ref_of(before.lines, act)
             line = next(line for line in map(str, before.lines) if f"[{ref}]" in line)
             arguments: dict[str, Any] = {"ref": ref, "element": f"{act.role} {act.name}"}
@@ -82,7 +82,7 @@ async def _recorded(url: str, acts: Sequence[Act]) -> tuple[str, list[_Step]]:
             tool = next(one for one in web.tools() if one.name == f"web_{act.tool}")
             await tool.run_json({name: arguments[name] for name in arguments if name != "element"}, CancellationToken())
             await web.get_observations()
-            steps.append((act, arguments, line.strip(), "\n".join(map(str, web._screen.shown.lines))))
+            steps.append((act, arguments, line.strip(), "\n".join(map(str, web._browser.shown.lines))))
     finally:
         await web.on_stop()
     return first, steps

@@ -94,18 +94,18 @@ async def play(url: str, acts: Sequence[Act], store: MemoryStore) -> Run:
         told.clear()
         for number, act in enumerate(acts):
             view = _text(await context.get_messages())
-            before = web._screen.shown
+            before = web._browser.shown
             ref = ref_of(before.lines, act)
             run.named += f"[{ref}]" in view
             run.views.append(COUNTER.count(view))
             began = time.perf_counter()
             await _step(context, web, act, ref, number)
             run.seconds.append(time.perf_counter() - began)
-            after = web._screen.shown
+            after = web._browser.shown
             run.steps += 1
             run.told += sum(COUNTER.count(one.text) for one in told)
             run.pages += COUNTER.count("\n".join(map(str, after.lines)))
-            run.snapshots += COUNTER.count(await (await web._screen.tab()).page.aria_snapshot(mode="ai"))
+            run.snapshots += COUNTER.count(await (await web._browser.tab()).page.aria_snapshot(mode="ai"))
             told.clear()
     finally:
         await context.close()
@@ -158,7 +158,7 @@ async def _times(sites: Sites, rounds: int) -> list[Measured]:
     try:
         await web.on_start()
         await web.get_observations()
-        page = (await web._screen.tab()).page
+        page = (await web._browser.tab()).page
         for number in range(rounds):
             began = time.perf_counter()
             await page.goto(url)

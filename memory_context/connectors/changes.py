@@ -1,23 +1,102 @@
-"""Changes of a folder between two snapshots: created, changed (with a diff), deleted and moved files."""
+"""The observed files of a folder, and what changed between two looks: created, changed, deleted and moved files.
+
+All files are observed but those that `.gitignore` names, and `.git`.
+"""
 
 import difflib
-from collections import Counter, OrderedDict
+import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
+from memory_context.foundation.errors import ConnectorError
+from memory_context.foundation.extras import needs
 from memory_context.foundation.text.landmarks import definition_starts
 
-from .folder import FileStat, kind_and_size, shown
+from .folder import FileStat, Folder, kind_and_size, shown
 from .protocols import TextObservation
 
-__all__ = ["FileChange", "KnownTexts", "changes_between", "described", "unified_diff"]
+with needs("connectors", "the file system connector"):
+    import pathspec
 
+__all__ = ["MOST_FILES", "FileChange", "IgnoreRules", "KnownTexts", "changes_between", "described", "observed_files"]
+__all__ += ["unified_diff"]
+
+_logger = logging.getLogger("memory_context")
+
+MOST_FILES = 200_000
+_MOST_DEPTH = 100
+_MOST_PATTERNS = 500  # of one file; RE2 compiles a thousand
 _MOST_DESCRIBED = 20
 _MOST_LINES = 5000
 _CONTEXT_LINES = 3
 _DIFF_CHARACTERS = 6000
 _KNOWN_CHARACTERS = 32 << 20
+
+
+class IgnoreRules:
+    """The rules of all `.gitignore` files below a root; a file's text is compiled once."""
+
+    def __init__(self) -> None:
+        self._specs: dict[str, tuple[str, pathspec.GitIgnoreSpec]] = {}
+
+    def put(self, folder: str, text: str | None) -> None:
+        """Set the text of a folder's `.gitignore`, None if it has none. Folders end in `/`, the root is empty."""
+        if text is None:
+            self._specs.pop(folder, None)
+        elif folder not in self._specs or text != self._specs[folder][0]:
+            self._specs[folder] = text, _spec(folder, text)
+
+    def is_ignored(self, path: str) -> bool:
+        """Return whether a file, or a folder ending in `/`, is ignored; the rules nearest to it decide."""
+        folder = path.rstrip("/") if self._specs else ""
+        while folder:
+            folder = folder[: folder.rstrip("/").rfind("/") + 1]
+            if folder in self._specs:
+                verdict = self._specs[folder][1].check_file(path[len(folder) :]).include
+                if verdict is not None:
+                    return verdict
+        return False
+
+
+def _spec(folder: str, text: str) -> pathspec.GitIgnoreSpec:
+    """Compile patterns for RE2, in linear time; a line that is malformed or too long is left out, as git does."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    if len(lines) > _MOST_PATTERNS:
+        _logger.warning("%r has more than %d rules; the others are not heeded", f"{folder}.gitignore", _MOST_PATTERNS)
+    kept: list[str] = []
+    for line in lines[:_MOST_PATTERNS]:
+        with suppress(Exception):  # of each kind for a malformed line
+            pathspec.GitIgnoreSpec.from_lines([line], backend="re2")
+            kept.append(line)
+    return pathspec.GitIgnoreSpec.from_lines(kept, backend="re2")
+
+
+def observed_files(folder: Folder, rules: IgnoreRules) -> dict[str, FileStat]:
+    """Return the observed files, at most `MOST_FILES`; 100,000 take about a second."""
+    return dict(islice(_walk(folder, rules), MOST_FILES))
+
+
+def _walk(folder: Folder, rules: IgnoreRules) -> Iterator[tuple[str, FileStat]]:
+    waiting = [""]
+    while waiting:
+        here = waiting.pop()
+        try:
+            entries = folder.entries(here)
+        except ConnectorError:  # it went away
+            continue
+        has_rules = any(name == ".gitignore" for name, _ in entries)
+        rules.put(here, folder.text(f"{here}.gitignore") if has_rules else None)
+        for name, known in entries:
+            path = f"{here}{name}"
+            if name == ".git/" or rules.is_ignored(path):
+                continue
+            if name.endswith("/"):
+                waiting += [path] if path.count("/") <= _MOST_DEPTH else []
+            elif known is not None:
+                yield path, known
 
 
 @dataclass(frozen=True)
@@ -50,23 +129,27 @@ def changes_between(before: Mapping[str, FileStat], after: Mapping[str, FileStat
 
 
 class KnownTexts:
-    """Texts of files as they were last seen, the latest ones within a limit; `left` is its rest in characters."""
+    """Texts of files as they were last seen, the latest ones within a limit."""
 
     def __init__(self) -> None:
-        self._texts: OrderedDict[str, str] = OrderedDict()
-        self.left = _KNOWN_CHARACTERS
+        self._texts: dict[str, str] = {}
+        self._left = _KNOWN_CHARACTERS
+
+    @property
+    def is_full(self) -> bool:
+        return self._left <= 0
 
     def get(self, path: str) -> str | None:
         return self._texts.get(path)
 
     def put(self, path: str, text: str | None) -> None:
         """Remember a text; None forgets it."""
-        self.left += len(self._texts.pop(path, ""))
+        self._left += len(self._texts.pop(path, ""))
         if text is not None:
             self._texts[path] = text
-            self.left -= len(text)
-            while self.left < 0:
-                self.left += len(self._texts.popitem(last=False)[1])
+            self._left -= len(text)
+        while self._left < 0:
+            self._left += len(self._texts.pop(next(iter(self._texts))))
 
 
 def described(

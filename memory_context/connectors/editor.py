@@ -12,7 +12,7 @@ from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.patterns import LinePattern
 from memory_context.foundation.utf8 import to_utf8
 
-from .folder import FileStat, FolderConnector, matching_lines, shown
+from .folder import FolderConnector, matching_lines, shown
 from .open_file import WINDOW_LINES, ChangedLines, OpenFile, numbered
 from .protocols import TextObservation
 
@@ -60,7 +60,7 @@ class EditorConnector(FolderConnector):
 
     def save_state(self) -> Mapping[str, Any]:
         """Return the open files, their cursors, and what is compared with later."""
-        return {"files": [[one.path, one.line, _saved(one.version)] for one in self._files.values()]}
+        return {"files": [[one.path, one.line, [*(one.version or ())]] for one in self._files.values()]}
 
     def load_state(self, data: Mapping[str, Any]) -> None:
         """Take over the open files of an earlier process; they are read at the start."""
@@ -74,20 +74,21 @@ class EditorConnector(FolderConnector):
                 self._news.append(f"closed: {error}")
                 continue
             file.go_to(line)
-            if _saved(file.version) != [*version]:
+            if [*(file.version or ())] != [*version]:
                 self._news.append(f"{shown(path)} was changed by another process meanwhile")
 
     async def get_observations(self) -> list[TextObservation]:
         """Return changes of open files by other processes since the last call."""
+
+        def look() -> None:
+            for file in [*self._files.values()]:
+                if self._open.stat(file.path) != file.version:
+                    self._refresh(file)
+
         async with self._lock:
-            await asyncio.to_thread(self._look)
+            await asyncio.to_thread(look)
             news, self._news = self._news, []
         return [TextObservation(self.id, f"[{self.id}] {one}") for one in news]
-
-    def _look(self) -> None:
-        for file in [*self._files.values()]:
-            if self._open.stat(file.path) != file.version:
-                self._refresh(file)
 
     def _refresh(self, file: OpenFile) -> None:
         """Take over what another process wrote; a file that is no text any more is closed."""
@@ -108,19 +109,16 @@ class EditorConnector(FolderConnector):
 
     async def render_current_state(self) -> list[str]:
         """Return the lines around the cursor, and the names of the other open files."""
-        async with self._lock:
-            return self._state()
-
-    def _state(self) -> list[str]:
-        if not self._files:
-            return []
-        *others, file = self._files.values()
-        for one in self._files.values():
-            one.shown = one.text
-        head = f"{shown(file.path)}, line {file.line} of {len(file.lines)}"
-        also = f"Also open: {', '.join(f'{shown(one.path)} (line {one.line})' for one in others)}" if others else ""
-        room = 3 * self.state_limit_tokens - len(head) - len(also)
-        return ["\n".join(part for part in (head, file.around(room), also) if part)]
+        async with self._lock:  # tools change files in threads
+            if not self._files:
+                return []
+            *others, file = self._files.values()
+            for one in self._files.values():
+                one.shown = one.text
+            head = f"{shown(file.path)}, line {file.line} of {len(file.lines)}"
+            also = f"Also open: {', '.join(f'{shown(one.path)} (line {one.line})' for one in others)}" if others else ""
+            room = 3 * self.state_limit_tokens - len(head) - len(also)
+            return ["\n".join(filter(None, (head, file.around(room), also)))]
 
     def _opened(self, path: str) -> OpenFile:
         """Open a file, or bring an open one up to date, and put it in hand."""
@@ -147,11 +145,9 @@ class EditorConnector(FolderConnector):
     # --- tools
 
     def tools(self) -> list[BaseTool[Any, Any]]:
-        """Return tools to open, go to, scroll, search, edit, create and close files."""
+        """Return tools to open, search, edit, create and close files."""
         made = (
-            (self._open_at, "open", "Open a text file at a line and show 100 lines with their numbers."),
-            (self._goto, "goto", "Move the cursor of the open file to a line and show 100 lines about it."),
-            (self._scroll, "scroll", "Show the next lines of the open file, those before with a negative number."),
+            (self._open_at, "open", "Open a text file, or go to a line of the open one; shows 100 numbered lines."),
             (self._search, "search", "Find lines of the open file by regular expression (RE2)."),
             (
                 self._replace_lines,
@@ -165,20 +161,12 @@ class EditorConnector(FolderConnector):
         )
         return [FunctionTool(function, description, name=f"{self.id}_{name}") for function, name, description in made]
 
-    async def _show(self, path: str, move: Callable[[OpenFile], object]) -> str:
+    async def _open_at(self, path: str = "", line: int = 1) -> str:
         async with self._lock:
             file = await asyncio.to_thread(self._opened, self._path(path))
-            move(file)
-            return f"{shown(file.path)}, line {file.line} of {len(file.lines)}\n{file.window()}"
-
-    async def _open_at(self, path: str, line: int = 1) -> str:
-        return await self._show(path, lambda file: file.go_to(line))
-
-    async def _goto(self, line: int, path: str = "") -> str:
-        return await self._show(path, lambda file: file.go_to(line))
-
-    async def _scroll(self, lines: int = 100, path: str = "") -> str:
-        return await self._show(path, lambda file: file.scroll(lines))
+            file.go_to(line)
+            lines = numbered(file.lines, file.top, file.top + WINDOW_LINES - 1)
+            return f"{shown(file.path)}, line {file.line} of {len(file.lines)}\n{lines}"
 
     async def _search(self, pattern: str, path: str = "") -> str:
         regex = LinePattern(pattern)
@@ -228,7 +216,3 @@ def _where(changed: ChangedLines) -> str:
     if last == first:
         return f"line {first}"
     return f"lines {first} to {last}" if last > first else f"lines before line {first} are gone"
-
-
-def _saved(version: FileStat | None) -> list[int]:
-    return [*(version or ())]

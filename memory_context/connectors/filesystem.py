@@ -12,9 +12,8 @@ from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.patterns import LinePattern
 from memory_context.foundation.utf8 import to_utf8
 
-from .changes import FileChange, KnownTexts, changes_between, described
-from .file_tree import MOST_FILES, IgnoreRules, observed_files
-from .folder import FileStat, FolderConnector, matching_lines, not_read, shown
+from .changes import MOST_FILES, IgnoreRules, KnownTexts, changes_between, described, observed_files
+from .folder import FileStat, FolderConnector, matching_lines, shown
 from .open_file import plain_ends, replaced, with_own_ends
 from .protocols import TextObservation
 
@@ -69,7 +68,11 @@ class FileSystemConnector(FolderConnector):
     def _look(self) -> list[TextObservation]:
         before, after = self._files, observed_files(self._open, self._rules)
         if before is None:
-            self._read_first_texts(after)
+            ends_at = time.monotonic() + _FIRST_TEXTS_SECONDS
+            for path in after:  # so that their first change has a diff
+                if time.monotonic() > ends_at or self._texts.is_full:
+                    break
+                self._texts.put(path, self._open.text(path))
             self._files = after
             text = f"[{self.id}] Initial folder: {self.root} ({len(after):,} files)"
             return [TextObservation(self.id, text, "initial")]
@@ -78,25 +81,13 @@ class FileSystemConnector(FolderConnector):
             changes = [one for one in changes if one.kind != "deleted" or self._open.stat(one.path) is None]
         now = {one.path: self._open.text(one.path) for one in changes[:_MOST_HITS] if one.after is not None}
         observations = [*described(self.id, changes, self._texts, now)]
-        self._remember(changes, now)
-        self._files = after  # last: a look that fails has seen nothing
-        return observations
-
-    def _remember(self, changes: Sequence[FileChange], now: Mapping[str, str | None]) -> None:
         for change in changes:
             self._texts.put(change.moved_from or change.path, None)
-            if change.path in now:
-                self._texts.put(change.path, now[change.path])
+            self._texts.put(change.path, now.get(change.path))
             if change.after is not None:
                 self._recent = [change.path, *(one for one in self._recent if one != change.path)][:_RECENT]
-
-    def _read_first_texts(self, files: Mapping[str, FileStat]) -> None:
-        """Read texts as long as there is time and room, so that their first change has a diff."""
-        ends_at = time.monotonic() + _FIRST_TEXTS_SECONDS
-        for path in files:
-            if time.monotonic() > ends_at or self._texts.left <= 0:
-                return
-            self._texts.put(path, self._open.text(path))
+        self._files = after  # last: a look that fails has seen nothing
+        return observations
 
     async def render_current_state(self) -> list[str]:
         """Return the listing and the latest changes."""
@@ -138,20 +129,21 @@ class FileSystemConnector(FolderConnector):
         return "\n".join(lines) or "(empty)"
 
     async def _read(self, path: str, first_line: int = 1, lines: int = _READ_LINES) -> str:
-        all_lines = plain_ends(await asyncio.to_thread(self._text_of, path)).split("\n")
+        def read() -> str:
+            text = self._open.text(path)
+            return self._open.read_text(path)[0] if text is None else text  # says why it is not read
+
+        all_lines = plain_ends(await asyncio.to_thread(read)).split("\n")
         first = max(first_line, 1)
         shown = all_lines[first - 1 : first - 1 + max(lines, 1)]
-        last = first + len(shown) - 1
-        more = f"\n[lines {first}-{last} of {len(all_lines)}]" if len(shown) < len(all_lines) else ""
+        more = f"\n[lines {first}-{first + len(shown) - 1} of {len(all_lines)}]" if len(shown) < len(all_lines) else ""
         return "\n".join(shown) + more
 
     async def _write(self, path: str, content: str) -> str:
         def write() -> None:
-            before = None
-            if self._open.stat(path) is not None:
-                with suppress(ConnectorError):  # not a text: it is replaced as it is
-                    before = self._open.read_text(path)[0]
-            text = content if before is None or "\r" in content else with_own_ends(before, content)
+            text = content
+            with suppress(ConnectorError):  # there is none, or it is no text: it is replaced as it is
+                text = content if "\r" in content else with_own_ends(self._open.read_text(path)[0], content)
             self._open.write(path, to_utf8(text))
 
         async with self._edits:
@@ -190,11 +182,3 @@ class FileSystemConnector(FolderConnector):
                 return "\n".join([*hits, f"[stopped at {path}; search a folder, or a rarer word]"])
             hits += matching_lines(path, self._open.text(path) or "", pattern, ends_at)
         return "\n".join(hits) or "no line matches"
-
-    def _text_of(self, path: str) -> str:
-        text = self._open.text(path)
-        if text is None:
-            known = self._open.stat(path)
-            self._open.read(path, 1)  # says what is wrong with the path
-            raise not_read(path, 0 if known is None else known.size)
-        return text

@@ -22,19 +22,9 @@ from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.patterns import LinePattern, OutOfTimeError
 from memory_context.foundation.utf8 import to_utf8
 
-__all__ = [
-    "TEXT_BYTES",
-    "FileStat",
-    "Folder",
-    "FolderConnector",
-    "kind_and_size",
-    "matching_lines",
-    "not_read",
-    "shown",
-]
+__all__ = ["FileStat", "Folder", "FolderConnector", "kind_and_size", "matching_lines", "shown"]
 
-TEXT_BYTES = 1 << 20
-
+_TEXT_BYTES = 1 << 20
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _TEMPORARY = ".memory-context-"
 
@@ -74,23 +64,19 @@ class Folder:
 
     def text(self, path: str) -> str | None:
         """Return a text to be shown; None for a binary or large file, and for what is no file."""
-        try:
-            data = self.read(path, TEXT_BYTES + 1)
-        except ConnectorError:
-            return None
-        return data.decode("utf-8", "replace") if _is_text(data) else None
+        with suppress(ConnectorError):
+            data = self.read(path, _TEXT_BYTES + 1)
+            return data.decode("utf-8", "replace") if _is_text(data) else None
+        return None
 
     def read_text(self, path: str) -> tuple[str, FileStat]:
-        """Return a text as it is, with the state of the file from before it was read: a later change is noticed.
-
-        Raises:
-            ConnectorError: It is binary, not UTF-8, or larger than `TEXT_BYTES`.
-        """
+        """Return a text as it is, and the file's state from before it was read; ConnectorError if it is no text."""
         with self._file(path) as file:
             found = os.fstat(file.fileno())
-            data = file.read(TEXT_BYTES + 1)
+            data = file.read(_TEXT_BYTES + 1)
         if not _is_text(data):
-            raise not_read(path, found.st_size)
+            about = kind_and_size(path, found.st_size)
+            raise ConnectorError(f"{shown(path)} is not read ({about}): only text of at most {_TEXT_BYTES:,} bytes is")
         try:
             return data.decode(), FileStat(found.st_size, found.st_mtime_ns, found.st_ino)
         except UnicodeDecodeError as error:
@@ -112,7 +98,13 @@ class Folder:
             expected: The state in which the file was read; one in another state is not overwritten. None: any state.
         """
         with self._parent(path, make=True) as (parent, name):
-            mode = self._mode(parent, name, path)
+            mode = 0o644
+            with suppress(FileNotFoundError):
+                mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
+                if not stat.S_ISREG(mode):  # replacing it would make a file of a link
+                    what = "a symbolic link" if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "no file"
+                    raise ConnectorError(f"{shown(path)} is {what}; only files are written, and links are not followed")
+                mode = stat.S_IMODE(mode)
             temporary = f"{_TEMPORARY}{os.urandom(6).hex()}"
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=parent)
             try:
@@ -198,17 +190,6 @@ class Folder:
         finally:
             os.close(fd)
 
-    @staticmethod
-    def _mode(parent: int, name: str, path: str) -> int:
-        try:
-            found = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
-        except FileNotFoundError:
-            return 0o644
-        if not stat.S_ISREG(found):  # replacing it would make a file of a link
-            what = "a symbolic link" if stat.S_ISLNK(found) else "a folder" if stat.S_ISDIR(found) else "no file"
-            raise ConnectorError(f"{shown(path)} is {what}; only files are written, and links are not followed")
-        return stat.S_IMODE(found)
-
 
 class _RootAndId(BaseModel):
     root: str
@@ -261,12 +242,6 @@ def kind_and_size(path: str, size: int) -> str:
     return f"{mimetypes.guess_type(path)[0] or 'binary'}, {size:,} bytes"
 
 
-def not_read(path: str, size: int) -> ConnectorError:
-    """Return the error of a file that is not read as text."""
-    about = kind_and_size(path, size)
-    return ConnectorError(f"{shown(path)} is not read ({about}): only text of at most {TEXT_BYTES:,} bytes is")
-
-
 def matching_lines(path: str, text: str, pattern: LinePattern, ends_at: float) -> Iterator[str]:
     """Yield the lines of a text that match, with its path and their numbers, until `ends_at` of `time.monotonic`."""
     data = to_utf8(text)
@@ -276,8 +251,7 @@ def matching_lines(path: str, text: str, pattern: LinePattern, ends_at: float) -
             begin = data.rfind(b"\n", 0, start) + 1
             if begin > seen:
                 seen = begin
-                end = data.find(b"\n", start)
-                line = data[begin : len(data) if end < 0 else end][:300].decode("utf-8", "replace").rstrip("\r")
+                line = data[begin : begin + 300].partition(b"\n")[0].decode("utf-8", "replace").rstrip("\r")
                 yield f"{shown(path)}:{data.count(10, 0, begin) + 1}: {line}"
     except OutOfTimeError:
         yield f"[stopped in {shown(path)}: it took too long; search a rarer word]"
@@ -285,7 +259,7 @@ def matching_lines(path: str, text: str, pattern: LinePattern, ends_at: float) -
 
 def _is_text(data: bytes) -> bool:
     # a PDF may be ASCII as a whole; its source is no text for a reader
-    return len(data) <= TEXT_BYTES and b"\0" not in data[:8000] and not data.startswith(b"%PDF-")
+    return len(data) <= _TEXT_BYTES and b"\0" not in data[:8000] and not data.startswith(b"%PDF-")
 
 
 def _parts(path: str) -> tuple[str, ...]:

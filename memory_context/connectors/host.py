@@ -1,25 +1,29 @@
-"""Asks the connectors of one agent, all at once, within a limit: one that hangs or fails delays and hides no other."""
+"""Asks the connectors of one agent, all at once, within a limit: one that hangs or fails delays and hides no other.
+
+Whatever they return is rendered within limits, so that an agent can read it.
+"""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, TypeVar, cast
 
-from autogen_core import CancellationToken
+from autogen_core import CancellationToken, Image
 from autogen_core.tools import BaseTool
 from pydantic import BaseModel
 
 from memory_context.foundation.policy import ConnectorsPolicy
-from memory_context.foundation.references import one_line
+from memory_context.foundation.references import defused, one_line
 from memory_context.foundation.runtime.background import attempt, begin, in_own_thread
 from memory_context.foundation.tokens import TokenCounter, cut_to_tokens
 
 from .protocols import Connector, ConnectorObservation, ConnectorState, Element, Noticed
-from .rendering import CONNECTOR_ID, rendered_by_source, rendered_elements, rendered_observations
 
 __all__ = ["ActionTool", "ConnectorHost", "Look", "direct_observations", "fair_shares"]
 
@@ -28,12 +32,14 @@ _logger = logging.getLogger("memory_context")
 _ANSWER_SECONDS = 10.0
 """The longest wait for all connectors after an action: a page that loads takes seconds."""
 _STOP_SECONDS = 5.0
-_REASON_CHARACTERS = 200
+_REASON_CHARACTERS, _SUBJECT_CHARACTERS = 200, 200
+_MOST_OBSERVATIONS = 200  # of one answer
+_MOST_ELEMENTS = 1000  # of one observation or state
+_MOST_CHARACTERS = 4_000_000  # of one element: about 1 s to count
+_MOST_PIXELS = 40_000_000  # 8K; larger ones take seconds to encode
+_ID = re.compile(r"[A-Za-z0-9_-]+")  # AutoGen's rule for sources of messages
 
 _T = TypeVar("_T")
-_MOST_OBSERVATIONS = 1000
-_NEARLY_ALL = 0.8
-"""Share of its room from which a state is taken for one that was cut."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,7 @@ class ConnectorHost:
         if repeated := sorted({one for one in ids if ids.count(one) > 1}):
             raise ValueError(f"connectors of one id: {', '.join(map(repr, repeated))}; give each an id of its own")
         for one in ids:
-            if not CONNECTOR_ID.fullmatch(one):
+            if not _ID.fullmatch(one):
                 raise ValueError(f"connector id {one!r}: use letters, digits, _ and -")
         self.connectors = {one.id: one for one in connectors}
         self._policy = policy
@@ -85,10 +91,7 @@ class ConnectorHost:
         self._borrowed: set[str] = set()
         self._hanging: dict[str, asyncio.Future[Any]] = {}
         self._threads: dict[str, Future[Any]] = {}
-        self._failing: set[tuple[str, str]] = set()
-        self._reasons: dict[tuple[str, str], str] = {}
-        self._shares: dict[str, int] = {}
-        self._give_shares(dict.fromkeys(self.connectors, policy.state_limit_tokens // max(len(connectors), 1)))
+        self._failing: dict[tuple[str, str], str] = {}
 
     def tools(self) -> list[BaseTool[Any, Any]]:
         """Return the tools of all connectors."""
@@ -105,15 +108,19 @@ class ConnectorHost:
 
     async def stop(self) -> None:
         """Stop all, also those that were never started, but not borrowed ones."""
+
+        async def stop(one: Connector) -> None:
+            with self._trying(one.id, "stop"):
+                await one.on_stop()
+
         own = [one for one in self.connectors.values() if one.id not in self._borrowed]
-        ask = {one.id: partial(self._tried, one.id, "stop", one.on_stop) for one in own}
-        await asyncio.gather(*(self._within_limit(id_, stop, _STOP_SECONDS) for id_, stop in ask.items()))
+        await asyncio.gather(*(self._within_limit(one.id, partial(stop, one), _STOP_SECONDS) for one in own))
         self._started.clear()
 
     async def look(self, direct: Iterable[ConnectorObservation] = (), *, for_changes: bool = True) -> Look:
         """Ask the active connectors what changed and what there is now; start those that are not started.
 
-        The observations that an action brought itself come first. All of it takes at most `timeout_seconds`.
+        The observations that an action brought itself come first. All of it takes at most `_ANSWER_SECONDS`.
 
         Args:
             for_changes: False asks only connectors that were started now for their observations.
@@ -130,78 +137,70 @@ class ConnectorHost:
         return Look(noticed, await self._states(active, shown))
 
     async def _take_direct(self, own: _Answer, direct: Sequence[ConnectorObservation]) -> None:
-        rendering = self._call(rendered_by_source, direct)
-        if direct and (found := await self._tried("", "an action's observations", rendering)):
-            own.noticed = found[0]
+        with self._trying("", "an action's observations"):
+            if direct:
+                own.noticed = await self._in_thread("", _rendered_by_source, direct)
 
     async def _ask(self, connector: Connector, answer: _Answer, for_changes: bool) -> None:
         id_ = connector.id
         if id_ not in self._started:
-            if await self._tried(id_, "start", connector.on_start) is None:
-                answer.state = (f"[Error: {id_} could not start: {self._reasons[id_, 'start']}]",)
-                answer.is_shown = True
-                return
-            self._started.add(id_)
-            for_changes = True
-        if for_changes and (found := await self._tried(id_, "observations", connector.get_observations)):
-            rendering = self._call(rendered_observations, id_, found[0])
-            if noticed := await self._tried(id_, "observations", rendering):
-                answer.noticed = noticed[0]
-        await self._ask_state(connector, answer)
+            with self._trying(id_, "start"):
+                await connector.on_start()
+                self._started.add(id_)
+                for_changes = True
+        if id_ not in self._started:
+            answer.state = (f"[Error: {id_} could not start: {self._failing[id_, 'start']}]",)
+            answer.is_shown = True
+            return
+        if for_changes:
+            with self._trying(id_, "observations"):
+                observations = await connector.get_observations()
+                answer.noticed = await self._in_thread(id_, _rendered_observations, id_, observations)
+        await self._ask_state(connector, answer, self._policy.state_limit_tokens)
 
     async def states(self, connectors: Sequence[Connector] | None = None) -> list[ConnectorState]:
         """Return the present states of connectors, by default of the open ones, without asking what changed."""
         if connectors is None:
             connectors = [one for one in self._active_now() if one.id in self._started]
         answers = [_Answer(one.id) for one in connectors]
+        limit = self._policy.state_limit_tokens
         asked = zip(connectors, answers, strict=True)
         await asyncio.gather(
-            *(self._within_limit(one.id, partial(self._ask_state, one, answer)) for one, answer in asked)
+            *(self._within_limit(one.id, partial(self._ask_state, one, answer, limit)) for one, answer in asked)
         )
         return await self._states(connectors, answers)
 
-    async def _ask_state(self, connector: Connector, answer: _Answer) -> None:
-        id_ = connector.id
-        if (state := await self._tried(id_, "state", connector.render_current_state)) is not None:
-            rendering = self._call(rendered_elements, id_, state[0])
-            if elements := await self._tried(id_, "state", rendering):
-                answer.state = elements[0]
+    async def _ask_state(self, connector: Connector, answer: _Answer, limit_tokens: int) -> None:
+        if hasattr(connector, "state_limit_tokens"):
+            connector.state_limit_tokens = limit_tokens  # pyright: ignore[reportAttributeAccessIssue] # optional
+        with self._trying(connector.id, "state"):
+            elements = await connector.render_current_state()
+            answer.state = await self._in_thread(connector.id, _rendered, connector.id, elements)
 
     async def _states(self, connectors: Sequence[Connector], answers: Sequence[_Answer]) -> list[ConnectorState]:
         """Return the states within the limit. Shares are equal, and what one leaves goes to the others.
 
-        A connector whose share changes by much is asked again; its share stays for the next time.
+        A connector whose state is larger than its share renders it again within that.
         """
         limit = self._policy.state_limit_tokens
         wanted = {one.connector_id: self._wanted(one) for one in answers}
-        before = {one: self._shares.get(one, limit) for one in wanted}
-        asking = {one: limit if size > _NEARLY_ALL * before[one] else size for one, size in wanted.items()}
-        shares = fair_shares(limit, asking)
-        by_id = {one.id: one for one in connectors if hasattr(one, "state_limit_tokens")}
-        again: list[Awaitable[None]] = []
-        for answer in answers:
-            one, connector = answer.connector_id, by_id.get(answer.connector_id)
-            gets_more = asking[one] == limit and shares[one] * _NEARLY_ALL > before[one]
-            if one in self._started and connector is not None and (gets_more or wanted[one] > shares[one]):
-                self._give_shares({one: shares[one]})
-                ask = partial(self._ask_state, connector, answer)
-                again.append(self._within_limit(one, ask))
-        await asyncio.gather(*again)
+        shares = fair_shares(limit, wanted)
+        by_id = {one.id: one for one in connectors if hasattr(one, "state_limit_tokens") and one.id in self._started}
+        again = [
+            partial(self._ask_state, by_id[id_], one, shares[id_])
+            for one in answers
+            if wanted[id_ := one.connector_id] > shares[id_] and id_ in by_id
+        ]
+        await asyncio.gather(*(self._within_limit(ask.args[0].id, ask) for ask in again))
         shares = fair_shares(limit, {one.connector_id: self._wanted(one) for one in answers})
         states = [self._cut_state(one.connector_id, one.state, shares[one.connector_id]) for one in answers]
         return [one for one in states if one.elements]
 
     def _wanted(self, answer: _Answer) -> int:
-        """Return the tokens of a state, counted up to the limit of all."""
-        limit = self._policy.state_limit_tokens
+        """Return the tokens of a state, counted up to the limit of all and one more."""
+        most = self._policy.state_limit_tokens + 1
         texts = [one for one in answer.state if isinstance(one, str)]
-        return min(sum(self._counter.count(one) if len(one) < 16 * limit else limit for one in texts), limit)
-
-    def _give_shares(self, shares: Mapping[str, int]) -> None:
-        for one, share in shares.items():
-            self._shares[one] = share
-            if hasattr(self.connectors.get(one), "state_limit_tokens"):
-                self.connectors[one].state_limit_tokens = share  # pyright: ignore[reportAttributeAccessIssue] # optional
+        return min(sum(self._counter.count(one) if len(one) < 16 * most else most for one in texts), most)
 
     def _cut_state(self, connector_id: str, elements: Sequence[Element], limit_tokens: int) -> ConnectorState:
         """Cut the texts of a state that its own renderer left too long."""
@@ -221,13 +220,10 @@ class ConnectorHost:
 
     def _active_now(self) -> list[Connector]:
         everyone = [*self.connectors.values()]
-        if self._active is None:
-            return everyone
-        try:
-            active = set(self._active())
-        except Exception as error:
-            self._warn("all", "choice of active connectors", error)
-            return everyone
+        active = set(self.connectors)
+        if self._active is not None:
+            with self._trying("all", "choice of active connectors"):
+                active = set(self._active())
         return [one for one in everyone if one.id in active]
 
     async def _within_limit(
@@ -239,49 +235,36 @@ class ConnectorHost:
             return
         seconds = _ANSWER_SECONDS if seconds is None else seconds
         work = begin(ask())
-        task = await attempt(work, seconds)
-        if task is None:
-            self._hanging[connector_id] = work
-            self._warn(connector_id, "answer", TimeoutError(f"no answer within {seconds:g} s"))
-        elif task.cancelled():
-            self._warn(connector_id, "answer", RuntimeError("it was cancelled"))
-        elif (error := task.exception()) is not None:
-            self._warn(connector_id, "answer", error)
-        else:
-            self._failing.discard((connector_id, "answer"))
+        with self._trying(connector_id, "answer"):
+            task = await attempt(work, seconds)
+            if task is None:
+                self._hanging[connector_id] = work
+                raise TimeoutError(f"no answer within {seconds:g} s")
+            if task.cancelled():
+                raise RuntimeError("it was cancelled")
+            task.result()
 
-    async def _tried(self, connector_id: str, what: str, ask: Callable[[], Awaitable[_T]]) -> tuple[_T] | None:
-        """Return the answer in a tuple; None if it fails, even by an error that would end the program."""
+    @contextmanager
+    def _trying(self, connector_id: str, what: str) -> Generator[None, None, None]:
+        """Go on behind an error, even one that would end the program; log each kind once, until it is over."""
         try:
-            answer = await ask()
+            yield
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:
-            self._warn(connector_id, what, error)
-            return None
-        self._failing.discard((connector_id, what))
-        return (answer,)
+            if (connector_id, what) not in self._failing:
+                name = f"connector {connector_id}" if connector_id else "connectors"
+                _logger.warning("%s: going on without its %s: %s: %s", name, what, type(error).__name__, error)
+            self._failing[connector_id, what] = one_line(str(error) or type(error).__name__, _REASON_CHARACTERS)
+        else:
+            self._failing.pop((connector_id, what), None)
 
-    def _call(self, function: Callable[..., _T], *args: Any) -> Callable[[], Awaitable[_T]]:
+    async def _in_thread(self, connector_id: str, function: Callable[..., _T], *args: Any) -> _T:
         """Call code of a connector in a thread, one at a time for each; one that never returns costs one thread."""
-
-        async def call() -> _T:
-            connector_id = args[0] if isinstance(args[0], str) else ""
-            if (before := self._threads.get(connector_id)) is not None and not before.done():
-                raise TimeoutError("an earlier answer is still being rendered")
-            thread = in_own_thread(lambda: function(*args), "memory_context connector")
-            self._threads[connector_id] = thread
-            return await asyncio.wrap_future(thread)
-
-        return call
-
-    def _warn(self, connector_id: str, what: str, error: BaseException) -> None:
-        """Log each kind of trouble once, until it is over."""
-        self._reasons[connector_id, what] = one_line(str(error) or type(error).__name__, _REASON_CHARACTERS)
-        if (connector_id, what) not in self._failing:
-            self._failing.add((connector_id, what))
-            name = f"connector {connector_id}" if connector_id else "connectors"
-            _logger.warning("%s: going on without its %s: %s: %s", name, what, type(error).__name__, error)
+        if (before := self._threads.get(connector_id)) is not None and not before.done():
+            raise TimeoutError("an earlier answer is still being rendered")
+        thread = self._threads[connector_id] = in_own_thread(lambda: function(*args), "memory_context connector")
+        return await asyncio.wrap_future(thread)
 
 
 def fair_shares(limit: int, wanted: Mapping[str, int]) -> dict[str, int]:
@@ -293,11 +276,58 @@ def fair_shares(limit: int, wanted: Mapping[str, int]) -> dict[str, int]:
     return shares
 
 
+def _rendered_by_source(observations: Iterable[ConnectorObservation]) -> list[Noticed]:
+    """Render the observations of an action, which may be of several connectors."""
+
+    def source_of(observation: ConnectorObservation) -> str:
+        source: object = getattr(observation, "source_connector_id", "")
+        return source if isinstance(source, str) and _ID.fullmatch(source) else "action"
+
+    by_source = groupby(islice(observations, _MOST_OBSERVATIONS), source_of)
+    return [noticed for source, group in by_source for noticed in _rendered_observations(source, group)]
+
+
+def _rendered_observations(connector_id: str, observations: Iterable[ConnectorObservation]) -> list[Noticed]:
+    """Render observations, those of one subject together; one that cannot be rendered is left out."""
+    noticed: list[Noticed] = []
+    remaining = iter(observations)
+    for one in islice(remaining, _MOST_OBSERVATIONS):
+        try:
+            subject: object = getattr(one, "subject", "")
+            subject = defused(one_line(subject, _SUBJECT_CHARACTERS)) if isinstance(subject, str) else ""
+            elements = _rendered(connector_id, one.render())
+        except BaseException as error:  # of a connector, in a thread of its own
+            _logger.warning("an observation of connector %s cannot be rendered: %r", connector_id, error)
+            continue
+        if noticed and noticed[-1].subject == subject:
+            elements = (*noticed.pop().elements, *elements)
+        if elements:
+            noticed.append(Noticed(connector_id, elements, subject))
+    if next(remaining, None) is not None:
+        more = f"[{connector_id}: more than {_MOST_OBSERVATIONS} observations; the others are left out]"
+        noticed.append(Noticed(connector_id, (more,)))
+    return noticed
+
+
+def _rendered(connector_id: str, elements: Iterable[object]) -> tuple[Element, ...]:
+    kept: list[Element] = []
+    for one in islice(elements, _MOST_ELEMENTS):
+        if isinstance(one, Image):
+            width, height = one.image.size
+            is_shown = width * height <= _MOST_PIXELS
+            kept.append(one if is_shown else f"[Image of {width} x {height}: it is too large to be shown.]")
+        elif isinstance(one, str) and one:
+            more = len(one) - _MOST_CHARACTERS
+            left_out = f"\n[{connector_id}: {more:,} more characters are left out]" if more > 0 else ""
+            kept.append(f"{defused(one[:_MOST_CHARACTERS])}{left_out}")
+    return tuple(kept)
+
+
 def direct_observations(result: object) -> list[ConnectorObservation]:
     """Return the observations that a tool's result is, or has by `get_direct_observations()`."""
     get = getattr(result, "get_direct_observations", None)
     if get is not None:
-        return [*islice(cast(Iterable[ConnectorObservation], get()), _MOST_OBSERVATIONS)]
+        return [*islice(cast(Iterable[ConnectorObservation], get()), _MOST_OBSERVATIONS + 1)]
     if isinstance(result, (list, tuple)):
         some = cast(Sequence[object], result)
         if some and all(isinstance(one, ConnectorObservation) for one in some):

@@ -71,29 +71,16 @@ class OpenFile:
         self.line = min(max(line, 1), count)
         self.top = min(max(self.line - WINDOW_LINES // 2, 1), max(count - WINDOW_LINES + 1, 1))
 
-    def scroll(self, lines: int) -> None:
-        """Move window and cursor by so many lines, up if negative."""
-        count = max(len(self.lines), 1)
-        self.top = min(max(self.top + lines, 1), max(count - WINDOW_LINES + 1, 1))
-        self.line = min(max(self.line + lines, self.top), self.top + WINDOW_LINES - 1, count)
-
-    def window(self) -> str:
-        """Return the lines of the window with their numbers."""
-        return numbered(self.lines, self.top, self.top + WINDOW_LINES - 1)
-
     def around(self, limit_characters: int) -> str:
         """Return as many lines of the window about the cursor as there is room for, with their numbers."""
-        lines = self.lines
-        first = last = self.line
-        least, most = self.top, min(self.top + WINDOW_LINES - 1, len(lines))
-        room = limit_characters - _size(lines, self.line)
-        while first > least or last < most:
-            is_above = first > least and (last >= most or self.line - first < last - self.line)
-            room -= _size(lines, first - 1 if is_above else last + 1)
-            if room < 0:
+        lines, first, last = self.lines, self.line, self.line
+        best = numbered(lines, first, last)
+        while (first, last) != (wider := (max(first - 1, self.top), min(last + 1, self.top + WINDOW_LINES - 1))):
+            first, last = wider
+            if len(text := numbered(lines, first, last)) > limit_characters:
                 break
-            first, last = (first - 1, last) if is_above else (first, last + 1)
-        return numbered(lines, first, last)
+            best = text
+        return best
 
     def becomes(self, text: str) -> ChangedLines:
         """Take over a new text; the cursor stays with its line."""
@@ -196,7 +183,3 @@ def lines_of(text: str) -> list[str]:
 
 def _cut(line: str) -> str:
     return line if len(line) <= _LINE_CHARACTERS else f"{line[:_LINE_CHARACTERS]}… [{len(line):,} characters]"
-
-
-def _size(lines: Sequence[str], line: int) -> int:
-    return min(len(lines[line - 1]), _LINE_CHARACTERS + 25) + 6 if 1 <= line <= len(lines) else 0

@@ -43,7 +43,7 @@ class Connector(Protocol):
     """Watches one part of the environment.
 
     Optional: `save_state()` and `load_state(data)` keep the state that changes are compared with in a saved session,
-    as JSON; `state_limit_tokens`, set before the start, is the most that its state may take.
+    as JSON; `state_limit_tokens`, set before each state, is the most that the state may take.
     """
 
     @property

@@ -15,7 +15,7 @@ import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from autogen_core import Image
 from autogen_core.models import FunctionExecutionResultMessage, LLMMessage, UserMessage
@@ -31,7 +31,7 @@ from memory_context.connectors.protocols import (
     TextObservation,
 )
 from memory_context.foundation.runtime.background import begin
-from memory_context.foundation.utf8 import to_utf8
+from memory_context.foundation.utf8 import map_strings, to_utf8
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.view_decisions import (
     ConnectorCompared,
@@ -103,54 +103,41 @@ class ConnectorLink:
     async def look(self, message: LLMMessage) -> Look | None:
         """Ask the connectors what a message changed, and append it; None if they are not asked."""
         is_result = isinstance(message, FunctionExecutionResultMessage)
-        if not self._has_any or not (is_result or isinstance(message, UserMessage)):
+        if not (self.host.connectors or self._direct) or not (is_result or isinstance(message, UserMessage)):
             return None
         await self._open()
         direct = self._direct[:] if is_result else []
         del self._direct[: len(direct)]
         self._looking += 1
         try:
-            return self._append_all(await self.host.look(direct, for_changes=is_result))
+            look = await self.host.look(direct, for_changes=is_result)
+            for noticed in look.noticed:
+                older = append_noticed(noticed, self.session, self._hide)
+                if older is not None:
+                    self.session.offloader.add_superseded(older)
+            return look
         finally:
             self._looking -= 1
 
-    def _append_all(self, look: Look) -> Look:
-        for noticed in look.noticed:
-            older = append_noticed(noticed, self.session, self._hide)
-            if older is not None:
-                self.session.offloader.add_superseded(older)
-        return look
-
-    @property
-    def _has_any(self) -> bool:
-        return bool(self.host.connectors or self._direct)
-
     def show(self, look: Look | None) -> None:
         """Record the states, and show only the newest images; called when all is measured and stored."""
-        if look is not None:
-            self._show_states(look)
-        self._drop_states_of_others()
-        if self.session.transcript.with_images:
-            self.images.leave_out_older(self.session.transcript)
-
-    def _show_states(self, look: Look) -> None:
-        states = {one.connector_id: one for one in look.states}
         transcript = self.session.transcript
         before = {one.connector_id: one for one in transcript.state.newest_of(ConnectorStateShown)}
-        for connector_id in self.host.connectors:
-            state, was = states.get(connector_id), before.get(connector_id)
-            shown_now = self.images.shown(state.elements) if state is not None else []
-            elements = [self._hide(one) if isinstance(one, str) else one for one in shown_now]
+        states = {one.connector_id: one for one in look.states} if look is not None else {}
+        for connector_id in self.host.connectors if look is not None else ():
+            state = states.get(connector_id)
+            elements = self._without_secrets(self.images.shown(state.elements) if state is not None else [])
             shown = ConnectorStateShown.of(connector_id, elements, self._counter)
-            if shown != (was or ConnectorStateShown(connector_id)):
+            if shown != before.get(connector_id, ConnectorStateShown(connector_id)):
                 transcript.decide(shown)
+        for connector_id, was in before.items():  # of connectors that this context has not, and its session had
+            if was.text and connector_id not in self.host.connectors:
+                transcript.decide(ConnectorStateShown(connector_id))
+        if transcript.with_images:
+            self.images.leave_out_older(transcript)
 
-    def _drop_states_of_others(self) -> None:
-        """Drop the states of connectors that this context has not; its session had them before."""
-        transcript = self.session.transcript
-        for one in transcript.state.newest_of(ConnectorStateShown):
-            if one.text and one.connector_id not in self.host.connectors:
-                transcript.decide(ConnectorStateShown(one.connector_id))
+    def _without_secrets(self, elements: Sequence[Element]) -> list[Element]:
+        return [self._hide(one) if isinstance(one, str) else one for one in elements]
 
     async def open_image(self, item: MemoryItem, memory: AgentMemory) -> bool:
         """Show a stored image after the results that are added next; False if the model is shown none."""
@@ -168,10 +155,7 @@ class ConnectorLink:
     async def states(self, connectors: Sequence[Connector] | None) -> list[ConnectorState]:
         """Return present states, with names in place of secrets."""
         states = await self.host.states(connectors)
-        return [
-            replace(state, elements=tuple(self._hide(one) if isinstance(one, str) else one for one in state.elements))
-            for state in states
-        ]
+        return [replace(state, elements=tuple(self._without_secrets(state.elements))) for state in states]
 
     def borrow(self, owner: ConnectorLink) -> None:
         """Leave the stop of shared connectors to their owner."""
@@ -277,9 +261,6 @@ def _is_worth_a_line(transcript: Transcript, position: int) -> bool:
     return parts is None or any(part.is_result and part.tokens > WORTH_SUPERSEDING_TOKENS for part in parts)
 
 
-class _TooLargeError(Exception): ...
-
-
 class ComparedStates:
     """Records what connectors compare with; says once of each that it cannot be kept."""
 
@@ -287,12 +268,7 @@ class ComparedStates:
         self._told: set[str] = set()
 
     async def record(
-        self,
-        connectors: Sequence[Connector],
-        transcript: Transcript,
-        hide: Callable[[str], str],
-        *,
-        at_end: bool,
+        self, connectors: Sequence[Connector], transcript: Transcript, hide: Callable[[str], str], *, at_end: bool
     ) -> None:
         """Record the states that changed. One that cannot be read stays as it was; one that is too large is dropped.
 
@@ -302,47 +278,19 @@ class ComparedStates:
         for one in connectors:
             before = transcript.state.newest(ConnectorCompared, one.id) or ConnectorCompared(one.id)
             try:
-                state = await self._read(one, hide, _MOST_CHARACTERS if at_end else _BATCH_CHARACTERS)
-            except _TooLargeError:
-                if not at_end:
+                data = one.save_state() if hasattr(one, "save_state") else {}  # pyright: ignore # optional
+                text = await asyncio.to_thread(json.dumps, data, ensure_ascii=False)
+                if len(text) > _BATCH_CHARACTERS and not at_end:
                     continue
-                self._tell(one.id, f"more than {_MOST_CHARACTERS:,} characters; a resumed session looks at it anew")
-                state = dict[str, Any]()
+                is_kept = len(text) <= _MOST_CHARACTERS
+                state: Mapping[str, Any] = {}
+                if is_kept:
+                    state = await asyncio.to_thread(map_strings, json.loads(text), hide)
+                why = f"more than {_MOST_CHARACTERS:,} characters; a resumed session looks at it anew"
             except Exception as error:  # also one that is no JSON
-                self._tell(one.id, repr(error))
-                continue
+                state, is_kept, why = before.state, False, repr(error)
+            if not is_kept and one.id not in self._told:
+                self._told.add(one.id)
+                _logger.warning("connector %s: what it compares with is not kept: %s", one.id, why)
             if state != before.state:
                 transcript.decide(ConnectorCompared(one.id, state))
-
-    async def _read(self, connector: Connector, hide: Callable[[str], str], limit: int) -> Mapping[str, Any]:
-        save = getattr(connector, "save_state", None)
-        if save is None:
-            return {}
-        data = save()
-        return await asyncio.to_thread(lambda: _hidden(json.loads(_json(data, limit)), hide))
-
-    def _tell(self, connector_id: str, why: str) -> None:
-        if connector_id not in self._told:
-            self._told.add(connector_id)
-            _logger.warning("connector %s: what it compares with is not kept: %s", connector_id, why)
-
-
-def _json(data: object, limit: int) -> str:
-    """Return a JSON text, made piece by piece, so that a huge one costs no more than the limit."""
-    pieces: list[str] = []
-    for piece in json.JSONEncoder(ensure_ascii=False).iterencode(data):
-        pieces.append(piece)
-        limit -= len(piece)
-        if limit < 0:
-            raise _TooLargeError
-    return "".join(pieces)
-
-
-def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return hide(value)
-    if isinstance(value, list):
-        return [_hidden(one, hide) for one in cast(list[Any], value)]
-    if isinstance(value, dict):
-        return {hide(name): _hidden(one, hide) for name, one in cast(dict[str, Any], value).items()}
-    return value

@@ -34,7 +34,6 @@ _READY_SECONDS = 60.0
 _POLL_SECONDS = 0.02
 _HELD_SECONDS = 1.0  # a process that has just ended, or another version's keeper, may hold the lock for a moment
 _STOPS = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0))  # fast, immediate, by force
-_LOCKS = Path("/proc/locks")
 
 _QUERIES = load_queries("embedded")
 
@@ -100,9 +99,8 @@ def stop(folder: Path) -> int | None:
     with _lock, _locked(folder):
         running = running_server(folder)
         if not _stop_unless_held(folder, _HELD_SECONDS):
-            pids = ", ".join(map(str, _holders(folder)))
             raise StoreUnavailableError(
-                f"the embedded Postgres in {folder} is in use by process {pids or 'numbers unknown'}: end it first"
+                f"the embedded Postgres in {folder} is in use by other processes: end them first"
             )
     return running.pid if running else None
 
@@ -232,16 +230,6 @@ def _locked(folder: Path) -> Generator[None, None, None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _holders(folder: Path) -> list[int]:
-    try:
-        file = os.stat(folder / "holders")
-        place = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
-        locks = [line.split() for line in _LOCKS.read_text(encoding="ascii").splitlines()]
-    except OSError:
-        return []
-    return [int(one[4]) for one in locks if one[1] == "FLOCK" and one[3] == "READ" and one[5] == place]
 
 
 def _ensure_database(params: dict[str, str]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from autogen_agentchat.agents import AssistantAgent
-from autogen_core import FunctionCall, Image
+from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, UserMessage
 
 from memory_context import ContextPolicy, HistoryThought, HistoryTurn, MemoryContext, MemoryStore, TextObservation
@@ -100,23 +100,6 @@ async def test_observations_of_a_turn_keep_their_order(store: MemoryStore) -> No
     assert other.observations == ("sixth", "seventh")
 
 
-async def test_turn_without_observations_reports_none(store: MemoryStore) -> None:
-    async with context_of(store) as context:
-        await context.record_turn("wait", [])
-        (turn,) = (await context.build_context()).history
-        (_, result) = await context.get_messages()
-    assert turn.observations == ()
-    assert result.content[0].content == ""
-
-
-async def test_images_of_observations_are_elements(store: MemoryStore) -> None:
-    async with context_of(store) as context:
-        await context.record_turn({"name": "look", "arguments": {}}, [picture(1)])
-        (turn,) = (await context.build_context()).history
-    assert isinstance(turn, HistoryTurn)
-    assert isinstance(turn.observations[-1], Image)
-
-
 async def test_times_have_dates_once_a_session_spans_days(store: MemoryStore) -> None:
     async with context_of(store) as context:
         await context.record_thought("Before.", NOON - timedelta(days=1))
@@ -125,13 +108,6 @@ async def test_times_have_dates_once_a_session_spans_days(store: MemoryStore) ->
     days = [NOON - timedelta(days=1), NOON]
     assert [one.timestamp for one in built.history] == [f"{day:%Y-%m-%d} 12:00:00" for day in days]
     assert built.current_timestamp.startswith(f"{datetime.now(timezone.utc):%Y-%m-%d} ")
-
-
-async def test_time_without_a_zone_is_local(store: MemoryStore) -> None:
-    async with context_of(store) as context:
-        await context.record_thought("Now.", NOON.astimezone().replace(tzinfo=None))
-        (thought,) = (await context.build_context()).history
-    assert thought.timestamp.endswith("12:00:00")
 
 
 async def test_states_of_named_connectors_are_rendered(store: MemoryStore) -> None:
@@ -150,18 +126,6 @@ async def test_action_that_is_no_json_is_refused_and_nothing_is_added(store: Mem
         with pytest.raises(ValueError, match="is not JSON"):
             await context.record_turn({"at": float("nan")}, [])
         assert (await context.build_context()).history == ()
-
-
-async def test_large_results_are_references_once_views_show_them_so(store: MemoryStore) -> None:
-    async with context_of(store) as context:
-        for number in range(3):
-            await context.record_turn({"name": "look", "arguments": {}}, [f"{number}" + " apples" * 3000])
-            await context.get_messages()
-        await context.record_thought("Done.")
-        first, *_ = (await context.build_context()).history
-    assert isinstance(first, HistoryTurn)
-    assert "[MemoryRef: look_" in str(first.observations[0])
-    assert len(str(first.observations[0])) < 1000
 
 
 async def test_resumed_session_has_its_history(store: MemoryStore) -> None:

@@ -12,9 +12,7 @@ from memory_context.connectors.filesystem import FileSystemConnector
 from memory_context.memory.vault.secrets import SECRET_KEY_ENV
 from memory_context.sessions.transcript.view_decisions import ConnectorCompared
 
-from ..conftest import StartPython
 from ..context.steps import add_step
-from ..support.waiting import soon
 from .counting import Counter, context_of, texts
 
 pytestmark = pytest.mark.thorough
@@ -49,11 +47,6 @@ async def resumed(store: MemoryStore) -> Any:
     async with context_of(store, connector, session="s") as context:
         await context.add_message(UserMessage(content="And now?", source="user"))
     return connector.before
-
-
-async def test_resumed_session_compares_with_what_was_seen_last(store: MemoryStore) -> None:
-    await archived(store, Comparing())
-    assert await resumed(store) == {"count": 2}
 
 
 async def test_resumed_session_sees_files_that_changed_meanwhile(store: MemoryStore, tmp_path: Path) -> None:
@@ -113,14 +106,6 @@ async def test_state_that_cannot_be_loaded_hinders_nothing(store: MemoryStore) -
         assert "count is 1" in texts(await context.get_messages())[-2:]
 
 
-async def test_clear_keeps_what_is_compared_with(store: MemoryStore) -> None:
-    async with context_of(store, Comparing(), session="s") as context:
-        await context.add_message(UserMessage(content="Go.", source="user"))
-        await context.archive()
-        await context.clear()
-    assert await resumed(store) == {"count": 1}
-
-
 async def test_secrets_are_names_in_what_is_compared_with(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     import base64
 
@@ -130,28 +115,3 @@ async def test_secrets_are_names_in_what_is_compared_with(store: MemoryStore, mo
         await context.agent_memory.secrets.set("TOKEN", "s3cret-of-alice")
         await context.add_message(UserMessage(content="Go.", source="user"))
     assert await resumed(store) == {"fields": [{"typed {{secret:TOKEN}}": "{{secret:TOKEN}}"}]}
-
-
-KILLED = """
-import asyncio, os, signal
-from autogen_core.models import UserMessage
-from memory_context import MemoryStore
-from tests.connectors.test_compared import Comparing
-from tests.connectors.test_context import context_of
-
-async def main():
-    context = context_of(MemoryStore(os.environ["TEST_URL"]), Comparing(), session="s")
-    await context.add_message(UserMessage(content="Go.", source="user"))
-    os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.Event().wait()
-
-asyncio.run(main())
-"""
-
-
-async def test_state_outlives_the_end_of_the_process(
-    start_python: StartPython, store: MemoryStore, database_url: str
-) -> None:
-    process = await start_python(KILLED, TEST_URL=database_url)
-    await soon(process.communicate())
-    assert await resumed(store) == {"count": 1}

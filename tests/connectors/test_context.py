@@ -1,17 +1,14 @@
 """Connectors of a context: what they observe stands in the history, what there is now at the end of the view."""
 
-import asyncio
 import base64
 import json
-from pathlib import Path
 
 import pytest
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import FunctionExecutionResultMessage, UserMessage
 
 from memory_context import MemoryStore
-from memory_context.connectors.filesystem import FileSystemConnector
-from memory_context.connectors.protocols import Element, TextObservation
+from memory_context.connectors.protocols import Element
 from memory_context.memory.vault.secrets import SECRET_KEY_ENV
 from memory_context.testing import ScriptedModel, call
 
@@ -29,15 +26,6 @@ async def test_observations_follow_results_and_state_stands_last(store: MemorySt
     assert texts(view)[-2:] == ["count is 2", '<connector_state id="counter">\nnow 2\n</connector_state>']
     assert isinstance(view[-3], FunctionExecutionResultMessage)
     assert not counter.is_open
-
-
-async def test_observation_is_no_task_and_nobodys_words(store: MemoryStore) -> None:
-    async with context_of(store, Counter("user")) as context:  # its id is that of a person
-        await context.add_message(UserMessage(content="Count for me.", source="user"))
-        await add_step(context, "look", "seen")
-        entries = context.transcript.entries()
-        assert [entry.carries_result for entry in entries] == [False, True, False, False, True]
-        assert context.transcript.task(("user",)) == 0
 
 
 async def test_large_observation_is_stored_and_compacted_once_answered(store: MemoryStore) -> None:
@@ -62,15 +50,6 @@ async def test_observation_of_an_action_comes_first(store: MemoryStore) -> None:
         said = texts([entry.message for entry in context.transcript.entries()])
     assert said[:2] == ["Jump.", "count is 1"]
     assert said[-4:] == ["Done; what was observed follows.", "it jumped", "count is 2", "Done."]
-
-
-async def test_state_does_not_touch_the_prefix(store: MemoryStore) -> None:
-    async with context_of(store, Counter()) as context:
-        await context.add_message(UserMessage(content="Go.", source="user"))
-        before = await context.get_messages()
-        await add_step(context, "look", "seen")
-        after = await context.get_messages()
-    assert texts(after)[: len(before) - 1] == texts(before)[:-1]
 
 
 async def test_session_goes_on_with_what_was_observed(store: MemoryStore) -> None:
@@ -116,18 +95,6 @@ async def test_secrets_are_names_in_observations_and_states(
     assert "token={{secret:TOKEN}}" in said
 
 
-async def test_loaded_session_sees_what_changed_meanwhile(store: MemoryStore, tmp_path: Path) -> None:
-    async with context_of(store, FileSystemConnector(str(tmp_path)), session="s") as context:
-        await context.add_message(UserMessage(content="Go.", source="user"))
-        state = json.loads(json.dumps(await context.save_state()))
-    (tmp_path / "made.txt").write_text("x")
-    later = context_of(store, FileSystemConnector(str(tmp_path)), session="s")
-    await later.load_state(state)
-    await later.add_message(UserMessage(content="And now?", source="user"))
-    assert "[files] Created made.txt (1 lines)" in texts(await later.get_messages())
-    await later.close()
-
-
 async def test_subagent_has_no_connector(store: MemoryStore) -> None:
     async with context_of(store, Counter()) as context:
         assert [tool.name for tool in context.for_subagent("helper").tools()][-1] != "jump"
@@ -145,23 +112,3 @@ async def test_subagent_shares_a_connector_that_it_is_given_and_leaves_it_open(s
         await helper.close()
         assert counter.is_open
     assert not counter.is_open
-
-
-async def test_connector_that_hangs_delays_no_other_and_not_for_long(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("memory_context.connectors.host._ANSWER_SECONDS", 0.5)
-
-    class Stuck(Counter):
-        async def get_observations(self) -> list[TextObservation]:
-            await asyncio.Event().wait()
-            return []
-
-    async with context_of(store, Stuck("stuck"), Counter()) as context:
-        await context.add_message(UserMessage(content="Go.", source="user"))
-        assert "count is 1" in texts(await context.get_messages())
-
-
-def test_connectors_of_one_id_are_refused(store: MemoryStore) -> None:
-    with pytest.raises(ValueError, match="connectors of one id: 'counter'"):
-        context_of(store, Counter(), Counter())

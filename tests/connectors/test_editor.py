@@ -53,12 +53,10 @@ async def test_window_holds_100_lines_and_state_those_around_the_cursor(
     head, *lines = (await use(editor, "open", path="long.txt", line=250)).splitlines()
     assert head == "long.txt, line 250 of 500"
     assert (lines[0], lines[-1], len(lines)) == ("200 line 200", "299 line 299", 100)
-    _, *lines = (await use(editor, "scroll")).splitlines()
-    assert (lines[0], lines[-1]) == ("300 line 300", "399 line 399")
-    _, *lines = (await use(editor, "scroll", lines=-1000)).splitlines()
+    _, *lines = (await use(editor, "open", line=-1000)).splitlines()
     assert (lines[0], lines[-1]) == ("  1 line 1", "100 line 100")
     editor.state_limit_tokens = 60
-    await use(editor, "goto", line=400)
+    await use(editor, "open", line=400)
     state = await shown(editor)
     assert state.startswith("long.txt, line 400 of 500\n395 line 395\n")
     assert len(state) <= 180
@@ -162,24 +160,6 @@ async def test_write_during_an_edit_is_not_lost(
     assert (tmp_path / "area.py").read_text() == "theirs = 1\n"
     assert os.listdir(tmp_path) == ["area.py"]
     assert "theirs = 1" in (await noticed(editor))[0]
-
-
-async def test_line_ends_of_the_file_are_kept(editor: EditorConnector, tmp_path: Path) -> None:
-    (tmp_path / "dos.txt").write_bytes(b"one\r\ntwo\r\nthree")
-    await use(editor, "open", path="dos.txt")
-    await use(editor, "replace_lines", first_line=1, last_line=1, text="1\n1.5\n")
-    await use(editor, "replace_text", old="two\nthree", new="2\n3")
-    assert (tmp_path / "dos.txt").read_bytes() == b"1\r\n1.5\r\n2\r\n3"
-
-
-async def test_search_names_lines_of_the_open_file(editor: EditorConnector, tmp_path: Path) -> None:
-    (tmp_path / "area.py").write_text(AREA)
-    with pytest.raises(ConnectorError, match="no file is open"):
-        await use(editor, "search", pattern="pi")
-    await use(editor, "open", path="area.py")
-    assert await use(editor, "search", pattern=r"\bpi\b") == "area.py:2: pi = 3\narea.py:3: return pi * r * r".replace(
-        ": ", ":     "
-    )
 
 
 async def test_saved_session_opens_its_files_again(editor: EditorConnector, tmp_path: Path) -> None:

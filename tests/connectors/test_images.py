@@ -7,22 +7,20 @@ from typing import Any
 
 import pytest
 from autogen_agentchat.agents import AssistantAgent
-from autogen_core import CancellationToken, Image
+from autogen_core import Image
 from autogen_core.models import AssistantMessage, LLMMessage, ModelInfo, UserMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 from PIL import Image as Pictures
 
-from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryCriteria, MemoryStore
-from memory_context.connectors.protocols import TextObservation
+from memory_context import ContextPolicy, MemoryContext, MemoryCriteria, MemoryStore
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.foundation.messages import calls_of, image_from_bytes, message_to_json, png_bytes
 from memory_context.foundation.policy import ImagesPolicy
 from memory_context.testing import call, tool_calls
 
-from ..conftest import Server, database_of
 from ..context.steps import add_step
 from ..support.images import picture_of
-from .counting import Counter, context_of, picture, texts
+from .counting import Counter, context_of, texts
 
 BLIND = ModelInfo(vision=False, function_calling=True, json_output=False, family="unknown", structured_output=False)
 SEEING = ModelInfo(vision=True, function_calling=True, json_output=False, family="unknown", structured_output=False)
@@ -120,27 +118,6 @@ async def test_agent_opens_a_stored_image_after_the_results(
     assert len(stored_afterwards) == len(stored) + 1, "only the counter's next picture is new"
 
 
-async def test_text_beside_opened_images_is_not_stored_as_something_new(store: MemoryStore) -> None:
-    """Each line names and describes the image that follows, and collapses to its reference."""
-    policy = ContextPolicy(offload_threshold_tokens=50, store_timeout_seconds=20)
-    async with MemoryContext("alice", "coder", None, store, policy=policy) as context:
-        await context.add_message(UserMessage(content="Go.", source="user"))
-        pictures = tuple(picture(number) for number in range(3))
-        seen = "кадр żółw snímek ščuka ñandú " * 9  # many tokens, whatever the keys
-        context._connectors.note([TextObservation("web", seen, images=pictures)])
-        await add_step(context, "done")
-        keys = [ref.key for part in context.transcript[3].measured if part.stored for ref in part.stored.refs][-3:]
-        retrieve = next(tool for tool in context.tools() if tool.name == "retrieve_memory")
-        answers = [await retrieve.run_json({"memory_key": key}, CancellationToken()) for key in keys]
-        stored = await context.agent_memory.query(MemoryCriteria())
-        await add_step(context, *answers, name="retrieve_memory")
-        opened = context.transcript[6]
-        lines = [part for part in opened.measured if part.address.kind == "text"]
-        assert [part.tokens > 50 for part in lines] == [True] * 3
-        assert await context.agent_memory.query(MemoryCriteria()) == stored
-        assert [part.stored.compacted.split()[1] for part in lines] == keys
-
-
 async def test_archive_refers_to_images_and_a_resumed_session_shows_them(store: MemoryStore) -> None:
     async with context_of(store, Counter(has_pictures=True), session="s") as context:
         sent = [message_to_json(one) for one in await step_through(context, 4)]
@@ -168,62 +145,12 @@ async def test_forgotten_image_is_gone_from_view_and_archive(store: MemoryStore)
     await later.close()
 
 
-async def test_users_image_is_stored_and_stays_in_view(store: MemoryStore) -> None:
-    async with MemoryContext("alice", "coder", None, store) as context:
-        await context.add_message(UserMessage(content=["Look.", picture_of(9)], source="user"))
-        for _ in range(3):
-            await add_step(context, "look", "seen")
-        assert len(images_in(await context.get_messages())) == 1
-        (item,) = await context.agent_memory.query(MemoryCriteria(types=("image",)))
-        assert (item.source, item.origin) == ("user", "user_words")
-
-
 async def test_png_of_an_image_is_the_same_after_any_number_of_ways_through_the_store() -> None:
     for mode in ("RGB", "L", "P", "RGBA", "1"):
         image = Image(Pictures.effect_noise((33, 17), 90).convert(mode))
         once = png_bytes(image)
         assert png_bytes(image_from_bytes(once)) == once
         assert png_bytes(image_from_bytes(png_bytes(image_from_bytes(once)))) == once
-
-
-async def test_other_users_do_not_see_an_image(store: MemoryStore) -> None:
-    async with context_of(store, Counter(has_pictures=True)) as context:
-        await step_through(context, 1)
-        (newest, *_) = await context.agent_memory.query(MemoryCriteria(types=("image",)))
-        other = AgentMemory(store, "bob")
-        assert await other.retrieve_images([newest.key]) == {}
-        assert await other.retrieve(newest.key) is None
-
-
-class Camera(Counter):
-    """Shows another noisy picture after each action."""
-
-    async def get_observations(self) -> list[TextObservation]:
-        self.count += 1
-        frame = Image(Pictures.effect_noise((96, 96), 20))
-        return [TextObservation(self.id, f"Frame {self.count}", images=(frame,))]
-
-
-async def test_forty_screenshots_are_stored_once_and_the_archive_only_refers_to_them(
-    store: MemoryStore, server: Server, database_url: str
-) -> None:
-    async with context_of(store, Camera(), session="s") as context:
-        await step_through(context, 40)
-        held = sum(len(images_in([entry.message])) for entry in context.transcript.entries())
-        (rows,) = server.execute(
-            "SELECT count(*), sum(octet_length(content_raw)) FROM memory_context.agent_memory_contents "
-            "WHERE content_type = 'image/png'",
-            database_of(database_url),
-        )
-        state = len(json.dumps(await context.save_state()))
-    ((archived,),) = server.execute(
-        "SELECT sum(octet_length(message_batch::text)) FROM memory_context.recent_conversation_history",
-        database_of(database_url),
-    )
-    images, image_bytes = rows
-    assert images == 41
-    assert held == 2, "the process keeps those in view"
-    assert max(archived, state) < 0.2 * image_bytes
 
 
 def limited(store: MemoryStore, **limits: int) -> MemoryContext:
@@ -280,13 +207,3 @@ async def test_images_of_the_current_message_stay_first_of_all(store: MemoryStor
             view = await context.get_messages()
             assert len(images_in(view)) <= 4
             assert [png_bytes(one) for one in images_in(view)[:3]] == [png_bytes(one) for one in asked]
-
-
-async def test_images_of_a_view_are_limited_after_a_resume(store: MemoryStore) -> None:
-    """The decisions are archived: another process shows the same bytes."""
-    async with limited(store, most=4) as context:
-        await show_screens(context, 9)
-        before = await context.get_messages()
-    again = MemoryContext("alice", "coder", context.session_id, store, policy=context.policy)
-    assert [message_to_json(one) for one in await again.get_messages()] == [message_to_json(one) for one in before]
-    await again.close()

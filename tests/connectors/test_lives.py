@@ -73,24 +73,6 @@ async def test_state_is_captured_before_the_first_model_call(store: MemoryStore)
     assert first[-3:] == ["Go.", "count is 1", '<connector_state id="counter">\nnow 1\n</connector_state>']
 
 
-async def test_active_connectors_are_chosen_for_each_turn(store: MemoryStore) -> None:
-    active = ["one"]
-    one, two = Counter("one"), Counter("two")
-    context = MemoryContext("alice", memory_store=store, connectors=[one, two], active_connectors=lambda: active)
-    async with context:
-        await context.add_message(UserMessage(content="Go.", source="user"))
-        assert (one.is_open, two.is_open) == (True, False)
-        active[:] = ["two"]
-        await context.add_message(UserMessage(content="Now the other.", source="user"))
-        assert texts(await context.get_messages()) == [
-            "Go.",
-            "count is 1",
-            "Now the other.",
-            "count is 1",
-            '<connector_state id="two">\nnow 1\n</connector_state>',
-        ]
-
-
 ENDS = """
 import asyncio, os, signal
 from autogen_core.models import UserMessage

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_context.connectors.web.news import Blinking, changes_between, told_changes
+from memory_context.connectors.web.report import Blinking, changes_between, told_changes
 from memory_context.connectors.web.snapshot import Fact, Line, References, pruned
 
 SHOP = r"""
@@ -96,8 +96,8 @@ def test_reference_stays_while_element_and_row_stay_and_is_never_given_again() -
     again = references.renew([("e12", "Pear", 'button "Delete"'), ("e14", "Plum", 'button "Delete"')])
     assert first["e12"] == again["e12"]
     assert first["e14"] != again["e14"]
-    assert references.get(first["e14"]) is None
-    assert references.label(first["e14"]) == 'button "Delete"'
+    assert first["e14"] not in references.current
+    assert references.labels[first["e14"]] == 'button "Delete"'
     later = references.renew([("f1e12", "Pear", 'button "Delete"')])
     assert {*later.values()}.isdisjoint({*first.values(), *again.values()})
 
@@ -140,18 +140,18 @@ def test_clock_and_spinner_and_blinking_text_are_no_news_once_they_moved_by_them
     at_one = lines('heading "Board"', '"12:00:01"', '"⠋ Loading."', 'button "Go"', '"REC"')
     at_two = lines('heading "Board"', '"12:00:02"', '"⠙ Loading.."', 'button "Go"')
     blinking = Blinking()
-    blinking.note(at_one, at_two, 0.3)
-    blinking.note(at_two, at_one, 0.3)
+    blinking.note(at_one, at_two)
+    blinking.note(at_two, at_one)
     at_three = lines('heading "Board"', '"12:07:59"', '"⠹ Loading..."', 'button "Go"', '"REC"')
     assert changes_between(at_two, at_three, blinking) == []
     (change,) = changes_between(at_two, [*at_three, *lines('"Saved"')], blinking)
     assert [one.key for one in change.added] == ['"Saved"']
 
 
-def test_slow_counter_is_news_once_and_a_text_that_changes_twice_without_an_action_is_none() -> None:
+def test_counter_is_news_once_and_a_text_that_changes_twice_without_an_action_is_none() -> None:
     one, two, three = (lines('heading "Mail"', f'"{count} new"', 'button "Go"') for count in (1, 2, 3))
     blinking = Blinking()
-    blinking.note(one, two, 30.0)
+    blinking.note(one, two)
     assert changes_between(one, two, blinking)
-    blinking.note(two, three, 30.0)
+    blinking.note(two, three)
     assert changes_between(one, three, blinking) == []

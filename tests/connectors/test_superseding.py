@@ -8,9 +8,8 @@ from autogen_core.models import UserMessage
 from memory_context import CachePolicy, ContextPolicy, MemoryContext, MemoryStore
 from memory_context.connectors.protocols import TextObservation
 from memory_context.sessions.transcript.codec import load_transcript, save_transcript
-from memory_context.sessions.transcript.part_decisions import PartsCompacted
 
-from ..context.steps import ALWAYS_PAYS, NEVER_PAYS, add_step
+from ..context.steps import ALWAYS_PAYS, add_step
 from ..support.waiting import until
 from .counting import Counter, texts
 
@@ -80,47 +79,6 @@ async def test_newer_state_supersedes_the_older_one_in_the_view(store: MemorySto
     await context.close()
 
 
-async def test_facts_of_a_large_older_state_make_room_for_a_line(store: MemoryStore) -> None:
-    states = [
-        "\n".join(f"FAILED tests/test_{i}.py::test_{state}_{i} - AssertionError: {i} of state" for i in range(60))
-        for state in ("a", "b", "c")
-    ]
-    context = await seen(store, *states)
-    first, second, newest = await of_web(context)
-    assert newest.endswith(states[2])
-    for line in (first, second):
-        assert line.startswith(f"[web {PAGE}: newer state at step ")
-        assert "AssertionError" not in line
-    await context.close()
-
-
-async def test_superseded_states_stay_while_rewriting_costs_more(store: MemoryStore) -> None:
-    states = [tree(number) for number in range(3)]
-    context = await seen(store, *states, cache=NEVER_PAYS)
-    assert await of_web(context) == states
-    await context.close()
-
-
-async def test_superseding_says_what_it_costs_and_saves(store: MemoryStore) -> None:
-    states = [tree(number) for number in range(2)]
-    context = await seen(store, *states, cache=CachePolicy(expected_calls=50))
-    await context.get_messages()
-    (decided,) = [one for _, one in context.transcript.decisions(PartsCompacted) if one.reason == "superseded"]
-    assert decided.arithmetic is not None
-    assert decided.arithmetic.net > 0
-    assert any(one.reason == "superseded" for one in (await context.explain()).decisions)
-    await context.close()
-
-
-async def test_stable_prefix_before_a_superseded_state_is_not_touched(store: MemoryStore) -> None:
-    """What stood before it is the same bytes."""
-    context = await seen(store, tree(0), tree(1))
-    before = texts(await context.get_messages())
-    await add_step(context, "clicked", name="click")
-    assert texts(await context.get_messages())[: len(before)] == before
-    await context.close()
-
-
 @pytest.mark.parametrize("lines", [20, 400])
 async def test_equal_state_is_a_line_as_long_as_it_holds(store: MemoryStore, lines: int) -> None:
     """The older one stays whole for it, and is compacted once nothing says any more that it holds."""
@@ -133,15 +91,6 @@ async def test_equal_state_is_a_line_as_long_as_it_holds(store: MemoryStore, lin
     assert shown[4] == f"[web {PAGE}: unchanged since step 3]"
     assert same not in shown[0]
     assert len(shown) == 5
-    await context.close()
-
-
-async def test_unchanged_large_state_stays_whole(store: MemoryStore) -> None:
-    same = tree(0, 200)
-    context = await seen(store, same, same, same, same)
-    first, *lines = await of_web(context)
-    assert first.endswith(same)
-    assert lines == [f"[web {PAGE}: unchanged since the start]"] * 3
     await context.close()
 
 
@@ -183,12 +132,3 @@ async def test_superseding_outlives_state_archive_and_clear(store: MemoryStore) 
     await later.clear()
     assert later.transcript.state.subjects.newest == {}
     await later.close()
-
-
-async def test_superseded_state_stays_whole_while_the_store_is_away() -> None:
-    away = MemoryStore("postgresql://alice@127.0.0.1:1/none")
-    states = [tree(number) for number in range(3)]
-    context = await seen(away, *states)
-    assert await of_web(context) == states
-    await context.close()
-    await away.close()

@@ -20,7 +20,8 @@ def page(body: str, title: str = "Page") -> str:
 
 def new_connector(*arguments: Any, **options: Any) -> WebConnector:
     """Return a connector with the Chromium of this machine, whose servers it may open."""
-    return WebConnector(*arguments, browser=chromium_options()["executable_path"], allow_private=True, **options)
+    options = {"browser": chromium_options()["executable_path"], "allow_private": True, **options}
+    return WebConnector(*arguments, **options)
 
 
 async def use(web: WebConnector, name: str, **arguments: Any) -> Any:
@@ -41,7 +42,7 @@ async def state(web: WebConnector) -> str:
 
 async def run(web: WebConnector, script: str) -> Any:
     """Run a script as one of the page itself."""
-    return await (await web._screen.tab()).page.evaluate(script)
+    return await (await web._browser.tab()).page.evaluate(script)
 
 
 def ref_in(text: str, element: str) -> str:

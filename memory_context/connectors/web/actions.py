@@ -3,41 +3,56 @@
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import wraps
 from typing import Any
 from urllib.parse import urlsplit
 
 from autogen_core.tools import BaseTool, FunctionTool
+from playwright.async_api import ElementHandle, Locator, Page
 from playwright.async_api import Error as PlaywrightError
-from playwright.async_api import Locator, Page
 
 from memory_context.foundation.errors import ConnectorError
 
 from ..protocols import TextObservation
-from .capture import first_line, image_of
-from .elements import click, select, type_text
-from .report import found_lines, shown_url
-from .screen import Screen
-from .tabs import Tab
-from .transfers import Transfers
+from .browser import Browser
+from .page import Tab, first_line, image_of
+from .report import VIEWPORT, found_lines, shown_url
+from .snapshot import quoted
 
 __all__ = ["PDF_NOTE", "WebActions"]
 
 PDF_NOTE = "A PDF is shown, of which no text is read; {}_download with a link to it keeps it as a file"
 
 _LOAD_SECONDS = 20.0
-_ACT_TIMEOUT = 10_000.0  # milliseconds, as Playwright counts
+_ACT_SECONDS = 10.0
+_REACH_SECONDS = 3.0
 _MOST_WAIT_SECONDS = 30.0
 _MOST_SECONDS = 60.0
 _DOWNLOAD_SECONDS = 10.0
 _BEGIN_SECONDS = 1.0
 _WAIT_STEP_SECONDS = 0.25
 _PAGE_PIXELS = 600
-_MIDDLE = (640, 360)
-_AS_DOWNLOAD = """one => one.closest("a[href]")?.setAttribute("download", "")"""
+_TYPED_CHARACTERS = 200
+"""More are inserted at once, but for the last one: pages listen to keys for suggestions, not for long texts."""
+_SUGGEST_SECONDS = 0.35
+"""Pages wait about so long for the next key before they ask for suggestions."""
+_OFFERED = 20
+_READ_BACK_CHARACTERS = 200
+_THIS_MACHINE = re.compile(r"(localhost|127\.[0-9.]+|\[::1\])(:|/|$)")
+
+_ABOUT = """one => {
+  const field = one.tagName === "LABEL" && one.control ? one.control : one;
+  return {
+    tag: field.tagName, type: field.type ?? "", isEditable: field.isContentEditable, isChecked: field.checked === true,
+    isDisabled: field.matches(":disabled") || field.getAttribute("aria-disabled") === "true",
+    isReadOnly: field.readOnly === true || field.getAttribute("aria-readonly") === "true",
+    isLabelled: Boolean(one.labels?.length), most: field.maxLength ?? -1,
+  };
+}"""
 # else a PDF of the same site is shown and not saved
+_AS_DOWNLOAD = """one => one.closest("a[href]")?.setAttribute("download", "")"""
 _SCROLLED = """([x, y]) => {
   const places = [scrollX, scrollY];
   for (let one = document.elementFromPoint(x, y); one; one = one.parentElement) {
@@ -46,28 +61,35 @@ _SCROLLED = """([x, y]) => {
   }
   return places;
 }"""
-_THIS_MACHINE = re.compile(r"(localhost|127\.[0-9.]+|\[::1\])(:|/|$)")
+_FORMS = {
+    "date": "2026-11-25 (YYYY-MM-DD)",
+    "time": "14:30 (HH:MM)",
+    "datetime-local": "2026-11-25T14:30 (YYYY-MM-DDTHH:MM)",
+    "month": "2026-11 (YYYY-MM)",
+    "week": "2026-W48 (YYYY-Www)",
+    "color": "#336699",
+    "number": "a number such as 12.5",
+    "range": "a number within its bounds",
+}
+"""Types of fields that take one form of text only."""
 
 
 class WebActions:
-    """Tools for one screen, one after the other.
+    """Tools for one browser, one after the other.
 
     Args:
-        ready: Opens the browser again if it ended.
         refusals: Returns the newest refused requests, and forgets them.
     """
 
     def __init__(
         self,
         connector_id: str,
-        screen: Screen,
-        transfers: Transfers,
+        browser: Browser,
         ready: Callable[[], Awaitable[None]],
         refusals: Callable[[], list[str]],
     ) -> None:
         self._id = connector_id
-        self._screen = screen
-        self._transfers = transfers
+        self._browser = browser
         self._ready = ready
         self._refusals = refusals
 
@@ -97,15 +119,12 @@ class WebActions:
         ]
 
     def _one_by_one(self, lock: asyncio.Lock, work: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
-        async def bounded(*args: Any, **kwargs: Any) -> Any:
-            await self._ready()
-            return await work(*args, **kwargs)
-
         @wraps(work)
         async def locked(*args: Any, **kwargs: Any) -> Any:
             async with lock:
                 try:
-                    return await asyncio.wait_for(bounded(*args, **kwargs), _MOST_SECONDS)
+                    await self._ready()
+                    return await asyncio.wait_for(work(*args, **kwargs), _MOST_SECONDS)
                 except asyncio.TimeoutError as error:
                     raise ConnectorError(f"the browser did not answer within {_MOST_SECONDS:g} s") from error
                 except PlaywrightError as error:
@@ -113,14 +132,15 @@ class WebActions:
 
         return locked
 
+    # --- pages and tabs
+
     async def _goto(self, url: str) -> str:
         address = _checked(url)
-        tab = await self._screen.live_tab()
+        tab = await self._browser.live_tab()
         self._refusals()
+        going = tab.page.goto(address, wait_until="commit", timeout=1000 * _LOAD_SECONDS)
         try:
-            answer = await self._screen.act(
-                tab, tab.page.goto(address, wait_until="commit", timeout=1000 * _LOAD_SECONDS)
-            )
+            answer = await self._browser.act(tab, going)
         except ConnectorError as error:
             if "ERR_ABORTED" in str(error) or "Download is starting" in str(error):
                 kind = "a PDF" if urlsplit(address).path.lower().endswith(".pdf") else "a file"
@@ -130,75 +150,19 @@ class WebActions:
         opened = f"Opened {shown_url(tab.page.url)}{status}."
         return self._done(tab, "The page that was open, or the new one, asks something." if tab.dialog else opened)
 
-    async def _click(self, ref: str, double: bool = False) -> str:
-        self._transfers.begun.clear()
-        tab = await self._screen.tab()
-        tab.is_aborted = False
-        said = await self._on(ref, lambda one, _: click(one, double=double), "Clicked")
-        if tab.is_aborted:  # the event of a download comes a moment later
-            with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._transfers.begun.wait(), _BEGIN_SECONDS)
-        if self._transfers.begun.is_set():
-            said += f" A download began: {self._transfers.records[-1]}."
-        return said
-
-    async def _type(self, ref: str, text: str, submit: bool = False) -> str:
-        async def fill(element: Locator, page: Page) -> str:
-            held = await type_text(element, page, text)
-            if submit:
-                await page.keyboard.press("Enter")
-            return held
-
-        return await self._on(ref, fill, "Filled")
-
-    async def _select(self, ref: str, options: list[str]) -> str:
-        return await self._on(ref, lambda one, _: select(one, options), "Chose in")
-
-    async def _press(self, key: str, ref: str = "") -> str:
-        if ref:
-            return await self._on(
-                ref, lambda one, _: one.press(key, timeout=_ACT_TIMEOUT, no_wait_after=True), f"Pressed {key} in"
-            )
-        tab = await self._screen.ready_tab()
-        await self._screen.act(tab, tab.page.keyboard.press(key))
-        return self._done(tab, f"Pressed {key}.")
-
-    async def _hover(self, ref: str) -> str:
-        return await self._on(ref, lambda one, _: one.hover(timeout=_ACT_TIMEOUT), "The mouse is over")
-
-    async def _scroll(self, screens: float = 1.0, ref: str = "") -> str:
-        if ref:
-            return await self._on(
-                ref, lambda one, _: one.scroll_into_view_if_needed(timeout=_ACT_TIMEOUT), "Scrolled to"
-            )
-        tab = await self._screen.ready_tab()
-        await tab.page.mouse.move(*_MIDDLE)
-        before = await self._scrolled(tab)
-        await self._screen.act(tab, tab.page.mouse.wheel(0, _PAGE_PIXELS * max(-20.0, min(screens, 20.0))))
-        if before and before == await self._scrolled(tab):
-            end = "top" if screens < 0 else "end"
-            return self._done(tab, f"Nothing scrolled: this is the {end}, or the page does not scroll here.")
-        return self._done(tab, "Scrolled.")
-
-    async def _scrolled(self, tab: Tab) -> list[float]:
-        """Return how far all that the mouse is over is scrolled; nothing over a frame, which is not asked."""
-        with suppress(PlaywrightError, asyncio.TimeoutError):
-            return await asyncio.wait_for(tab.page.evaluate(_SCROLLED, [*_MIDDLE]), _ACT_TIMEOUT / 1000)
-        return []
-
     async def _back(self) -> str:
-        tab = await self._screen.ready_tab()
-        answer = await self._screen.act(tab, tab.page.go_back(wait_until="commit", timeout=1000 * _LOAD_SECONDS))
+        tab = await self._browser.ready_tab()
+        answer = await self._browser.act(tab, tab.page.go_back(wait_until="commit", timeout=1000 * _LOAD_SECONDS))
         return self._done(tab, f"Back at {shown_url(tab.page.url)}." if answer else "There was nothing to go back to.")
 
     async def _new_tab(self, url: str = "") -> str:
         address = _checked(url) if url else ""
-        await self._screen.tabs.new()
+        await self._browser.new_tab()
         return await self._goto(address) if address else "Opened an empty tab."
 
     async def _switch_tab(self, tab: int) -> str:
         found = self._tab(tab)
-        self._screen.tabs.show(found)
+        self._browser.show(found)
         await found.page.bring_to_front()
         return f"Tab {tab} is shown."
 
@@ -207,21 +171,91 @@ class WebActions:
         return f"Closed tab {tab}."
 
     def _tab(self, number: int) -> Tab:
-        if (tab := self._screen.tabs.open.get(number)) is None:
-            raise ConnectorError(f"there is no tab {number}; open are {', '.join(map(str, self._screen.tabs.open))}")
+        if (tab := self._browser.tabs.get(number)) is None:
+            raise ConnectorError(f"there is no tab {number}; open are {', '.join(map(str, self._browser.tabs))}")
         return tab
 
     async def _dialog(self, accept: bool = True, text: str = "") -> str:
-        tab = await self._screen.tab()
+        tab = await self._browser.tab()
         if tab.dialog is None:
             raise ConnectorError("no dialog is open")
-        await self._screen.act(tab, tab.answer(accept=accept, text=text))
+        await self._browser.act(tab, tab.answer(accept=accept, text=text))
         return self._done(tab, "Accepted." if accept else "Dismissed.")
+
+    # --- elements
+
+    async def _click(self, ref: str, double: bool = False) -> str:
+        transfers, tab = self._browser.transfers, await self._browser.tab()
+        transfers.begun.clear()
+        tab.is_aborted = False
+        said = await self._on(ref, lambda one, _: _click(one, double=double), "Clicked")
+        if tab.is_aborted:  # the event of a download comes a moment later
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(transfers.begun.wait(), _BEGIN_SECONDS)
+        return f"{said} A download began: {transfers.records[-1]}." if transfers.begun.is_set() else said
+
+    async def _type(self, ref: str, text: str, submit: bool = False) -> str:
+        async def fill(element: Locator, page: Page) -> str:
+            held = await _type_text(element, page, text)
+            if submit:
+                await page.keyboard.press("Enter")
+            return held
+
+        return await self._on(ref, fill, "Filled")
+
+    async def _select(self, ref: str, options: list[str]) -> str:
+        return await self._on(ref, lambda one, _: _select(one, options), "Chose in")
+
+    async def _press(self, key: str, ref: str = "") -> str:
+        async def press(element: Locator, _: Page) -> None:
+            await element.press(key, timeout=1000 * _ACT_SECONDS, no_wait_after=True)
+
+        if ref:
+            return await self._on(ref, press, f"Pressed {key} in")
+        tab = await self._browser.ready_tab()
+        await self._browser.act(tab, tab.page.keyboard.press(key))
+        return self._done(tab, f"Pressed {key}.")
+
+    async def _hover(self, ref: str) -> str:
+        return await self._on(ref, lambda one, _: one.hover(timeout=1000 * _ACT_SECONDS), "The mouse is over")
+
+    async def _scroll(self, screens: float = 1.0, ref: str = "") -> str:
+        async def show(element: Locator, _: Page) -> None:
+            await element.scroll_into_view_if_needed(timeout=1000 * _ACT_SECONDS)
+
+        if ref:
+            return await self._on(ref, show, "Scrolled to")
+        tab = await self._browser.ready_tab()
+        middle = VIEWPORT[0] // 2, VIEWPORT[1] // 2
+        await tab.page.mouse.move(*middle)
+        before = await tab.page.evaluate(_SCROLLED, [*middle])
+        await self._browser.act(tab, tab.page.mouse.wheel(0, _PAGE_PIXELS * max(-20.0, min(screens, 20.0))))
+        # nothing is known over a frame, whose places cannot be read
+        if before and before == await tab.page.evaluate(_SCROLLED, [*middle]):
+            end = "top" if screens < 0 else "end"
+            return self._done(tab, f"Nothing scrolled: this is the {end}, or the page does not scroll here.")
+        return self._done(tab, "Scrolled.")
+
+    async def _on(self, ref: str, work: Callable[[Locator, Page], Awaitable[str | None]], what: str) -> str:
+        tab = await self._browser.ready_tab()
+        element, label = await self._browser.element(ref)
+        try:
+            came = await self._browser.act(tab, work(element, tab.page))
+        except ConnectorError as error:
+            raise ConnectorError(f"{label}: {error}") from error
+        return self._done(tab, f"{what} {label}{came or ''}.")
+
+    def _done(self, tab: Tab, text: str) -> str:
+        if tab.dialog is not None:
+            return f"{text} {tab.dialog_text()}; answer it with {self._id}_dialog."
+        return f"{text} {PDF_NOTE.format(self._id)}." if self._browser.shows_pdf else text
+
+    # --- reading
 
     async def _wait(self, text: str = "", seconds: float = 5.0) -> str:
         ends_at = time.monotonic() + min(max(seconds, 0.0), _MOST_WAIT_SECONDS)
         while True:
-            page = await self._screen.look()
+            page = await self._browser.look()
             if text and any(text.lower() in line.key.lower() for line in page.lines):
                 return f"The page has {text[:200]!r}."
             if time.monotonic() >= ends_at:
@@ -232,60 +266,48 @@ class WebActions:
         return "Waited."
 
     async def _find(self, text: str, is_regex: bool = False) -> str:
-        page = await self._screen.look()
+        page = await self._browser.look()
         return await asyncio.to_thread(found_lines, page, text, is_regex=is_regex)
 
     async def _screenshot(self, ref: str = "") -> list[TextObservation]:
-        tab = await self._screen.ready_tab()
-        subject = (await self._screen.element(ref))[0] if ref else tab.page
-        png = await self._screen.act(tab, subject.screenshot(timeout=1000 * _LOAD_SECONDS, scale="css"))
-        what = f"{ref} on " if ref else ""
-        images = (image_of(png),) if png else ()
-        return [TextObservation(self._id, f"Screenshot of {what}{shown_url(tab.page.url)}", "screenshot", "", images)]
+        tab = await self._browser.ready_tab()
+        subject = (await self._browser.element(ref))[0] if ref else tab.page
+        png = await self._browser.act(tab, subject.screenshot(timeout=1000 * _LOAD_SECONDS, scale="css"))
+        text = f"Screenshot of {f'{ref} on ' if ref else ''}{shown_url(tab.page.url)}"
+        return [TextObservation(self._id, text, "screenshot", "", (image_of(png),) if png else ())]
+
+    # --- files
 
     async def _upload(self, ref: str, files: list[str]) -> str:
-        payloads = await asyncio.to_thread(self._transfers.uploads, files)
+        paths = await asyncio.to_thread(self._browser.transfers.uploads, files)
 
         async def give(element: Locator, page: Page) -> None:
             if await element.evaluate("one => one.type === 'file'"):
-                await element.set_input_files(payloads, timeout=_ACT_TIMEOUT)
+                await element.set_input_files(paths, timeout=1000 * _ACT_SECONDS)
                 return
-            async with page.expect_file_chooser(timeout=_ACT_TIMEOUT) as chooser:
-                await element.click(timeout=_ACT_TIMEOUT)
-            await (await chooser.value).set_files(payloads)
+            async with page.expect_file_chooser(timeout=1000 * _ACT_SECONDS) as chooser:
+                await element.click(timeout=1000 * _ACT_SECONDS)
+            await (await chooser.value).set_files(paths)
 
         return await self._on(ref, give, f"Gave {len(files)} files to")
 
     async def _download(self, ref: str) -> str:
-        self._transfers.begun.clear()
+        transfers = self._browser.transfers
+        transfers.begun.clear()
 
         async def fetch(element: Locator, _: Page) -> None:
             await element.evaluate(_AS_DOWNLOAD)
-            await click(element)
+            await _click(element)
 
         await self._on(ref, fetch, "Clicked")
         try:
-            await asyncio.wait_for(self._transfers.begun.wait(), _DOWNLOAD_SECONDS)
+            await asyncio.wait_for(transfers.begun.wait(), _DOWNLOAD_SECONDS)
         except asyncio.TimeoutError:
             raise ConnectorError(f"{ref} was clicked, and no download began") from None
-        record = self._transfers.records[-1]
+        record = transfers.records[-1]
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(record.ended.wait(), _LOAD_SECONDS)
-        return f"Download: {record}, in {self._transfers.folder.root}"
-
-    async def _on(self, ref: str, work: Callable[[Locator, Page], Awaitable[str | None]], what: str) -> str:
-        tab = await self._screen.ready_tab()
-        element, label = await self._screen.element(ref)
-        try:
-            came = await self._screen.act(tab, work(element, tab.page))
-        except ConnectorError as error:
-            raise ConnectorError(f"{label}: {error}") from error
-        return self._done(tab, f"{what} {label}{came or ''}.")
-
-    def _done(self, tab: Tab, text: str) -> str:
-        if tab.dialog is not None:
-            return f"{text} {tab.dialog_text()}; answer it with {self._id}_dialog."
-        return f"{text} {PDF_NOTE.format(self._id)}." if self._screen.shows_pdf else text
+        return f"Download: {record}, in {transfers.folder.root}"
 
 
 def _checked(url: str) -> str:
@@ -296,3 +318,108 @@ def _checked(url: str) -> str:
     if address.partition(":")[0].lower() not in ("http", "https", "about", "data"):
         raise ConnectorError(f"{address[:200]!r} cannot be opened; only http and https addresses can")
     return address
+
+
+async def _about(element: Locator) -> dict[str, Any]:
+    return await element.evaluate(_ABOUT, timeout=1000 * _REACH_SECONDS)
+
+
+async def _click(element: Locator, *, double: bool = False) -> str:
+    """Click, through its label where that covers a box; return how a box stands then."""
+    about = await _about(element)
+    if about["isDisabled"]:
+        raise ConnectorError("it is disabled; something else on the page comes first")
+    is_box = about["tag"] == "INPUT" and about["type"] in ("checkbox", "radio")
+    place: Locator | ElementHandle | None = element
+    try:
+        await element.click(trial=True, timeout=1000 * _REACH_SECONDS)
+    except PlaywrightError:
+        is_labelled = is_box and about["isLabelled"]
+        place = (await element.evaluate_handle("one => one.labels[0]")).as_element() if is_labelled else None
+        if place is None:
+            raise
+    await place.click(timeout=1000 * _ACT_SECONDS, no_wait_after=True, click_count=2 if double else 1)
+    if is_box:
+        with suppress(PlaywrightError):  # a page may replace it
+            is_checked = (await _about(element))["isChecked"]
+            if is_checked == about["isChecked"] and not double:
+                return "; it was chosen already" if is_checked else "; the page did not check it"
+            return "; it is checked now" if is_checked else "; it is not checked any more"
+    return ""
+
+
+async def _type_text(element: Locator, page: Page, text: str) -> str:
+    """Fill a field instead of what it holds, key by key where pages listen to keys; return what it holds then."""
+    about = await _about(element)
+    if about["tag"] not in ("INPUT", "TEXTAREA", "SELECT") and not about["isEditable"]:
+        element = element.locator("input, textarea, [contenteditable]").first
+        if not await element.count():
+            raise ConnectorError("it takes no text: click it, then type into the field that opens")
+        about = await _about(element)
+    if about["isDisabled"] or about["isReadOnly"]:
+        raise ConnectorError(f"it is {'disabled' if about['isDisabled'] else 'read-only'}")
+    kind = about["type"]
+    if about["tag"] == "SELECT" or kind in ("checkbox", "radio", "file", "button", "submit"):
+        raise ConnectorError("it takes no text; use the tool to select, click or upload")
+    if about["tag"] == "INPUT" and kind in _FORMS:
+        with suppress(PlaywrightError):  # of another form: the field stays empty
+            await element.fill(text.strip(), timeout=1000 * _ACT_SECONDS)
+        if text.strip() and not await element.input_value(timeout=1000 * _REACH_SECONDS):
+            raise ConnectorError(f"it takes {_FORMS[kind]}, not {text[:80]!r}; it is empty now")
+    else:
+        await element.fill("", timeout=1000 * _ACT_SECONDS)
+        await element.focus(timeout=1000 * _REACH_SECONDS)
+        for number, line in enumerate((text if about["tag"] != "INPUT" else " ".join(text.splitlines())).split("\n")):
+            if number:
+                await page.keyboard.press("Shift+Enter")  # Enter alone sends in many composers
+            at_once = len(line) - 1 if len(line) > _TYPED_CHARACTERS else 0
+            if at_once:
+                await page.keyboard.insert_text(line[:at_once])
+            await page.keyboard.type(line[at_once:])
+        await asyncio.sleep(_SUGGEST_SECONDS)
+    return await _read_back(element, about, text)
+
+
+async def _read_back(element: Locator, about: dict[str, Any], text: str) -> str:
+    try:
+        read = element.inner_text if about["isEditable"] else element.input_value
+        held = await read(timeout=1000 * _REACH_SECONDS)
+    except PlaywrightError:
+        return "; the page replaced the field"
+    if about["type"] == "password":
+        return f"; it holds {len(held)} characters"
+    shown = f'; it holds "{quoted(held)[:_READ_BACK_CHARACTERS]}"'
+    if _plain(held) == _plain(text):
+        return shown
+    most = f", as it takes at most {about['most']} characters" if 0 <= about["most"] <= len(held) else ""
+    return f"{shown} and not what was typed{most}"
+
+
+async def _select(element: Locator, wanted: Sequence[str]) -> str:
+    """Choose options by their texts as they are shown, or by their values; return the chosen ones."""
+    about = await _about(element)
+    if about["isDisabled"]:
+        raise ConnectorError("it is disabled")
+    if about["tag"] != "SELECT":
+        raise ConnectorError("it is not a list of the browser's own: click it, then click the option that it shows")
+    options: list[tuple[str, str, bool]] = await element.evaluate(
+        "one => [...one.options].map(each => [each.label, each.value, each.disabled])"
+    )
+    chosen: list[int] = []
+    for one in wanted:
+        asked = _plain(one).casefold()
+        found = [at for at, (label, _, _) in enumerate(options) if _plain(label).casefold() == asked]
+        found = found or [at for at, (_, value, _) in enumerate(options) if value == one]
+        if not found:
+            offered = ", ".join(f'"{quoted(label)}"' for label, _, _ in options[:_OFFERED])
+            more = f" and {len(options) - _OFFERED} more" if len(options) > _OFFERED else ""
+            raise ConnectorError(f"there is no option {one[:100]!r}; there are {offered}{more}")
+        if not (enabled := [at for at in found if not options[at][2]]):
+            raise ConnectorError(f"the option {one[:100]!r} is disabled")
+        chosen.append(enabled[0])
+    await element.select_option(index=chosen, timeout=1000 * _ACT_SECONDS)
+    return ": " + ", ".join(f'"{quoted(options[at][0])}"' for at in chosen)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[\s\u200b\ufeff]+", " ", text).strip()

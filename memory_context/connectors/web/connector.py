@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,20 +16,15 @@ from memory_context.foundation.tokens import default_token_counter
 
 from ..protocols import TextObservation
 from .actions import PDF_NOTE, WebActions
-from .browser import VIEWPORT, BrowserProcess
-from .capture import Shown, image_of, thumbnail, visible_change
-from .news import Change, changes_between, told_changes
-from .report import page_head, page_state, shown_url
+from .browser import Browser
+from .page import Shown, image_of, thumbnail, visible_change
+from .report import Change, changes_between, page_head, page_state, shown_url, told_changes
 from .request_filter import RequestFilter
-from .screen import Screen
-from .snapshot import Line
-from .transfers import Transfers
 
 __all__ = ["WebConnector", "WebConnectorConfig"]
 
 _SUBJECT_CHARACTERS = 120
 _MOST_REFUSALS = 5  # told of one step; a page can ask for any number
-_MOST_SAVED = 2000
 _MOST_HEADINGS = 3
 _MOST_CHANGED = 20  # lines that came; where most are new, that is another page
 _FRESH_SECONDS = 1.0
@@ -84,14 +78,19 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
     ) -> None:
         self.id = id
         self.state_limit_tokens = 1500
-        hosts = None if allowed_hosts is None else [*allowed_hosts]
-        network = {"allowed_hosts": hosts, "allow_private": allow_private}
-        options = {"browser": browser, "folder": folder, "has_pictures": has_pictures, "sandbox": sandbox}
-        self._config = WebConnectorConfig.model_validate({"id": id, "url": url, **network, **options})
         self._requests = RequestFilter(allowed_hosts, allow_private=allow_private)
-        self._transfers = Transfers(folder, self._tell)
-        self._screen = Screen(BrowserProcess(browser, self._requests, sandbox=sandbox), self._transfers, [url])
-        self._actions = WebActions(id, self._screen, self._transfers, self._ready, self._refusals)
+        self._config = WebConnectorConfig(
+            id=id,
+            url=url,
+            browser=browser,
+            allowed_hosts=None if allowed_hosts is None else [*allowed_hosts],
+            allow_private=allow_private,
+            folder=folder,
+            has_pictures=has_pictures,
+            sandbox=sandbox,
+        )
+        self._browser = Browser(browser, self._requests, folder, url, sandbox=sandbox)
+        self._actions = WebActions(id, self._browser, self._ready, self._refusals)
         self._seen: Shown | None = None
         self._seen_picture = b""
         self._shown: tuple[bytes, Image] | None = None
@@ -114,25 +113,22 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
             ConnectorError: There is no Chromium, or it does not start; says what to do.
         """
         async with self._lock:
-            await self._screen.open()
+            await self._browser.open()
             self._is_started = True
 
     async def on_stop(self) -> None:
         """End the browser; the next start opens its pages again."""
         self._is_started = False
-        await self._screen.close()
-        self._transfers.close()
+        await self._browser.close()
+        self._browser.transfers.close()
 
     async def _ready(self) -> None:
         if not self._is_started:
             raise ConnectorError("the browser is not open; the session has not begun, or has ended")
         self._fresh_until = 0.0
-        if not self._screen.is_open:
-            await self._screen.open()
-            self._tell("The browser ended unexpectedly and was started again; what was filled in is lost")
-
-    def _tell(self, event: str) -> None:
-        self._screen.tell(event)
+        if not self._browser.is_open:
+            await self._browser.open()
+            self._browser.tell("The browser ended unexpectedly and was started again; what was filled in is lost")
 
     def _refusals(self) -> list[str]:
         refused = [*self._requests.refused]
@@ -150,39 +146,40 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
             await self._ready()
             page = await self._look()
             observations = [] if page is None else await self._page_observations(page)
-            events = [*self._screen.news, *(f"Refused {one}" for one in self._refusals())]
-            self._screen.news.clear()
-            self._fresh_until = time.monotonic() + _FRESH_SECONDS
+            events = [*self._browser.news, *(f"Refused {one}" for one in self._refusals())]
+            self._browser.news.clear()
             return [*(TextObservation(self.id, f"[{self.id}] {one}", "event") for one in events), *observations]
 
     async def _look(self) -> Shown | None:
         """Return the page; None if it cannot be read now, which the state and the observations tell."""
         before, self._trouble = self._trouble, ""
         try:
-            return await self._screen.look(has_picture=self._config.has_pictures)
+            return await self._browser.look(has_picture=self._config.has_pictures)
         except ConnectorError as error:
             self._trouble = str(error)
-            if self._trouble != before and not self._screen.news:  # else the event was told
-                self._tell(self._trouble)
+            if self._trouble != before and not self._browser.news:  # else the event was told
+                self._browser.tell(self._trouble)
             return None
+        finally:
+            self._fresh_until = time.monotonic() + _FRESH_SECONDS
 
     async def _page_observations(self, page: Shown) -> list[TextObservation]:
         before, changes = self._seen, list[Change]()
         if before is not None:
-            compared = before.lines, page.lines, self._screen.blinking
+            compared = before.lines, page.lines, self._browser.blinking
             changes = await asyncio.to_thread(changes_between, *compared)
         picture = await asyncio.to_thread(thumbnail, page.picture) if page.picture else b""
         is_same = before is not None and (before.url, before.title, before.tabs) == (page.url, page.title, page.tabs)
         if is_same and not changes and not await self._is_new_picture(picture):
             return []
-        head = f"Screen update. Current URL: {shown_url(page.url)}"
+        lines = [f"Screen update. Current URL: {shown_url(page.url)}", *page_head(page)]
         if before is None:
             lines = [f"[{self.id}] Initial page: {shown_url(page.url)} ({page.title[:200]})"]
-        elif self._is_other_page(before, page, changes):
+        elif _is_other_page(before, page, changes):
             headings = [line.text for line in page.lines if line.key.startswith("heading")][:_MOST_HEADINGS]
-            lines = [head, *page_head(page), *headings, f"[a new page of {len(page.lines):,} lines: see its state]"]
+            lines += [*headings, f"[a new page of {len(page.lines):,} lines: see its state]"]
         else:
-            lines = [head, *page_head(page), *told_changes(changes, page.lines)]
+            lines += told_changes(changes, page.lines)
         images = (image_of(page.picture),) if page.picture else ()
         self._seen, self._seen_picture = replace(page, picture=b""), picture or self._seen_picture
         subject = f"page {page.url.partition('#')[0][:_SUBJECT_CHARACTERS]}"
@@ -196,55 +193,41 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
         again = await self._look()
         return again is None or not again.picture or not visible_change(picture, thumbnail(again.picture))
 
-    @staticmethod
-    def _is_other_page(before: Shown, page: Shown, changes: Sequence[Change]) -> bool:
-        if before.document != page.document and before.url.partition("#")[0] != page.url.partition("#")[0]:
-            return True
-        if not changes:
-            return False
-        came, gone = (sum(map(len, some)) for some in zip(*((one.added, one.removed) for one in changes), strict=True))
-        is_mostly_new = 2 * (came + gone) > len(page.lines) + len(before.lines)
-        return is_mostly_new and (before.document != page.document or came > _MOST_CHANGED)
-
     async def render_current_state(self) -> list[str | Image]:
         """Return address, title, tabs, open dialog, downloads, the lines with references, and the picture."""
         async with self._lock:
             if time.monotonic() > self._fresh_until:
                 await self._ready()
                 await self._look()
-                self._fresh_until = time.monotonic() + _FRESH_SECONDS
-            notes = [f"{self._trouble}; below is the page as it was last read"] if self._trouble else []
-            notes += [PDF_NOTE.format(self.id)] if self._screen.shows_pdf else []
-            downloads = ", ".join(map(str, self._transfers.records[-5:]))
-            notes += [f"Downloads: {downloads}"] if downloads else []
-            page, limit, counter = self._screen.shown, self.state_limit_tokens, default_token_counter()
-            text = await asyncio.to_thread(page_state, page, notes, limit, counter, self.id, VIEWPORT)
-            return [text, await self._image(page)] if page.picture else [text]
-
-    async def _image(self, page: Shown) -> Image:
-        """Return the picture; the same object while nobody would see a difference, so that the state is no new one."""
-        small = await asyncio.to_thread(thumbnail, page.picture)
-        if self._shown is None or visible_change(self._shown[0], small):
-            self._shown = small, image_of(page.picture)
-        return self._shown[1]
+            page, notes = self._browser.shown, list[str]()
+            if self._trouble:
+                notes.append(f"{self._trouble}; below is the page as it was last read")
+            if self._browser.shows_pdf:
+                notes.append(PDF_NOTE.format(self.id))
+            if records := self._browser.transfers.records[-5:]:
+                notes.append(f"Downloads: {', '.join(map(str, records))}")
+            limit, counter = self.state_limit_tokens, default_token_counter()
+            text = await asyncio.to_thread(page_state, page, notes, limit, counter, self.id)
+            if not page.picture:
+                return [text]
+            # the same image while nobody would see a difference, so that the state is no new one
+            small = await asyncio.to_thread(thumbnail, page.picture)
+            if self._shown is None or visible_change(self._shown[0], small):
+                self._shown = small, image_of(page.picture)
+            return [text, self._shown[1]]
 
     def save_state(self) -> Mapping[str, Any]:
-        """Return what is compared with later; of a large page only its address."""
-        page, urls = self._seen, self._screen.urls()
-        if page is None:
-            return {"urls": urls}
-        lines = [[line.depth, line.key] for line in page.lines] if len(page.lines) <= _MOST_SAVED else None
-        about = {"url": page.url, "title": page.title, "tab": page.tab, "tabs": page.tabs, "lines": lines}
-        about["picture"] = b64encode(self._seen_picture).decode()
-        return {"urls": urls, "made": self._screen.references.made, "page": about}
+        """Return the addresses of the tabs, and how many references were given."""
+        return {"urls": self._browser.urls(), "made": self._browser.references.made}
 
     def load_state(self, data: Mapping[str, Any]) -> None:
-        """Take over what an earlier process saw; the next start opens its pages."""
-        self._screen.restore(int(data.get("made", 0)), [*data.get("urls", ())])
-        page: Mapping[str, Any] = data.get("page") or {}
-        if page.get("lines") is None:  # of a large page, or of a version that kept trees
-            return
-        lines = tuple(Line(int(depth), str(key), str(key)) for depth, key in page["lines"])
-        tabs = tuple((number, title, url) for number, title, url in page["tabs"])
-        self._seen = Shown(page["url"], page["title"], "", page["tab"], tabs, lines)
-        self._seen_picture = b64decode(page["picture"])
+        """Take over the pages of an earlier process; the next start opens them, and no reference is given twice."""
+        self._browser.restore(int(data.get("made", 0)), [*data.get("urls", ())])
+
+
+def _is_other_page(before: Shown, page: Shown, changes: Sequence[Change]) -> bool:
+    if before.document != page.document and before.url.partition("#")[0] != page.url.partition("#")[0]:
+        return True
+    came, gone = sum(len(one.added) for one in changes), sum(len(one.removed) for one in changes)
+    is_mostly_new = 2 * (came + gone) > len(page.lines) + len(before.lines)
+    return is_mostly_new and (before.document != page.document or came > _MOST_CHANGED)

@@ -19,15 +19,13 @@ from playwright.async_api import Browser, CDPSession
 from playwright.async_api import Error as PlaywrightError
 
 from memory_context.foundation.errors import ConnectorError
-from memory_context.foundation.runtime.background import begin, in_own_thread
+from memory_context.foundation.runtime.background import begin
 
 __all__ = ["RequestFilter", "address_problem", "addresses_of", "host_rule"]
 
 _REFUSALS = 50
 _LOOK_UP_SECONDS = 10.0
-_LOOK_UPS = 8  # at once: a page may name any number of hosts
-_KNOWN_SECONDS = 60.0
-_MOST_KNOWN = 1000
+_KNOWN_SECONDS, _MOST_KNOWN = 60.0, 1000
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"(\*\.)?(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?", re.IGNORECASE | re.ASCII)
 _METADATA = frozenset(map(ip_address, ("168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254")))
@@ -57,7 +55,6 @@ class RequestFilter:
             raise ValueError(f"allowed_hosts={allowed_hosts!r}: give a list of hosts")
         self._rules = None if allowed_hosts is None else [host_rule(one) for one in allowed_hosts]
         self._allow_private = allow_private
-        self._looking_up = asyncio.Semaphore(_LOOK_UPS)
         self._known: dict[str, tuple[float, Sequence[str]]] = {}
 
     async def attach(self, browser: Browser) -> None:
@@ -88,7 +85,7 @@ class RequestFilter:
             if not is_named:
                 raise ConnectorError("it is not among the allowed hosts")
             # Chromium may choose any of the addresses
-            for address in await self._addresses(host):
+            for address in await self._known_addresses(host):
                 if problem := address_problem(address, allow_private=self._allow_private):
                     raise ConnectorError(problem)
         except (ConnectorError, ValueError) as error:
@@ -99,39 +96,30 @@ class RequestFilter:
             return False
         return True
 
-    async def _addresses(self, host: str) -> Sequence[str]:
+    async def _known_addresses(self, host: str) -> Sequence[str]:
         ends_at, addresses = self._known.get(host, (0.0, ()))
         if time.monotonic() > ends_at:
-            async with self._looking_up:
-                look_up = asyncio.wrap_future(in_own_thread(lambda: addresses_of(host), "memory_context look-up"))
-                addresses = await asyncio.wait_for(look_up, _LOOK_UP_SECONDS)
-            if len(self._known) >= _MOST_KNOWN:
+            addresses = await asyncio.wait_for(addresses_of(host), _LOOK_UP_SECONDS)
+            if len(self._known) >= _MOST_KNOWN:  # a page may name any number of hosts
                 self._known.clear()
             self._known[host] = (time.monotonic() + _KNOWN_SECONDS, addresses)
         return addresses
 
 
-def addresses_of(host: str) -> list[str]:
-    """Return the addresses of a host; raises OSError if there are none.
-
-    Names of `localhost` are this machine, as for Chromium, whatever a name server says.
-    """
+async def addresses_of(host: str) -> list[str]:
+    """Return the addresses of a host; OSError if there are none."""
+    # as for Chromium, whatever a name server says
     if host == "localhost" or host.endswith(".localhost"):
         return ["127.0.0.1"]
-    found = socket.getaddrinfo(host.encode(), None, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().getaddrinfo(host.encode(), None, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 def host_rule(text: str) -> tuple[bool, str, int | None]:
-    """Return a rule such as `*.example.org:443`: whether it is of the hosts below, the host, and the port if any.
-
-    Raises:
-        ValueError: It is not a host.
-    """
-    try:
+    """Return a rule such as `*.example.org:443`: whether it is of the hosts below, the host, and the port if any."""
+    match = None
+    with suppress(UnicodeError):
         match = _HOST.fullmatch(text if text.isascii() else text.encode("idna").decode("ascii"))
-    except UnicodeError:
-        match = None
     if match is None:
         raise ValueError(f"allowed host {text!r}: use a host, *.host, or host:port")
     return bool(match[1]), match[2].strip("[]").lower().removesuffix("."), int(match[3]) if match[3] else None

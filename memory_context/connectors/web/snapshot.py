@@ -85,10 +85,6 @@ class _Node:
     def is_leaf(self) -> bool:
         return not self.children and not self.parts
 
-    @property
-    def size(self) -> int:
-        return len(self.name) + len(self.value) + 12
-
 
 @dataclass(frozen=True)
 class Line:
@@ -116,38 +112,28 @@ class References:
 
     Attributes:
         made: The number of references given so far.
+        current: Playwright's references of the elements that are on the page, by those given here.
+        labels: Role and name of elements that are or were on the page.
     """
 
     def __init__(self, made: int = 0) -> None:
         self.made = made
+        self.current: dict[str, str] = {}
+        self.labels: dict[str, str] = {}
         self._given: dict[tuple[str, str], str] = {}
-        self._of: dict[str, str] = {}
-        self._labels: dict[str, str] = {}
 
-    def renew(self, elements: "Iterable[tuple[str, str, str]]") -> dict[str, str]:
+    def renew(self, elements: Iterable[tuple[str, str, str]]) -> dict[str, str]:
         """Take the elements of a page (Playwright's reference, title of the row, label); return their references."""
-        given: dict[tuple[str, str], str] = {}
+        before, self._given = self._given, {}
+        self.labels = self.labels if len(self.labels) < _LABELS else {}
         for ref, row, label in elements:
-            known = self._given.get((ref, row))
-            if known is None:
+            if (known := before.get((ref, row))) is None:
                 self.made += 1
                 known = f"e{self.made}"
-            given[ref, row] = known
-            self._labels.pop(known, None)
-            self._labels[known] = label
-        for old in [*self._labels][: max(len(self._labels) - _LABELS - len(given), 0)]:
-            del self._labels[old]
-        self._given = given
-        self._of = {known: ref for (ref, _), known in given.items()}
-        return {ref: known for (ref, _), known in given.items()}
-
-    def get(self, known: str) -> str | None:
-        """Return Playwright's reference of an element that is on the page."""
-        return self._of.get(known)
-
-    def label(self, known: str) -> str:
-        """Return role and name of an element that is or was on the page; empty if it never was."""
-        return self._labels.get(known, "")
+            self._given[ref, row] = known
+            self.labels[known] = label
+        self.current = {known: ref for (ref, _), known in self._given.items()}
+        return {ref: known for known, ref in self.current.items()}
 
 
 def read_nodes(snapshot: str) -> list[tuple[int, _Node]]:
@@ -161,17 +147,11 @@ def read_nodes(snapshot: str) -> list[tuple[int, _Node]]:
 
 
 def _read(text: str) -> _Node | None:
-    key, value = text, ""
-    if text.startswith("'"):  # YAML quotes a key that holds ": "
-        end = re.match(r"'((?:[^']|'')*)'", text)
-        if end is None:
-            return None
-        key, value = end[1].replace("''", "'"), text[end.end() :]
-    match = _KEY.match(key)
+    quoted_key = re.match(r"'((?:[^']|'')*)'", text)  # YAML quotes a key that holds ": "
+    match = _KEY.match(quoted_key[1].replace("''", "'") if quoted_key else text)
     if match is None:
         return None
-    if not text.startswith("'"):
-        value = text[match.end() :]
+    value = text[(quoted_key or match).end() :]
     node = _Node(match[1], _clean(_unquoted(match[2] or "")), _clean(_unquoted(value.removeprefix(":").strip())))
     for name, said in _ATTRIBUTE.findall(match[3]):
         if name == "ref":
@@ -207,6 +187,16 @@ def pruned(
     """Return the lines of a page, and whether it has more elements than are read."""
     nodes = read_nodes(snapshot)
     is_cut, nodes = len(nodes) > most_elements, nodes[:most_elements]
+    _add_facts(nodes, facts)
+    flat = [*_flat(_Node("document", children=_nested(nodes)))]
+    refs = references.renew(
+        (one.ref, row, _label(one)) for node, row, _, _ in flat for one in (node, *node.parts) if _has_reference(one)
+    )
+    return [_line(node, depth, frame, refs) for node, _, depth, frame in flat], is_cut
+
+
+def _add_facts(nodes: list[tuple[int, _Node]], facts: Sequence[Fact]) -> None:
+    """Give elements what the snapshot lacks, by their boxes; add what it leaves out."""
     by_box: dict[tuple[int, int], list[Fact]] = {}
     for fact in facts:
         by_box.setdefault((fact.box[0] // 4, fact.box[1] // 4), []).append(fact)
@@ -223,19 +213,12 @@ def pruned(
             text = node.name or node.value
             if fact := next((one for one in placed if one.role != "textbox" and _clean(one.text) == text), None):
                 node.role, node.name, node.value, node.ref = fact.role, text, "", fact.place
-                node.states = [*dict.fromkeys([*node.states, *fact.states])]
+                node.states += fact.states
                 placed.remove(fact)
+    depth = min((depth for depth, _ in nodes), default=0)
     for fact in placed:
         if fact.role == "textbox" and fact.box[2] and fact.box[3]:  # an empty one is not in the snapshot
-            depth = min((depth for depth, _ in nodes), default=0)
             nodes.append((depth, _Node("textbox", fact.name, _clean(fact.text), [], fact.place, fact.box)))
-    root = _Node("document", children=_nested(nodes))
-    elements: list[tuple[str, str, str]] = []
-    flat = [*_flat(root)]
-    for node, row, _, _ in flat:
-        elements += [(one.ref, row, _label(one)) for one in (node, *node.parts) if _has_reference(one)]
-    refs = references.renew(elements)
-    return [_line(node, depth, frame, refs) for node, _, depth, frame in flat], is_cut
 
 
 def _facts_of(node: _Node, by_box: Mapping[tuple[int, int], Sequence[Fact]]) -> Iterator[Fact]:
@@ -251,22 +234,26 @@ def _facts_of(node: _Node, by_box: Mapping[tuple[int, int], Sequence[Fact]]) -> 
 
 def _apply(fact: Fact, node: _Node) -> None:
     is_field = node.role in _FIELDS
-    if fact.kind in ("field", "password") and (is_field or node.role in ("checkbox", "radio", "button")):
+    if fact.kind == "value":
+        node.value = _clean(fact.text) if is_field else node.value
+        return
+    if fact.kind in ("field", "password"):
+        if not is_field and node.role not in ("checkbox", "radio", "button"):
+            return
         if fact.kind == "password":
             node.value = "•" * min(len(fact.text), 8)
-        node.states += [one for one in fact.states if one not in node.states]
-    elif fact.kind == "value" and is_field:
-        node.value = _clean(fact.text)
-    elif fact.kind == "state" and (node.role in _INTERACTIVE or node.name):
-        node.role = fact.role or node.role
-        node.states += [one for one in fact.states if one not in node.states]
-    elif fact.kind == "role" and node.role in ("generic", "paragraph", "heading", "button", "cell"):
+    elif fact.kind == "state":
+        if node.role not in _INTERACTIVE and not node.name:
+            return
+    elif node.role in ("generic", "paragraph", "heading", "button", "cell"):
         node.role, node.is_clickable = fact.role, False
-        node.states += [one for one in fact.states if one not in node.states]
         if fact.role == "textbox":
             node.name, node.value = node.name or _clean(fact.name), _clean(fact.text)
-        elif not node.name:
-            node.name = _clean(fact.text)
+        else:
+            node.name = node.name or _clean(fact.text)
+    else:
+        return
+    node.states += fact.states
 
 
 def _nested(nodes: Sequence[tuple[int, _Node]]) -> list[_Node]:
@@ -343,27 +330,25 @@ def _take_parts(node: _Node) -> None:
     most, characters = (_ROW_PARTS, _ROW_CHARACTERS) if is_row else (_GROUP_PARTS, _GROUP_CHARACTERS)
     is_flat = all(child.is_leaf or (child.parts and is_row) for child in node.children)
     is_kind = is_row or (node.role in ("generic", "group") and not headings and not is_form)
-    if node.name or not is_kind or not is_flat or not 1 < len(parts) <= most:
-        return
-    if sum(one.size for one in parts) <= characters:
+    is_short = 1 < len(parts) <= most and sum(len(one.name) + len(one.value) + 12 for one in parts) <= characters
+    if not node.name and is_kind and is_flat and is_short:
         node.parts, node.children = parts, []
 
 
 def _standing_for(node: _Node, *, is_root: bool = False) -> list[_Node]:
     """Return what is shown of an element: itself, what it holds, or nothing."""
     if node.parts:
-        return [*node.parts] if is_root else [node]
+        return node.parts if is_root else [node]
     if node.role == "heading" and len(node.children) == 1 and node.children[0].name == node.name:
         return node.children
-    if node.role in _INTERACTIVE or node.value or node.role in _ALONE or node.role == "iframe":
-        return [node] if node.role != "iframe" or node.children else []
+    if node.role == "iframe":
+        return [node] if node.children else []
+    if node.role in _INTERACTIVE or node.value or node.role in _ALONE:
+        return [node]
     if node.role in ("text", "img", "heading"):
         return [node] if node.name or node.children else []
-    if node.name or (node.states and node.is_leaf):
-        return [node]
-    if node.role in _HOLDING and len(node.children) > 1 and not is_root:
-        return [node]
-    return node.children
+    is_holding = node.role in _HOLDING and len(node.children) > 1 and not is_root
+    return [node] if node.name or (node.states and node.is_leaf) or is_holding else node.children
 
 
 def _without_repeats(found: Sequence[_Node], name: str) -> list[_Node]:

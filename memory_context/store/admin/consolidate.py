@@ -27,7 +27,7 @@ from memory_context.foundation.tokens import default_token_counter
 from ..database import Database
 from ..items import NewItem, content_of
 from ..jobs import Claim, JobKind
-from ..sql import Statement, load_queries
+from ..sql import load_queries
 from .prune import prune_items
 
 if TYPE_CHECKING:  # it brings AutoGen, and whoever has a model has that
@@ -103,16 +103,16 @@ class SummaryAnswer(BaseModel):
 _AnswerT = TypeVar("_AnswerT", bound=BaseModel)
 
 
-@dataclass(frozen=True)
+@dataclass
 class ConsolidationReport:
-    """What a run did.
+    """The changes of a run.
 
     Attributes:
         run_id: Number of its record; None if nothing changed.
         merged: Statements that another one stands for now.
         articles: Written or renewed.
         summaries: Sessions that got one.
-        pruned: Items past the retention of their type; these cannot be undone.
+        pruned: Items past the retention of their type.
         model_tokens: Counted here, whatever the client reports.
         is_cut: The budget ended before the work.
         lines: One sentence for each change.
@@ -126,7 +126,7 @@ class ConsolidationReport:
     model_calls: int = 0
     model_tokens: int = 0
     is_cut: bool = False
-    lines: tuple[str, ...] = ()
+    lines: list[str] = field(default_factory=list[str])
 
     def __str__(self) -> str:
         forgotten = f"{self.pruned} items past their retention forgotten"
@@ -155,13 +155,6 @@ class Consolidation:
     budget_tokens: int = 20_000
     retention: Mapping[str, timedelta] = field(default_factory=dict[str, timedelta])
     report: ConsolidationReport = field(default_factory=ConsolidationReport)
-    _merged: list[str] = field(default_factory=list[str])
-    _articles: int = 0
-    _summaries: int = 0
-    _lines: list[str] = field(default_factory=list[str])
-    _is_cut: bool = False
-    _calls: int = 0
-    _tokens: int = 0
 
     async def run(self) -> ConsolidationReport | None:
         """Consolidate under the lease of a job; return None if another process has it."""
@@ -182,42 +175,28 @@ class Consolidation:
         for step in (self._merge_statements, self._write_articles, self._summarise_sessions):
             await claim.keep(60)
             await step()
-        run_id: int | None = None
-        if self._lines:  # which quote what may be forgotten later, so they are not stored
-            (row,) = await self._write("insert_consolidation", report={"is_cut": self._is_cut})
-            run_id = row["id"]
-        pruned = [
-            await prune_items(self.database, self.user_id, memory_type, age)
-            for memory_type, age in self.retention.items()
-        ]
-        self.report = ConsolidationReport(
-            run_id,
-            merged=len(self._merged),
-            articles=self._articles,
-            summaries=self._summaries,
-            pruned=sum(pruned),
-            model_calls=self._calls,
-            model_tokens=self._tokens,
-            is_cut=self._is_cut,
-            lines=tuple(self._lines),
-        )
+        if self.report.lines:  # which quote what may be forgotten later, so they are not stored
+            (row,) = await self._write("insert_consolidation", report={"is_cut": self.report.is_cut})
+            self.report.run_id = row["id"]
+        for memory_type, age in self.retention.items():
+            self.report.pruned += await prune_items(self.database, self.user_id, memory_type, age)
 
     # --- statements
 
     async def _merge_statements(self) -> None:
         rows = await self._read("select_current_statements", limit=_MOST_STATEMENTS)
         rows = [row for row in rows if not has_relative_time(content_of(row))]  # each counts from its own day
+        gone: set[str] = set()
         for group in _equal_groups(rows):
-            await self._merge(group)
+            gone |= await self._merge(group)
         if self.model is not None:
-            left = [row for row in rows if row["memory_key"] not in self._merged]
-            for first, second in _near_pairs(left):
+            for first, second in _near_pairs([row for row in rows if row["memory_key"] not in gone]):
                 texts = {"first": content_of(first), "second": content_of(second)}
                 if (answer := await self._ask(_SAME, texts, SameAnswer)) is not None and answer.same:
                     await self._merge([first, second])
 
-    async def _merge(self, group: Sequence[DictRow]) -> None:
-        """Keep the most trusted, newest statement; it holds since the first one did."""
+    async def _merge(self, group: Sequence[DictRow]) -> set[str]:
+        """Keep the most trusted, newest statement, which holds since the first one did; return the keys of others."""
         kept, *others = group
         keys = [row["memory_key"] for row in others]
         params = {
@@ -227,11 +206,12 @@ class Consolidation:
             "related_to": list(dict.fromkeys([*kept["related_to"], *keys])),
         }
         names = ("update_statements_merged", "update_statement_kept")
-        merged, _ = await self.database.write(self.user_id, *(self._statement(name, params) for name in names))
+        merged, _ = await self.database.write(self.user_id, *_QUERIES.each(names, params))
         if not merged:
-            return
-        self._merged += keys
-        self._lines.append(f"{', '.join(keys)} says the same as {kept['memory_key']}")
+            return set()
+        self.report.merged += len(keys)
+        self.report.lines.append(f"{', '.join(keys)} says the same as {kept['memory_key']}")
+        return {*keys}
 
     # --- articles and summaries
 
@@ -281,8 +261,8 @@ class Consolidation:
         )
         (key,) = await self.store([item])
         await self._write("update_articles_superseded", memory_key=key, topic=topic)
-        self._articles += 1
-        self._lines.append(f"{key}: an article about {topic}, from {sessions} conversations")
+        self.report.articles += 1
+        self.report.lines.append(f"{key}: an article about {topic}, from {sessions} conversations")
 
     async def _summarise_sessions(self) -> None:
         if self.model is None:
@@ -299,34 +279,32 @@ class Consolidation:
                 continue
             summary = one_line(answer.summary, _SUMMARY_CHARACTERS)
             await self._write("update_session_summary", session_id=session_id, summary=summary)
-            self._summaries += 1
-            self._lines.append(f"session {session_id}: {summary}")
+            self.report.summaries += 1
+            self.report.lines.append(f"session {session_id}: {summary}")
 
     # --- the model and the database
 
     async def _ask(self, instructions: str, texts: Mapping[str, str], answer_type: type[_AnswerT]) -> _AnswerT | None:
         """Return the model's answer; None without one, or beyond the budget."""
         tokens = default_token_counter().count("\n".join([instructions, *texts.values()]))
-        if self.model is None or self._tokens + tokens > self.budget_tokens:
-            self._is_cut |= self.model is not None
+        if self.model is None or self.report.model_tokens + tokens > self.budget_tokens:
+            self.report.is_cut |= self.model is not None
             return None
-        self._calls, self._tokens = self._calls + 1, self._tokens + tokens
+        self.report.model_calls += 1
+        self.report.model_tokens += tokens
         try:
             answer = await self.model.ask_about(instructions, texts, answer_type)
         except LightModelError:
             return None
-        self._tokens += default_token_counter().count(answer.model_dump_json())
+        self.report.model_tokens += default_token_counter().count(answer.model_dump_json())
         return answer
 
-    def _statement(self, name: str, params: Mapping[str, Any]) -> Statement:
-        return _QUERIES(name, params)
-
     async def _read(self, name: str, **params: Any) -> list[DictRow]:
-        (rows,) = await self.database.read(self.user_id, self._statement(name, params), kind="batch")
+        (rows,) = await self.database.read(self.user_id, _QUERIES(name, params), kind="batch")
         return rows
 
     async def _write(self, name: str, **params: Any) -> list[DictRow]:
-        (rows,) = await self.database.write(self.user_id, self._statement(name, params), kind="batch")
+        (rows,) = await self.database.write(self.user_id, _QUERIES(name, params), kind="batch")
         return rows
 
 

@@ -149,9 +149,8 @@ class UserStats:
 
     async def forget(self, user_id: str, memory_keys: Sequence[str]) -> list[str]:
         """Forget these items and others with the same content, of any agent; return their keys."""
-        return await self._forget(
-            user_id, await self._rows("select_ids_of_contents", user_id, memory_keys=list(memory_keys))
-        )
+        rows = await self._rows("select_ids_of_contents", user_id, memory_keys=list(memory_keys))
+        return await forget_items(self._database, user_id, rows)
 
     async def forgettable(
         self, user_id: str, memory_keys: Sequence[str], by: ReadScope, *, is_shared: bool
@@ -161,11 +160,18 @@ class UserStats:
         `is_shared`: all of the user's agents read its items, so it may forget shared ones.
         """
         named = {"memory_keys": list(memory_keys), "is_shared": is_shared, **scope_params(by)}
-        return [_forgettable(**row) for row in await self._rows("select_forgettable", user_id, **named)]
+        found: list[Forgettable] = []
+        for row in await self._rows("select_forgettable", user_id, **named):
+            version = row.pop("id"), row.pop("content_id"), row.pop("updated_at")
+            summary = row.pop("summary")
+            description = "a secret: not shown" if row["memory_type"] == SECRET_TYPE else summary
+            found.append(Forgettable(description=description, version=version, **row))
+        return found
 
     async def forget_items(self, user_id: str, items: Sequence[Forgettable]) -> list[str]:
         """Forget exactly these items; return the keys still found."""
-        return await self._forget(user_id, [{"id": one.version[0], "content_id": one.version[1]} for one in items])
+        rows = [{"id": one.version[0], "content_id": one.version[1]} for one in items]
+        return await forget_items(self._database, user_id, rows)
 
     async def kinds(self, user_id: str, *, session_id: str | None = None) -> list[KindSum]:
         return [KindSum(**row) for row in await self._rows("sum_items_by_kind", user_id, session_id=session_id)]
@@ -191,21 +197,9 @@ class UserStats:
         return {row["kind"]: row["events"] for row in rows}
 
     async def _rows(self, name: str, user_id: str, **params: Any) -> list[DictRow]:
-        statement = _QUERIES(name, params)
-        (rows,) = await self._database.read(user_id, statement)
+        (rows,) = await self._database.read(user_id, _QUERIES(name, params))
         return rows
-
-    async def _forget(self, user_id: str, rows: Sequence[DictRow]) -> list[str]:
-        return await forget_items(self._database, user_id, rows)
 
 
 def _in_utc(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: one.astimezone(timezone.utc) if isinstance(one, datetime) else one for name, one in row.items()}
-
-
-def _forgettable(
-    id: int, content_id: int, updated_at: datetime, summary: str, memory_type: str, **others: Any
-) -> Forgettable:
-    description = "a secret: not shown" if memory_type == SECRET_TYPE else summary
-    version = (id, content_id, updated_at)
-    return Forgettable(description=description, memory_type=memory_type, version=version, **others)

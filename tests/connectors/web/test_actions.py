@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 
 from memory_context import ConnectorError, WebConnector
-from memory_context.connectors.web import elements
+from memory_context.connectors.web import actions
 
 from ...support.sites import Sites, served_sites
 from ...support.web import new_connector, page, ref_in, run, state, told, use
@@ -35,7 +35,7 @@ async def open_page(web: WebConnector, body: str) -> str:
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elements, "_REACH_SECONDS", 1.0)
+    monkeypatch.setattr(actions, "_REACH_SECONDS", 1.0)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ async def test_empty_editor_and_hidden_file_field_can_be_used(web: WebConnector)
     shown = await state(web)
     assert 'textbox "Say something"' in shown
     assert "Good morning" in shown
-    web._transfers.folder.write("photo.txt", b"x")
+    web._browser.transfers.folder.write("photo.txt", b"x")
     await use(web, "upload", ref=ref_in(shown, 'button "Attach"'), files=["photo.txt"])
     assert await run(web, "document.querySelector('input').files[0].name") == "photo.txt"
 

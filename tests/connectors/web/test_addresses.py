@@ -70,7 +70,10 @@ def test_public_address_is_allowed(address: str) -> None:
 async def test_rule_of_hosts(
     rule: str, allowed: list[str], refused: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_filter, "addresses_of", lambda host: ["93.184.215.14"])
+    async def public(host: str) -> list[str]:
+        return ["93.184.215.14"]
+
+    monkeypatch.setattr(request_filter, "addresses_of", public)
     rules = RequestFilter([rule])
     for one in allowed:
         assert await rules._is_allowed(f"http://{one}/")

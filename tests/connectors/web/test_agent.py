@@ -73,12 +73,15 @@ async def test_agent_orders_in_a_shop_by_tools_and_states_alone(
 
 
 @pytest.mark.thorough
-async def test_state_shows_the_newest_picture_to_a_model_with_vision(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("has_vision", [True, False])
+async def test_state_shows_the_newest_picture_to_a_model_with_vision_and_others_read_of_it(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, has_vision: bool
 ) -> None:
     monkeypatch.setattr("memory_context.connectors.host._ANSWER_SECONDS", PATIENT_SECONDS)
     body = "<div style='height:3000px;background:#036'><button onclick='scrollTo(0, 900)'>Go</button><h1>Sea</h1></div>"
-    info = ModelInfo(vision=True, function_calling=True, json_output=False, family="unknown", structured_output=False)
+    info = ModelInfo(
+        vision=has_vision, function_calling=True, json_output=False, family="unknown", structured_output=False
+    )
     model = ScriptedModel(on('button "Go"', "click"), "Done.", model_info=info)
     web = new_connector(page(body))
     async with MemoryContext("alice", "viewer", memory_store=store, connectors=[web]) as context:
@@ -90,26 +93,28 @@ async def test_state_shows_the_newest_picture_to_a_model_with_vision(
         view = await context.get_messages()
     in_state = [one for one in view[-1].content if isinstance(one, Image)]
     everywhere = [one for message in view if isinstance(message.content, list) for one in message.content]
-    assert len(in_state) == 1
-    assert sum(isinstance(one, Image) for one in everywhere) <= 2
+    assert len(in_state) == has_vision
+    assert sum(isinstance(one, Image) for one in everywhere) <= 2 * has_vision
+    assert has_vision or "image of 1280 x 720 of web" in str(view)
     assert [type(one) for one in state.elements] == [str, Image]
     assert str(view).count("Sea") <= 2
 
 
-async def test_browser_that_ends_is_started_again_at_its_page() -> None:
+async def test_killed_browser_is_started_again_at_its_page_by_the_next_action_or_observation() -> None:
     async with served_sites() as sites:
         web = new_connector()
         await web.on_start()
         try:
             await use(web, "goto", url=f"{sites.url}/still/")
             await told(web)
-            browser = web._screen._browser
-            for process in _below(os.getpid()):
-                if "--type=" not in _command(process) and "--remote-debugging-pipe" in _command(process):
-                    os.kill(process, signal.SIGKILL)
-            await until(lambda: not browser.is_open)
-            assert any("was started again" in one.text for one in await told(web))
-            assert f"URL: {sites.url}/still/" in await state(web)
+            for go_on in (told(web), use(web, "press", key="Escape")):
+                for process in _below(os.getpid()):
+                    if "--type=" not in _command(process) and "--remote-debugging-pipe" in _command(process):
+                        os.kill(process, signal.SIGKILL)
+                await until(lambda: not web._browser.is_open)
+                said = [*await go_on, *await told(web)]
+                assert any("was started again" in getattr(one, "text", "") for one in said)
+                assert f"URL: {sites.url}/still/" in await state(web)
         finally:
             await web.on_stop()
 

