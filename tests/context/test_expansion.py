@@ -237,7 +237,7 @@ async def test_expansion_shows_finished_items_when_others_are_late(store: Memory
     async def hang(*_: object, **__: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(store.search, "survey", hang)
+    monkeypatch.setattr(store.search, "candidates", hang)
     view = await soon(ask(context, f"Where did we say it was last time? See [MemoryRef: {note} - x - 1 tokens]"), 12)
     assert "Luigi's" in text_of(view)
     await answer(context)
@@ -771,7 +771,7 @@ async def test_failed_search_keeps_the_items_already_read(store: MemoryStore, mo
     async def fail(*_: object, **__: object) -> None:
         raise StoreUnavailableError("no search today")
 
-    monkeypatch.setattr(store.search, "survey", fail)
+    monkeypatch.setattr(store.search, "candidates", fail)
     view = await ask(context, f"Where did we say it was last time? See [MemoryRef: {note} - x - 1 tokens]")
     assert "Luigi's" in text_of(view)
 
