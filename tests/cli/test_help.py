@@ -8,12 +8,11 @@ import pytest
 from typer.main import get_command
 
 from memory_context.surfaces.cli import app
-from memory_context.surfaces.cli.app import EXAMPLES, WITHDRAWN
+from memory_context.surfaces.cli.app import EXAMPLES
 from tests.support.waiting import PATIENT_SECONDS
 
 from ..command_table import PAGE, command_table, with_table
 from ..conftest import REPOSITORY
-from .conftest import Run
 
 HEAVY = (
     "autogen_core",
@@ -58,19 +57,6 @@ def test_there_are_at_most_24_commands():
 
 def test_every_command_has_an_example():
     assert {name for name, lines in EXAMPLES.items() if lines} == {"", *get_command(app).commands}  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("old", WITHDRAWN)
-def test_withdrawn_command_names_the_one_that_does_it_now(run: Run, old: str):
-    """Before its arguments are looked at; the command named exists, with its options."""
-    ended, out, err = run(*old.split(), "--whatever")
-    assert (ended, out, err.count("\n")) == (2, "", 1)
-    named = re.fullmatch(rf"memory-context: there is no command '{old}' any more: memory-context (.*)\n", err)
-    assert named is not None
-    words = named[1].partition(",")[0].split()
-    command = get_command(app).commands[words[0]]  # type: ignore[attr-defined]
-    command = getattr(command, "commands", {}).get(words[1], command) if len(words) > 1 else command
-    assert {word for word in words if word.startswith("--")} <= {name for one in command.params for name in one.opts}
 
 
 @pytest.mark.thorough

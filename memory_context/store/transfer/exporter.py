@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime, timezone
@@ -17,7 +18,7 @@ from ..database import EVERY_AGENT, Database
 from ..items import checked_content
 from ..sql import load_migrations, load_queries
 from ..tables import ITEMS, TABLES, Column, Table, columns_of
-from .records import END, FORMAT, FORMAT_VERSION, ascii_json
+from . import END, FORMAT, FORMAT_VERSION
 
 __all__ = ["export_lines"]
 
@@ -28,6 +29,7 @@ PAGE_ROWS = 500
 PAGE_BYTES = 4_000_000
 PAGE_PACKED_BYTES = 500_000  # compressed, to a tenth and less
 LONG_CHARACTERS = 1_000_000
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 async def export_lines(
@@ -97,7 +99,10 @@ def _header(scope: dict[str, Any]) -> bytes:
 
 
 def _row(table: Table, row: DictRow) -> bytes:
-    head = f'{{"record":"{table.record}",{ascii_json(row["record"])[1:]}'
+    record: str = row["record"]
+    if not record.isascii():
+        record = _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], record)  # only in strings
+    head = f'{{"record":"{table.record}",{record[1:]}'
     if table is not ITEMS:
         return f"{head}\n".encode("ascii")
     head, in_base64 = head[:-1], b""

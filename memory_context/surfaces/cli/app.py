@@ -9,6 +9,7 @@ import sys
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 from typer.main import get_command
 
@@ -23,7 +24,7 @@ from .stats import stats
 from .status import doctor, status
 from .transfer import export, import_
 
-__all__ = ["EXAMPLES", "WITHDRAWN", "app", "execute", "main"]
+__all__ = ["EXAMPLES", "app", "execute", "main"]
 
 _STOPPED = 130
 _GROUPS: dict[str, dict[str, Any]] = {
@@ -47,23 +48,22 @@ EXAMPLES = {
     "show": (
         "show read_file_3tb --grep 'def .*retry'",
         "show read_file_3tb --lines 120:180",
-        "show run_shell_k3f9x2 | grep -C 5 Traceback",
+        "show shot_k3f9x2 > it.png",
     ),
     "search": ("search 'connection refused' --type command_output",),
     "sessions": ("sessions", "sessions s1 --transcript --from 21", "sessions s1 --explain", "sessions s1 --delete"),
-    "stats": ("stats", "stats s1 --calls", "stats --users"),
+    "stats": ("stats --last 20", "stats s1", "stats --users"),
     "store": ("store notes.md --tag billing", "make test 2>&1 | memory-context store --source make"),
     "forget": ("forget read_file_3tbfgi", "forget --session s1 --yes"),
     "memory": (
         "memory list --as-of 2026-03-14",
         "memory add 'The user lives in Porto.' --replaces user_fact_k3f9x2ab",
         "memory confirm user_fact_k3f9x2ab",
-        "memory forget user_fact_k3f9x2ab --yes",
     ),
     "notes": ("notes --agent coder > notes.md", "notes --agent coder --set notes.md", "notes --undo"),
     "secrets": ("secrets", "pass show api | memory-context secrets --set API_TOKEN"),
     "export": ("export alice.jsonl.gz --user alice", "export --session s1 > s1.jsonl"),
-    "import": ("import alice.jsonl.gz --check", "import alice.jsonl.gz --user bob"),
+    "import": ("import alice.jsonl.gz --user bob",),
     "status": ("status --json | jq .items",),
     "doctor": ("doctor --url postgresql://db.example.org/memory",),
     "stop": ("stop",),
@@ -71,36 +71,10 @@ EXAMPLES = {
     "prune": ("prune --older-than 90d --dry-run",),
     "consolidate": ("consolidate --user alice", "consolidate --all --model gpt-4o-mini"),
     "reindex": ("reindex --embedder openai --model text-embedding-3-small",),
-    "serve": (
-        "serve --agent shop:build_agent",
-        "serve --agent shop:build_agent --host 0.0.0.0 --token-env CHAT_TOKENS",
-    ),
+    "serve": ("serve --agent shop:build_agent --host 0.0.0.0 --token-env CHAT_TOKENS",),
     "mcp": ("mcp --user alice", "mcp --transport http --token-env MCP_TOKENS"),
 }
 """Examples at the end of each help, by command; "" for the whole."""
-
-WITHDRAWN = {
-    "explain": "sessions SESSION --explain",
-    "users": "stats --users",
-    "sessions list": "sessions",
-    "sessions show": "sessions SESSION",
-    "sessions delete": "sessions SESSION --delete",
-    "memory edit": "memory add STATEMENT --replaces KEY",
-    "memory export": "memory list --all --json",
-    "notes list": "notes",
-    "notes show": "notes",
-    "notes set": "notes --set FILE",
-    "notes append": "notes --append FILE",
-    "notes delete": "notes --set FILE, with a file that lacks the section",
-    "notes undo": "notes --undo",
-    "notes history": "notes --history",
-    "notes erase": "notes --erase",
-    "secrets list": "secrets",
-    "secrets set": "secrets --set NAME",
-    "secrets delete": "secrets --delete NAME",
-    "secrets rotate": "secrets --rotate",
-}
-"""Commands of earlier versions, and the command that does the same now."""
 
 
 class GroupedCommands(TyperGroup):
@@ -148,9 +122,9 @@ def _print_version(is_wanted: bool) -> None:
 
 @app.callback()
 def _options(  # pyright: ignore[reportUnusedFunction]
-    debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")] = False,
+    debug: Annotated[bool, Option("--debug", help="Show the whole traceback of an error.")] = False,
     _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool, Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     global _is_debugging
@@ -174,10 +148,6 @@ def main() -> None:
 def execute(arguments: list[str] | None = None) -> int:
     """Run one command line, by default this process's own, and return its exit code."""
     words = sys.argv[1:] if arguments is None else arguments
-    for named in (" ".join(words[:2]), *words[:1]):
-        if named in WITHDRAWN:
-            say_error(f"there is no command {named!r} any more: memory-context {WITHDRAWN[named]}")
-            return USAGE_ERROR
     try:
         exit_code: int = get_command(app).main(words, "memory-context", standalone_mode=False) or 0
     except typer.Exit as ended:
