@@ -33,7 +33,6 @@ from .items import (
 )
 from .jobs import Jobs
 from .search.conversation import KEY_STEM
-from .search.passages import related_keys
 from .sql import Statement, load_queries
 
 __all__ = ["ItemStore"]
@@ -151,8 +150,13 @@ class ItemStore:
         Archived messages are listed only if requested, by type or `conversation`.
         """
         criteria = criteria.for_listing
+        related: list[str] = []
+        if criteria.related_to is not None:
+            from .search.passages import related_keys  # here: search takes as long to import as the listing
+
+            related = await related_keys(self._database, user_id, criteria, scope)
         params = {
-            **criteria_params(criteria, await related_keys(self._database, user_id, criteria, scope)),
+            **criteria_params(criteria, related),
             **scope_params(scope),
             "order_by": criteria.order_by,
             "oldest_first": criteria.oldest_first,

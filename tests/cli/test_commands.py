@@ -16,7 +16,7 @@ import pytest
 
 from memory_context.foundation.extras import needs
 from memory_context.store.sql import load_migrations
-from memory_context.surfaces.cli import app
+from memory_context.surfaces.cli import make_app
 from memory_context.surfaces.cli.app import EXAMPLES, GroupedCommands
 
 from ..conftest import Server
@@ -46,7 +46,7 @@ def test_help_names_every_command_once_in_a_group_with_examples(run: Run):
     from typer.main import get_command
 
     ended, out, _ = run("-h")
-    group = get_command(app)
+    group = get_command(make_app())
     assert isinstance(group, GroupedCommands)
     assert ended == 0
     assert "Examples:" in out
@@ -60,7 +60,7 @@ def test_examples_name_options_that_exist():
     from typer.core import TyperGroup
     from typer.main import get_command
 
-    group = get_command(app)
+    group = get_command(make_app())
     assert isinstance(group, GroupedCommands)
     for lines in EXAMPLES.values():
         for line in lines:

@@ -7,7 +7,7 @@ import sys
 import pytest
 from typer.main import get_command
 
-from memory_context.surfaces.cli import app
+from memory_context.surfaces.cli import make_app
 from memory_context.surfaces.cli.app import EXAMPLES
 from tests.support.waiting import PATIENT_SECONDS
 
@@ -45,7 +45,7 @@ def test_every_command_has_a_row_and_a_sentence():
 
 def test_no_command_is_cut_in_the_list_of_commands():
     """At 80 columns there is room for 60 characters; typer would end a longer sentence in dots."""
-    commands = get_command(app).commands  # type: ignore[attr-defined]
+    commands = get_command(make_app()).commands  # type: ignore[attr-defined]
     said = {name: command.help.split("\n\n")[0].replace("\n", " ") for name, command in commands.items()}
     assert {name: text for name, text in said.items() if len(text) > 60} == {}
 
@@ -56,7 +56,7 @@ def test_there_are_at_most_24_commands():
 
 
 def test_every_command_has_an_example():
-    assert {name for name, lines in EXAMPLES.items() if lines} == {"", *get_command(app).commands}  # type: ignore[attr-defined]
+    assert {name for name, lines in EXAMPLES.items() if lines} == {"", *get_command(make_app()).commands}  # type: ignore[attr-defined]
 
 
 @pytest.mark.thorough

@@ -65,14 +65,6 @@ async def test_inventory_of_a_session_counts_that_session_only(lived: MemoryStor
         1,
     )
     assert kind.content_bytes == len(f"{USER} {SESSION}_True\x00".encode())
-    (tombstone,) = await stats.forgotten(USER, session_id=SESSION)
-    assert (tombstone.memory_key, tombstone.memory_type, tombstone.source) == (
-        f"{SESSION}_False\x00",
-        "note\x00",
-        "tool\x00",
-    )
-    assert (tombstone.agent_id, tombstone.session_id) == (AGENT, SESSION)
-    assert tombstone.created_at <= tombstone.forgotten_at <= datetime.now(timezone.utc)
     extent = await stats.session_extent(USER, SESSION)
     assert (extent.subagent_sessions, extent.items, extent.tokens) == (1, 2, 11)
     lines = {(one.agent_id, one.branch): one for one in await stats.transcripts(USER, SESSION)}
