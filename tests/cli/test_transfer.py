@@ -19,6 +19,7 @@ from memory_context import MemoryContext, MemoryStore
 from memory_context.foundation.errors import StoreUnavailableError
 from memory_context.foundation.utf8 import to_utf8, unescape_json
 from memory_context.store.codec import canonical_json
+from memory_context.store.connection import Connection
 from memory_context.store.database import Database
 from memory_context.store.items import NewItem
 from memory_context.store.threads import ThreadElement, ThreadStep
@@ -500,3 +501,23 @@ async def test_an_export_shows_one_moment(store: MemoryStore, monkeypatch: pytes
         await store.items.forget_memories("alice", agent_id="", session_id="", memory_key="k4")
         taken += [piece async for piece in pieces]
     assert lines_of(b"".join(taken)) == before
+
+
+async def test_each_page_of_an_export_has_its_own_deadline(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+    """A large export, and a slow reader of one, take longer than a batch may."""
+    monkeypatch.setattr(exporter, "PAGE_ROWS", 2)
+    await store.items.insert_memories("alice", [NewItem(f"text {n}", "", 1, key=f"k{n}") for n in range(5)])
+    allowed: list[float] = []
+    allow = Connection.allow
+
+    def noted(self: Connection, seconds: float, **others: float) -> None:
+        allowed.append(seconds)
+        allow(self, seconds, **others)
+
+    monkeypatch.setattr(Connection, "allow", noted)
+    async with aclosing(store.admin.export_lines("alice")) as pieces:
+        await anext(pieces)
+        before = len(allowed)
+        rest = [piece async for piece in pieces]
+    assert len(rest) == 6
+    assert len(allowed) - before >= 2, "pages of items"

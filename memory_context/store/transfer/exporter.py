@@ -54,7 +54,8 @@ async def export_lines(
             done = 0
             written = {table.record: 0 for table in TABLES}
             for table in TABLES:
-                async with aclosing(_rows(connection, table, columns[table.name], scope)) as rows:
+                seconds = database.limits.batch_seconds
+                async with aclosing(_rows(connection, table, columns[table.name], scope, seconds)) as rows:
                     async for row in rows:
                         if not done:
                             yield _header(scope)
@@ -68,7 +69,7 @@ async def export_lines(
 
 
 async def _rows(
-    connection: Connection, table: Table, columns: Sequence[Column], scope: dict[str, Any]
+    connection: Connection, table: Table, columns: Sequence[Column], scope: dict[str, Any], seconds: float
 ) -> AsyncGenerator[DictRow, None]:
     params = {
         **scope,
@@ -78,7 +79,11 @@ async def _rows(
         "packed_bytes_limit": PAGE_PACKED_BYTES,
     }
     query = table.statement("select_page", columns)
-    while rows := await connection.fetch(query, params, binary=True):
+    while True:
+        connection.allow(seconds)  # for each page: many take longer, and so may a reader between them
+        rows = await connection.fetch(query, params, binary=True)
+        if not rows:
+            return
         params |= {name: value for name, value in rows[-1].items() if name in table.start}
         while rows:  # free each before the next page
             yield rows.pop(0)

@@ -84,11 +84,7 @@ class Target:
     named_user: str | None = None
 
     async def user(self) -> str:
-        """Return the named user, or the only one.
-
-        Raises:
-            Failure: None was named, and there is no user or there are several.
-        """
+        """Return the named user, or the only one; `Failure` if there is none or there are several."""
         if self.named_user is not None:
             return self.named_user
         found, name = await self.store.user_stats.only_user()
@@ -200,11 +196,7 @@ class NamedSession:
     transcripts: "list[TranscriptInfo]"
 
     def key(self, agent: str | None) -> SessionKey:
-        """Return the key of the wanted agent's transcript, or of the only one.
-
-        Raises:
-            Failure: The wanted agent has none, or the choice is ambiguous.
-        """
+        """Return the key of the wanted agent's transcript, or of the only one; `Failure` if that is none."""
         session_id, agents = self.info.session_id, list(dict.fromkeys(one.agent_id for one in self.transcripts))
         shown = ", ".join(map(repr, agents))
         if not agents:
@@ -219,13 +211,10 @@ class NamedSession:
 
 
 async def find_session(target: Target, session_id: str, *, by_beginning: bool = True) -> NamedSession:
-    """Return the session with an id or a unique prefix.
+    """Return the session with an id or a unique prefix; `Failure` if none or several match, or it was deleted.
 
     Args:
         by_beginning: False to accept whole ids only, for scripts that delete.
-
-    Raises:
-        Failure: None or several match, or it was deleted.
     """
     store, name = target.store, await target.user()
     info = await store.conversations.session(name, session_id)
@@ -244,11 +233,7 @@ async def find_session(target: Target, session_id: str, *, by_beginning: bool = 
 
 
 async def find_key(store: "MemoryStore", user_id: str, key: str) -> str:
-    """Return the key with a unique prefix; an unknown key is returned unchanged.
-
-    Raises:
-        Failure: Several keys have this prefix.
-    """
+    """Return the key with a prefix; an unknown key is returned unchanged. `Failure` if several have it."""
     if await store.items.fetch_whereabouts(user_id, key) is not None:
         return key
     return _only(key, await store.user_stats.keys_beginning(user_id, key, _OFFERED_NAMES + 1), "item") or key
@@ -266,11 +251,7 @@ def _only(beginning: str, found: list[str], noun: str) -> str | None:
 
 
 def parse_duration(text: str) -> timedelta:
-    """Return the length of `90s`, `15m`, `12h`, `7d` or `4w`.
-
-    Raises:
-        Failure: The text has another form.
-    """
+    """Return the length of `90s`, `15m`, `12h`, `7d` or `4w`; `Failure` for another form."""
     written = _DURATION.fullmatch(text.strip().lower())
     if written is None or int(written[1]) == 0:
         raise Failure(f"{text!r} is not a length of time: write for example 90s, 15m, 12h, 7d or 4w", USAGE_ERROR)
@@ -278,11 +259,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def parse_since(text: str | None) -> datetime | None:
-    """Return the time that was a duration ago, or the beginning of a date such as `2026-01-31`; UTC without a zone.
-
-    Raises:
-        Failure: The text is neither.
-    """
+    """Return the time that was a duration ago, or the beginning of a date; UTC without a zone. `Failure` for others."""
     if text is None:
         return None
     try:

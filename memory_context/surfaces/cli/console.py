@@ -256,11 +256,7 @@ def progress_bar(
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask before a destructive operation.
-
-    Raises:
-        Failure: The answer was no, or stdin is no terminal.
-    """
+    """Ask before a destructive operation; `Failure` if the answer was no, or stdin is no terminal."""
     if yes:
         return
     if not sys.stdin.isatty():

@@ -143,11 +143,7 @@ async def store_file(
 
 
 def text_of(file: Path) -> str:
-    """Return the text of a file or of stdin.
-
-    Raises:
-        Failure: It cannot be read, or is not UTF-8.
-    """
+    """Return the text of a file or of stdin; `Failure` if it cannot be read, or is not UTF-8."""
     if str(file) == "-" and sys.stdin.isatty():
         raise Failure("there is nothing to store: name a FILE, or pipe a text in", USAGE_ERROR)
     try:

@@ -91,13 +91,13 @@ async def import_(
         say(f"imported {_in_words(report.stored)} for {report.user_id!r}")
         if report.known.total():
             say(f"{_in_words(report.known)} there already, or forgotten or deleted here")
-        for left_out, why in (
-            (report.different, "left out, since what is here differs"),
-            (report.secrets, "left out, since it is in clear in the file, keep it with memory-context secrets --set"),
+        for left_out, why, remedy in (
+            (report.different, "what is here differs", ""),
+            (report.secrets, "it is in clear in the file", "; keep it with memory-context secrets --set"),
         ):
             if left_out:
                 more = ", …" if len(left_out) > _NAMED else ""
-                say(f"{why}: {', '.join(left_out[:_NAMED])}{more}")
+                say(f"left out, since {why}: {', '.join(left_out[:_NAMED])}{more}{remedy}")
         if report.stored["item"]:
             say("search finds the items once they are indexed: by the next process that uses the store, or by reindex")
 
