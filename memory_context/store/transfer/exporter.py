@@ -113,8 +113,8 @@ def _row(table: Table, row: DictRow) -> bytes:
     head, in_base64 = head[:-1], b""
     text = b"null"
     if row["is_active"]:
-        record = json.loads(row["record"])
-        content = checked_content(unescape(record["memory_key"]), row, bytes.fromhex(record["content_sha256"]))
+        fields: dict[str, Any] = json.loads(record)
+        content = checked_content(unescape(fields["memory_key"]), row, bytes.fromhex(fields["content_sha256"]))
         data = bytes(row["content_raw"]) if row["content_type"] else to_utf8(content)
         if not row["content_type"]:
             text = json.dumps(escape(content)).encode("ascii")

@@ -8,7 +8,7 @@ import os
 import sys
 from functools import partial
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from typer import Option
@@ -205,11 +205,11 @@ def _lean(command: Any) -> Any:
     return command
 
 
-def _process_value(param: Any, ctx: Any, value: Any) -> Any:
+def _process_value(param: Any, ctx: Any, value: Any) -> object:
     is_text = isinstance(value, str) and param.type_descriptor.annotation is str
     is_left_out = not param.required and (value is None or value is param.default)
     if not is_text and not is_left_out:
-        return type(param).process_value(param, ctx, value)
+        return cast(Any, type(param)).process_value(param, ctx, value)
     return value if param.callback is None else param.callback(ctx, param, value)
 
 

@@ -252,7 +252,11 @@ def progress_bar(
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=total)
-        yield lambda done, total=total: progress.update(task, completed=done, total=total)
+
+        def show(done: int, total: int | None = None) -> None:
+            progress.update(task, completed=done, total=total)
+
+        yield show
 
 
 def confirm(question: str, yes: bool) -> None:

@@ -80,7 +80,7 @@ async def import_(
             begun = sys.stdin.buffer if file == _STREAM else stack.enter_context(Path(file).open("rb"))  # noqa: ASYNC230
             begun = BufferedReader(cast(Any, begun))  # shows its first bytes, also of a pipe
             is_packed = begun.peek(2)[:2] == _GZIP
-            lines = bounded_lines(gzip.GzipFile(fileobj=begun) if is_packed else begun)
+            lines = bounded_lines(cast(IO[bytes], gzip.GzipFile(fileobj=begun) if is_packed else begun))
             report = await target.store.admin.import_lines(lines, target.named_user)
     except TransferError as error:
         raise Failure(f"{name}: {error}; {ends}") from error
