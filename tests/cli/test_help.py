@@ -78,6 +78,24 @@ def test_commands_that_read_import_no_agent_framework(database_url: str):
     assert done.stdout.splitlines()[-1] == "heavy: []"
 
 
+@pytest.mark.thorough
+def test_listing_commands_import_little(database_url: str):
+    """No pydantic model, no embedder, no search, no table of rich in a pipe, and no other command."""
+    whose = ["--user", "alice", "--url", database_url]
+    heavy = ["pydantic", "numpy", "tokenizers", "Stemmer", "re2", "rich.table"]
+    others = ["memory_context.store.search.passages", "memory_context.surfaces.cli.maintenance"]
+    script = (
+        "import sys; from memory_context.surfaces.cli import execute\n"
+        f"assert [execute([name, *{whose!r}]) for name in ('list', 'stats', 'sessions')] == [0, 0, 0]\n"
+        f"print('heavy:', sorted({{*{heavy!r}, *{others!r}}} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENT_SECONDS, cwd=REPOSITORY
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "heavy: []"
+
+
 def test_help_imports_nothing_that_takes_time():
     """Neither an agent framework nor a driver nor what draws tables."""
     script = (
