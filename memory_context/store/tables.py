@@ -143,7 +143,6 @@ ITEMS = Table(
     derived=("content_id", "content_bytes"),
     different=("select_different_items",),
     before_insert=("insert_transferred_contents",),
-    after_insert=("delete_unused_contents",),
     quoting={"summary": "text", "model_summary": "text", "content_metadata": "jsonb"},
 )
 

@@ -228,6 +228,10 @@ async def _store(database: Database, report: ImportReport, columns: Sequence[Col
         raise
     different = [row["name"] for row in results[0]] if table.different else []
     stored = int(results[len(before)][0]["stored"])
+    if table is ITEMS and stored < len(lines):
+        # only where an item was left out: without statistics of a new user its plan reads all items for each content
+        unused = _QUERIES("delete_unused_contents", params)
+        await database.write(report.user_id, unused, agent_id=EVERY_AGENT, kind="batch")
     report.stored[table.record] += stored
     report.known[table.record] += len(lines) - stored - len(different)
     report.different.extend(different)
