@@ -166,31 +166,6 @@ EXISTS (
     WHERE parent.user_id = %(user_id)s AND parent.{session} = one.{session} AND parent.deleted_at IS NULL
 )
 
--- fragment: is_deleted_once()
--- Whether one of two rows is a tombstone, and the other is not.
-(there.deleted_at IS NULL) <> (given.deleted_at IS NULL)
-
--- fragment: is_others()
--- Whether a given thread is another user's.
-(there.user_id IS NULL AND memory_context.ui_thread_owner(given.thread_id) IS NOT NULL)
-
--- fragment: is_session_gone()
--- Whether the session of a given row was deleted here.
-EXISTS (
-    SELECT FROM memory_context.agent_sessions AS session
-    WHERE session.user_id = %(user_id)s AND session.session_id = given.session_id AND session.deleted_at IS NOT NULL
-)
-
--- fragment: is_thread_gone()
--- Whether the thread of a given row was deleted here, or another user has it.
-(
-    memory_context.ui_thread_owner(given.thread_id) <> %(user_id)s
-    OR EXISTS (
-        SELECT FROM memory_context.ui_threads AS thread
-        WHERE thread.user_id = %(user_id)s AND thread.thread_id = given.thread_id AND thread.deleted_at IS NOT NULL
-    )
-)
-
 -- fragment: is_not_deleted()
 -- Whether the session was not deleted.
 NOT EXISTS (

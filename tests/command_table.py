@@ -5,7 +5,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from memory_context.surfaces.cli import app
+from memory_context.surfaces.cli import make_app
 
 from .conftest import REPOSITORY
 
@@ -22,7 +22,9 @@ COMMON = {
 def command_table() -> str:
     """Return a row for each command: its arguments, what it does, and its options."""
     lines = ["| `memory-context …` | what it does | options |", "|---|---|---|"]
-    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in _rows(get_command(app))]
+    lines += [
+        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in _rows(get_command(make_app()))
+    ]
     common = ", ".join(f"`{name}`: {what}" for name, what in COMMON.items())
     return "\n".join([*lines, "", f"Most also take {common}. `memory-context COMMAND --help` says more."])
 

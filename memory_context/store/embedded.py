@@ -60,8 +60,9 @@ def start(folder: Path, database: str = DATABASE) -> dict[str, str]:
             folder = folder.resolve()
             folder.mkdir(parents=True, exist_ok=True)
             server = _start(folder)
-        params = {"host": server.socket_folder, "port": server.port, "user": "postgres", "dbname": database}
-        _ensure_database(params)
+        params = {**_login(server), "dbname": database}
+        if database != DATABASE:
+            _ensure_database(params)
     except (ImportError, OSError, RuntimeError, ValueError, subprocess.SubprocessError, psycopg.Error) as error:
         said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise StoreUnavailableError(
@@ -128,14 +129,22 @@ def _start(folder: Path) -> RunningServer:
             # by a killed process; its program may have been upgraded since
             _end(left_behind, folder)
         try:
-            if running_server(folder) is None:
-                from .pgserver import start_server  # slow; needs the extra `local`
+            if running_server(folder) is not None:
+                return _ready(folder)
+            from .pgserver import start_server  # slow; needs the extra `local`
 
-                start_server(folder)
-            return _ready(folder)
+            start_server(folder)
+            server = _ready(folder)
+            # within the lock: the next process finds it, and saves a connection
+            _ensure_database({**_login(server), "dbname": DATABASE})
+            return server
         except BaseException:
             os.close(_shares.pop(folder))
             raise
+
+
+def _login(server: RunningServer) -> dict[str, str]:
+    return {"host": server.socket_folder, "port": server.port, "user": "postgres"}
 
 
 def _hold(folder: Path) -> bool:

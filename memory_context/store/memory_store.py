@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakSet
 
@@ -20,11 +21,9 @@ from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.foundation.runtime.buffers import WRITE_SECONDS, Unwritten
 
 from .admin.daily import DailyConsolidation
-from .admin.prune import PruneReport, prune
 from .admin.status import StoreAdmin
 from .admin.user_stats import UserStats
 from .codec import canonical_json
-from .conversations import ClaimRows, ConversationArchive
 from .database import Database, every_user
 from .events import EventLog
 from .forget import ProgressCallback, erase_user, forget_memories, redact
@@ -48,20 +47,22 @@ from .items import (
 from .jobs import Jobs
 from .limits import StoreLimits
 from .location import Location
-from .notes import NotesStore
 from .redact import Traces
 from .search.conversation import CONVERSATION_JOB, KEY_STEM, register_conversation_jobs
 from .search.indexer import Indexer, IndexReport, reindex
-from .search.passages import PassageSearch, related_keys
-from .secret_rows import KeyProvider, SecretRows
 from .sql import Statement, load_queries
-from .statements import StatementStore
-from .threads import ThreadStore
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a command that only reads imports few of them
     from memory_context.foundation.light_model.model import ChatCompletionClient as _ModelClient
 
     from .admin.consolidate import ConsolidationReport
+    from .admin.prune import PruneReport
+    from .conversations import ClaimRows, ConversationArchive
+    from .notes import NotesStore
+    from .search.passages import PassageSearch
+    from .secret_rows import KeyProvider, SecretRows
+    from .statements import StatementStore
+    from .threads import ThreadStore
 
 __all__ = ["ItemStore", "MemoryStore"]
 
@@ -178,8 +179,13 @@ class ItemStore:
         Archived messages are listed only if requested, by type or `conversation`.
         """
         criteria = criteria.for_listing
+        related: list[str] = []
+        if criteria.related_to is not None:
+            from .search.passages import related_keys  # here: search takes as long to import as the listing
+
+            related = await related_keys(self._database, user_id, criteria, scope)
         params = {
-            **criteria_params(criteria, await related_keys(self._database, user_id, criteria, scope)),
+            **criteria_params(criteria, related),
             **scope_params(scope),
             "order_by": criteria.order_by,
             "oldest_first": criteria.oldest_first,
@@ -300,7 +306,7 @@ class MemoryStore:
         pool_size: int = 8,
         limits: StoreLimits | None = None,
         mask_credentials: bool = True,
-        secret_keys: KeyProvider | None = None,
+        secret_keys: "KeyProvider | None" = None,
     ) -> None:
         if pool_size < 1:
             raise ValueError(f"pool_size must be at least 1, got {pool_size!r}")
@@ -317,16 +323,10 @@ class MemoryStore:
         register_conversation_jobs(self._database, self.jobs, masks_credentials=mask_credentials)
         self._indexer = Indexer(self._database, self.jobs, embedder, masks_credentials=mask_credentials)
         self.items = ItemStore(self._database, self.jobs)
-        self.statements = StatementStore(self._database, self.jobs)
         self.events = EventLog(self._database, self.unwritten)
-        self.conversations = ConversationArchive(self._database, self.events, self.jobs)
-        self.threads = ThreadStore(self._database, self.conversations)
-        self.notes = NotesStore(self._database)
-        self.claim_rows = ClaimRows(self._database)
         self.user_stats = UserStats(self._database)
         self.admin = StoreAdmin(self._database)
-        self.secret_rows, self.secret_keys = SecretRows(self._database), secret_keys
-        self.search = PassageSearch(self._database, self._indexer)
+        self.secret_keys = secret_keys
         self._daily = DailyConsolidation(self.consolidate_due)
         self._owners: WeakSet[object] = WeakSet()
 
@@ -356,6 +356,50 @@ class MemoryStore:
 
     def __repr__(self) -> str:
         return f"<MemoryStore {self.describe()}>"
+
+    # --- rows of one sort, imported at first use
+
+    @cached_property
+    def statements(self) -> "StatementStore":
+        from .statements import StatementStore
+
+        return StatementStore(self._database, self.jobs)
+
+    @cached_property
+    def conversations(self) -> "ConversationArchive":
+        from .conversations import ConversationArchive
+
+        return ConversationArchive(self._database, self.events, self.jobs)
+
+    @cached_property
+    def threads(self) -> "ThreadStore":
+        from .threads import ThreadStore
+
+        return ThreadStore(self._database, self.conversations)
+
+    @cached_property
+    def notes(self) -> "NotesStore":
+        from .notes import NotesStore
+
+        return NotesStore(self._database)
+
+    @cached_property
+    def claim_rows(self) -> "ClaimRows":
+        from .conversations import ClaimRows
+
+        return ClaimRows(self._database)
+
+    @cached_property
+    def secret_rows(self) -> "SecretRows":
+        from .secret_rows import SecretRows
+
+        return SecretRows(self._database)
+
+    @cached_property
+    def search(self) -> "PassageSearch":
+        from .search.passages import PassageSearch
+
+        return PassageSearch(self._database, self._indexer)
 
     # --- life cycle
 
@@ -420,7 +464,7 @@ class MemoryStore:
         conversations: bool = False,
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
-    ) -> PruneReport:
+    ) -> "PruneReport":
         """Forget items and delete audit events of all users that were not used for some time.
 
         Items leave tombstones. Items of active sessions or referenced by an archive stay. Repeat it if interrupted.
@@ -435,6 +479,8 @@ class MemoryStore:
         Raises:
             ValueError: The age or time is unusable, or a type may not be pruned.
         """
+        from .admin.prune import prune
+
         return await prune(self._database, older_than, types, conversations, progress, dry_run=dry_run)
 
     # --- consolidation

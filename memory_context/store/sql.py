@@ -5,9 +5,9 @@ A block is `-- name: fetch_memory :one`, a comment, one statement; `{may_read(it
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
@@ -48,8 +48,30 @@ class Statement(NamedTuple):
     keeps_plan: bool = False
 
 
-class Queries(dict[str, bytes]):
-    """The blocks of a file by name; a call gives one with its parameters."""
+class Queries(Mapping[str, bytes]):
+    """The blocks of a file by name, read at first use; a call gives one with its parameters."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._expanded: dict[str, bytes] = {}
+
+    @cached_property
+    def _blocks(self) -> dict[str, str]:
+        _, *pieces = _BLOCK.split(_read(sql_folder() / "queries" / f"{self._file}.sql"))
+        return dict(zip(pieces[::2], pieces[1::2], strict=True))
+
+    def __getitem__(self, name: str) -> bytes:
+        if name not in self._expanded:
+            # without comments, whose percent signs would be parameters
+            text = _COMMENT_LINE.sub("", self._blocks[name]).strip().rstrip(";")
+            self._expanded[name] = expanded(text).encode()
+        return self._expanded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._blocks)
+
+    def __len__(self) -> int:
+        return len(self._blocks)
 
     def __call__(self, name: str, params: Mapping[str, Any] | None = None, /, **more: Any) -> Statement:
         return Statement(self[name], {**(params or {}), **more})
@@ -89,12 +111,8 @@ def sql_folder() -> Path:
 
 @cache
 def load_queries(name: str) -> Queries:
-    """Return the blocks of a file, without comments, whose percent signs would be parameters."""
-    _, *pieces = _BLOCK.split(_read(sql_folder() / "queries" / f"{name}.sql"))
-    return Queries(
-        (block, expanded(_COMMENT_LINE.sub("", text).strip().rstrip(";")).encode())
-        for block, text in zip(pieces[::2], pieces[1::2], strict=True)
-    )
+    """Return the blocks of a file: a command that reads uses few of the files."""
+    return Queries(name)
 
 
 @cache

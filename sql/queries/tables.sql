@@ -23,17 +23,6 @@ ORDER BY {one_order};
 -- How many rows there are.
 SELECT count(*) AS rows FROM memory_context.{table} AS one WHERE user_id = %(user_id)s AND {within};
 
--- name: compare_rows :many
--- Which of some rows are known, or have another row in their place. Kept are those that one side has deleted, that are another
--- user's, or that belong to what was deleted here.
-SELECT
-    (line.fields ->> 'place')::bigint AS place,
-    CASE WHEN there.user_id IS NULL OR {is_deleted_once} THEN 'kept' WHEN {is_same} THEN 'known' ELSE 'taken' END AS outcome
-FROM jsonb_array_elements(%(records)s::jsonb) AS line (fields)
-CROSS JOIN jsonb_populate_record(NULL::memory_context.{table}, line.fields) AS given
-LEFT JOIN memory_context.{table} AS there ON there.user_id = %(user_id)s AND {is_same_row}
-WHERE there.user_id IS NOT NULL OR {is_gone};
-
 -- name: insert_rows :one
 -- Store rows as they were, in their order, unless they are there or what they belong to is not.
 WITH stored AS (

@@ -6,16 +6,10 @@
 SELECT set_config('TimeZone', 'UTC', true), set_config('idle_in_transaction_session_timeout', '0', true);
 
 -- name: select_columns :many
--- The columns of some tables in their order, with the conditions of each table; those that the database fills in are left out.
-SELECT
-    class.relname::text AS table_name, attname::text AS name, format_type(atttypid, NULL) AS type,
-    attnotnull AS is_required, coalesce(checks.conditions, '') AS conditions
+-- The columns of some tables in their order; those that the database fills in are left out.
+SELECT class.relname::text AS table_name, attname::text AS name, format_type(atttypid, NULL) AS type
 FROM pg_class AS class
 JOIN pg_attribute ON attrelid = class.oid AND attnum > 0 AND NOT attisdropped AND attidentity = '' AND attgenerated = ''
-CROSS JOIN LATERAL (
-    SELECT string_agg(pg_get_constraintdef(oid), ' ') AS conditions
-    FROM pg_constraint WHERE conrelid = class.oid AND contype = 'c'
-) AS checks
 WHERE class.relnamespace = 'memory_context'::regnamespace AND class.relname = ANY(%(names)s::text[])
 ORDER BY class.relname, attnum;
 
@@ -66,33 +60,25 @@ LEFT JOIN memory_context.agent_memory_contents AS content
 WHERE sized.bytes_before < %(bytes_limit)s
 ORDER BY item.id;
 
--- name: compare_items :many
--- What of some items stands in the way of storing them: the key is known (the same item), kept (one of the two was
--- forgotten) or taken by another item; or the same content stands in the same place under another key.
+-- name: select_different_items :many
+-- Items that are left out though nobody forgot them: their key is here for another item, or their content is here, in the same
+-- place, under another key.
 WITH given AS (
-    SELECT one.*, (line.fields ->> 'place')::bigint AS place, decode(line.fields ->> 'content_sha256', 'hex') AS sha256
+    SELECT one.*, decode(line.fields ->> 'content_sha256', 'hex') AS sha256
     FROM jsonb_array_elements(%(records)s::jsonb) AS line (fields)
     CROSS JOIN jsonb_populate_record(NULL::memory_context.agent_memories, line.fields) AS one
+    WHERE one.is_active
 )
-SELECT
-    given.place,
-    CASE
-        WHEN there.is_active <> given.is_active THEN 'kept'
-        WHEN NOT there.is_active THEN 'known'
-        WHEN content.content_sha256 = given.sha256
-            AND (there.agent_id, there.session_id, there.memory_type, there.source)
-                = (given.agent_id, given.session_id, given.memory_type, given.source)
-        THEN 'known'
-        ELSE 'taken'
-    END AS outcome,
-    '' AS other_key
+SELECT given.memory_key AS name
 FROM given
 JOIN memory_context.agent_memories AS there
-    ON there.user_id = %(user_id)s AND there.memory_key = given.memory_key
-LEFT JOIN memory_context.agent_memory_contents AS content
+    ON there.user_id = %(user_id)s AND there.memory_key = given.memory_key AND there.is_active
+JOIN memory_context.agent_memory_contents AS content
     ON content.user_id = %(user_id)s AND content.id = there.content_id
+WHERE (content.content_sha256, there.agent_id, there.session_id, there.memory_type, there.source)
+    <> (given.sha256, given.agent_id, given.session_id, given.memory_type, given.source)
 UNION ALL
-SELECT given.place, 'elsewhere', there.memory_key
+SELECT given.memory_key || ' (its content is here as ' || there.memory_key || ')'
 FROM given
 JOIN memory_context.agent_memory_contents AS content
     ON content.user_id = %(user_id)s AND content.content_sha256 = given.sha256
@@ -104,9 +90,34 @@ JOIN memory_context.agent_memories AS there
     AND there.source = given.source
     AND there.origin = given.origin
     AND there.content_id = content.id
-    AND there.memory_key <> given.memory_key
-    AND given.memory_type <> 'conversation'
-    AND given.is_active;
+WHERE given.memory_type <> 'conversation'
+    AND NOT EXISTS (
+        SELECT FROM memory_context.agent_memories AS known
+        WHERE known.user_id = %(user_id)s AND known.memory_key = given.memory_key
+    );
+
+-- name: select_different_batches :many
+-- Batches in whose place is another one.
+SELECT format('batch %%s / %%s / %%s', given.session_id, given.sequence, given.agent_id) AS name
+FROM jsonb_to_recordset(%(records)s::jsonb) AS given (
+    session_id text, kind text, agent_id text, branch text, sequence integer, batch_sha256 text, message_ids jsonb
+)
+JOIN memory_context.recent_conversation_history AS there
+    ON there.user_id = %(user_id)s
+    AND there.session_id = given.session_id
+    AND there.kind = given.kind
+    AND there.agent_id = given.agent_id
+    AND there.branch = given.branch
+    AND there.sequence = given.sequence
+WHERE encode(there.batch_sha256, 'hex') IS DISTINCT FROM given.batch_sha256
+    OR to_jsonb(there.message_ids) <> given.message_ids;
+
+-- name: select_different_notes :many
+-- Agents whose notes here have another text.
+SELECT 'notes of ' || given.agent_id AS name
+FROM jsonb_to_recordset(%(records)s::jsonb) AS given (agent_id text, notes text)
+JOIN memory_context.agent_long_term_memory AS there
+    ON there.user_id = %(user_id)s AND there.agent_id = given.agent_id AND there.notes <> given.notes;
 
 -- name: insert_transferred_contents :exec
 -- Contents of items that are to be stored. What is there already is locked by writing the same again, so that nobody takes

@@ -13,16 +13,6 @@ WHERE user_id = %(user_id)s
         WHERE hidden.user_id = %(user_id)s AND hidden.is_private AND hidden.is_active
     );
 
--- name: select_forgotten :many
--- The tombstones of a user, those forgotten last first.
-SELECT memory_key, memory_type, source, agent_id, session_id, created_at, updated_at AS forgotten_at
-FROM memory_context.agent_memories
-WHERE user_id = %(user_id)s
-    AND NOT is_active
-    AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
-ORDER BY updated_at DESC, id DESC
-LIMIT %(limit)s;
-
 -- name: select_keys_beginning :many
 -- The keys of a user's items that begin with a text, forgotten ones left out.
 SELECT memory_key FROM memory_context.agent_memories
@@ -82,17 +72,6 @@ WHERE user_id = %(user_id)s
     AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
 GROUP BY memory_type, source
 ORDER BY tokens DESC, memory_type, source;
-
--- name: sum_items_by_day :many
--- How much was stored on each day (UTC) and is not forgotten, the newest days first.
-SELECT
-    (created_at AT TIME ZONE 'UTC')::date AS stored_on, count(*) AS items, sum(content_bytes)::bigint AS content_bytes,
-    sum(token_count)::bigint AS tokens
-FROM memory_context.agent_memories
-WHERE user_id = %(user_id)s AND is_active AND memory_type <> 'conversation'
-GROUP BY stored_on
-ORDER BY stored_on DESC
-LIMIT %(limit)s;
 
 -- name: fetch_user_extent :one
 -- How many sessions a user has that were not deleted, and how much was said in them.

@@ -16,7 +16,7 @@ import pytest
 
 from memory_context.foundation.extras import needs
 from memory_context.store.sql import load_migrations
-from memory_context.surfaces.cli import app
+from memory_context.surfaces.cli import make_app
 from memory_context.surfaces.cli.app import EXAMPLES, GroupedCommands
 
 from ..conftest import Server
@@ -46,7 +46,7 @@ def test_help_names_every_command_once_in_a_group_with_examples(run: Run):
     from typer.main import get_command
 
     ended, out, _ = run("-h")
-    group = get_command(app)
+    group = get_command(make_app())
     assert isinstance(group, GroupedCommands)
     assert ended == 0
     assert "Examples:" in out
@@ -60,7 +60,7 @@ def test_examples_name_options_that_exist():
     from typer.core import TyperGroup
     from typer.main import get_command
 
-    group = get_command(app)
+    group = get_command(make_app())
     assert isinstance(group, GroupedCommands)
     for lines in EXAMPLES.values():
         for line in lines:
@@ -121,12 +121,12 @@ def test_a_stored_file_is_shown_byte_for_byte(command: Command, tmp_path: Path, 
     assert shown["origin"] == "application"
 
 
-def test_a_piped_text_is_stored_and_related(command: Command, lived: Lived, monkeypatch: pytest.MonkeyPatch):
+def test_a_piped_text_is_stored(command: Command, monkeypatch: pytest.MonkeyPatch):
     piped = io.TextIOWrapper(io.BytesIO(b"make: *** [all] Error 1"))
     monkeypatch.setattr(sys, "stdin", piped)
-    ended, out, _ = command("store", "--source", "make", "--related-to", lived.keys[0], "--session", "builds")
+    ended, out, _ = command("store", "--source", "make", "--session", "builds")
     shown = json.loads(command("show", out.strip(), "--json")[1])
-    assert (ended, shown["content"], shown["related_to"]) == (0, "make: *** [all] Error 1", [lived.keys[0]])
+    assert (ended, shown["content"]) == (0, "make: *** [all] Error 1")
     assert (shown["session_id"], shown["source"]) == ("builds", "make")
 
 
@@ -154,8 +154,6 @@ def test_list_search_and_show_describe_an_item_in_the_same_words(command: Comman
     shown = json.loads(command("show", found["key"], "--meta", "--json")[1])
     assert shown == listed
     assert {name: found[name] for name in listed} == listed
-    forgotten = json.loads(command("list", "--forgotten", "--json")[1])[0]
-    assert forgotten.keys() - listed.keys() == {"forgotten_at"}
 
 
 # --- looking after
@@ -186,7 +184,10 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_variables")
-def test_doctor_finds_nothing_wrong_with_a_sound_store(run: Run, lived: Lived):
+def test_doctor_finds_nothing_wrong_with_a_sound_store(run: Run, lived: Lived, monkeypatch: pytest.MonkeyPatch):
+    """Nor with a variable that the library reads."""
+    monkeypatch.setenv("MEMORY_CONTEXT_SECRET_KEY", "0" * 64)
+    monkeypatch.setenv("MEMORY_CONTEXT_LIGHT_MODEL", "off")
     ended, out, err = run("doctor", "--url", lived.url)
     assert (ended, err) == (0, "all is well\n")
     assert all(line.startswith("ok ") for line in out.splitlines()), out
@@ -204,29 +205,18 @@ def test_doctor_names_a_mistyped_variable_and_a_database_that_is_away(run: Run, 
 
 
 @pytest.mark.usefixtures("no_variables")
-@pytest.mark.parametrize("kind", ["no folder", "name too long", "unreadable parent", "unwritable", "another's data"])
+@pytest.mark.parametrize("kind", ["no folder", "name too long", "another's data"])
 def test_doctor_names_a_home_that_cannot_be_used_and_the_remedy(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
 ):
-    home, guarded = tmp_path / "home", tmp_path / "guarded"
-    guarded.mkdir()
+    home = tmp_path / ("home" * (100 if kind == "name too long" else 1))
     if kind == "no folder":
         home.write_text("a file")
-    elif kind == "name too long":
-        home = tmp_path / ("home" * 100)
-    elif os.geteuid() == 0:
-        pytest.skip("root may read and write everything")
-    elif kind == "unreadable parent":
-        home = guarded / "home"
-    elif kind == "unwritable":
-        home = guarded
-    else:
+    elif kind == "another's data":
         home.mkdir()
-        (home / "postgres").symlink_to(guarded)
-    guarded.chmod(0o555 if kind == "unwritable" else 0)
+        (home / "postgres").write_text("a file")
     monkeypatch.setenv("MEMORY_CONTEXT_HOME", str(home))
     ended, out, err = run("doctor", "--json")
-    guarded.chmod(0o700)
     (found,) = [one["text"] for one in json.loads(out) if one["verdict"] == "failed"]
     assert (ended, err) == (1, "")
     assert str(home) in found

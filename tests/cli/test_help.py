@@ -7,13 +7,12 @@ import sys
 import pytest
 from typer.main import get_command
 
-from memory_context.surfaces.cli import app
-from memory_context.surfaces.cli.app import EXAMPLES, WITHDRAWN
+from memory_context.surfaces.cli import make_app
+from memory_context.surfaces.cli.app import EXAMPLES
 from tests.support.waiting import PATIENT_SECONDS
 
 from ..command_table import PAGE, command_table, with_table
 from ..conftest import REPOSITORY
-from .conftest import Run
 
 HEAVY = (
     "autogen_core",
@@ -46,7 +45,7 @@ def test_every_command_has_a_row_and_a_sentence():
 
 def test_no_command_is_cut_in_the_list_of_commands():
     """At 80 columns there is room for 60 characters; typer would end a longer sentence in dots."""
-    commands = get_command(app).commands  # type: ignore[attr-defined]
+    commands = get_command(make_app()).commands  # type: ignore[attr-defined]
     said = {name: command.help.split("\n\n")[0].replace("\n", " ") for name, command in commands.items()}
     assert {name: text for name, text in said.items() if len(text) > 60} == {}
 
@@ -57,20 +56,7 @@ def test_there_are_at_most_24_commands():
 
 
 def test_every_command_has_an_example():
-    assert {name for name, lines in EXAMPLES.items() if lines} == {"", *get_command(app).commands}  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("old", WITHDRAWN)
-def test_withdrawn_command_names_the_one_that_does_it_now(run: Run, old: str):
-    """Before its arguments are looked at; the command named exists, with its options."""
-    ended, out, err = run(*old.split(), "--whatever")
-    assert (ended, out, err.count("\n")) == (2, "", 1)
-    named = re.fullmatch(rf"memory-context: there is no command '{old}' any more: memory-context (.*)\n", err)
-    assert named is not None
-    words = named[1].partition(",")[0].split()
-    command = get_command(app).commands[words[0]]  # type: ignore[attr-defined]
-    command = getattr(command, "commands", {}).get(words[1], command) if len(words) > 1 else command
-    assert {word for word in words if word.startswith("--")} <= {name for one in command.params for name in one.opts}
+    assert {name for name, lines in EXAMPLES.items() if lines} == {"", *get_command(make_app()).commands}  # type: ignore[attr-defined]
 
 
 @pytest.mark.thorough
@@ -84,6 +70,24 @@ def test_commands_that_read_import_no_agent_framework(database_url: str):
         f"assert [execute(line) for line in {lines!r}] == [0] * {len(lines)}\n"
         "heavy = {'autogen_core', 'autogen_agentchat', 'autogen_ext', 'markdown_it'} & set(sys.modules)\n"
         "print('heavy:', sorted(heavy))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENT_SECONDS, cwd=REPOSITORY
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "heavy: []"
+
+
+@pytest.mark.thorough
+def test_listing_commands_import_little(database_url: str):
+    """No pydantic model, no embedder, no search, no table of rich in a pipe, and no other command."""
+    whose = ["--user", "alice", "--url", database_url]
+    heavy = ["pydantic", "numpy", "tokenizers", "Stemmer", "re2", "rich.table"]
+    others = ["memory_context.store.search.passages", "memory_context.surfaces.cli.maintenance"]
+    script = (
+        "import sys; from memory_context.surfaces.cli import execute\n"
+        f"assert [execute([name, *{whose!r}]) for name in ('list', 'stats', 'sessions')] == [0, 0, 0]\n"
+        f"print('heavy:', sorted({{*{heavy!r}, *{others!r}}} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENT_SECONDS, cwd=REPOSITORY

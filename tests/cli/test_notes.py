@@ -27,18 +27,17 @@ def test_notes_are_shown_edited_and_undone(run: Run, database_url: str, tmp_path
     assert run("notes", *url)[0::2] == (2, "memory-context: no agent has notes; give --agent NAME\n")
     note(database_url, "coder", "# Work\nOrders is at db1.\n# Home\nParis")
     assert run("notes", *url) == (0, "# Work\nOrders is at db1.\n# Home\nParis\n", "")
-    assert run("notes", "--section", "home", *url) == (0, "# Home\nParis\n", "")
     (tmp_path / "notes.md").write_text("# New\n")
     assert run("notes", "--set", str(tmp_path / "notes.md"), "--version", "0", *url)[0] == 1
     assert run("notes", "--set", str(tmp_path / "notes.md"), *url) == (0, "", "version 2, 5 characters\n")
     (tmp_path / "notes.md").write_text("# Newer\n")
-    assert run("notes", "--append", str(tmp_path / "notes.md"), *url)[0] == 0
+    assert run("notes", "--set", str(tmp_path / "notes.md"), "--version", "2", *url)[0] == 0
     assert run("notes", "--undo", *url) == (0, "", "version 4, 5 characters\n")
     assert run("notes", "--undo", "--version", "1", *url) == (0, "", "version 5, 37 characters\n")
     assert run("notes", "--version", "2", *url)[1] == "# New\n"
     assert "version 99 is not kept" in run("notes", "--version", "99", *url)[2]
     history = json.loads(run("notes", "--history", "--json", *url)[1])
-    assert [one["operation"] for one in history] == [*("undo", "undo", "append", "overwrite", "append", "")]
+    assert [one["operation"] for one in history] == [*("undo", "undo", "overwrite", "overwrite", "append", "")]
     assert run("notes", "--history", *url)[1].count("\n") == 8
 
 
@@ -54,15 +53,14 @@ def test_notes_of_several_agents_are_told_apart(run: Run, database_url: str) -> 
     assert run("notes", "--undo", "--agent", "critic", *url)[0] == 1
 
 
-@pytest.mark.parametrize("option", ["--set", "--append"])
-def test_unclosed_code_is_refused(run: Run, database_url: str, tmp_path: Path, option: str) -> None:
+def test_unclosed_code_is_refused(run: Run, database_url: str, tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("```\ncode")
     ended, _, err = run(
-        "notes", option, str(tmp_path / "notes.md"), "--agent", "coder", "--url", database_url, "--user", "alice"
+        "notes", "--set", str(tmp_path / "notes.md"), "--agent", "coder", "--url", database_url, "--user", "alice"
     )
     assert (ended, "is not closed at its end" in err) == (1, True)
 
 
 def test_notes_refuses_options_that_contradict_each_other(run: Run, database_url: str) -> None:
     ended, _, err = run("notes", "--undo", "--erase", "--yes", "--url", database_url, "--user", "alice")
-    assert (ended, "give one of --section, --history" in err) == (2, True)
+    assert (ended, "give one of --history" in err) == (2, True)

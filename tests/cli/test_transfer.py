@@ -5,7 +5,6 @@ import hashlib
 import io
 import json
 import os
-import re
 import sys
 import tracemalloc
 from collections.abc import Iterator
@@ -23,9 +22,10 @@ from memory_context.store.codec import canonical_json
 from memory_context.store.connection import Connection
 from memory_context.store.database import Database
 from memory_context.store.items import NewItem
+from memory_context.store.limits import StoreLimits
 from memory_context.store.threads import ThreadElement, ThreadStep
 from memory_context.store.transfer import exporter, importer
-from memory_context.store.transfer.records import TransferError
+from memory_context.store.transfer.importer import TransferError
 from tests.support.exports import AT, Json, item, many, written
 
 from .conftest import Run, contents
@@ -108,15 +108,12 @@ def test_import_restores_the_exported_rows(run: Run, full: Lived, database_url: 
     assert (status, err.splitlines()[0]) == (0, "imported nothing for 'alice'")
     assert run("export", str(again), "--url", database_url)[0] == 0
     assert lines_of(gzip.decompress(again.read_bytes())) == imported(records)
-    assert run("import", str(again), "--url", database_url)[:2] == (0, "")
-
-
-def test_the_same_file_again_writes_nothing(run: Run, full: Lived, tmp_path: Path):
-    file = tmp_path / "alice.jsonl"
-    assert run("export", str(file), "--user", "alice", "--url", full.url)[0] == 0
-    before = contents(full.url)
-    assert run("import", str(file), "--url", full.url)[0] == 0
-    assert contents(full.url) == before
+    before = contents(database_url)
+    status, out, err = run("import", str(again), "--url", database_url)
+    assert (status, out) == (0, "")
+    assert f"{kinds['item']} items, {kinds['session']} session" in err
+    assert " there already, or forgotten or deleted here" in err
+    assert contents(database_url) == before
 
 
 async def test_an_imported_session_resumes_with_the_same_view(full: Lived, store: MemoryStore):
@@ -182,7 +179,7 @@ async def test_export_includes_messages_of_the_user_interface(store: MemoryStore
     whole, thread = await export(store), await store.threads.thread("alice", "t")
     report = await store.admin.import_lines(reading(whole), "bob")
     assert report.stored == {"ui_user": 1, "thread": 0, "step": 0, "element": 0}
-    assert report.kept == {"ui_user": 0, "thread": 1, "step": 3, "element": 1}
+    assert report.known == {"ui_user": 0, "thread": 1, "step": 3, "element": 1}
     await store.erase_user("alice")
     report = await store.admin.import_lines(reading(whole))
     assert report.stored == {"ui_user": 1, "thread": 1, "step": 3, "element": 1}
@@ -222,23 +219,10 @@ async def test_import_does_not_revive_forgotten_items_and_deleted_sessions(store
     assert await store.conversations.delete_session("alice", SESSION)
     report = await store.admin.import_lines(reading(whole))
     assert not any(report.stored[kind] for kind in ("item", "session", "batch"))
-    assert report.kept["session"] >= 1
-    assert report.kept["batch"] >= 1
-    assert report.kept["item"] >= len(full.keys)
+    assert all(report.known[kind] >= least for kind, least in (("session", 1), ("batch", 1), ("item", len(full.keys))))
+    assert report.different == []
     assert await store.items.fetch_contents("alice", full.keys) == {}
     assert await store.conversations.session("alice", SESSION) is None
-
-
-async def test_imported_tombstone_does_not_block_its_content(store: MemoryStore):
-    """Its content may be stored again, and items with any number be forgotten."""
-    gone = item("gone", "", is_active=False, content=None, content_sha256=None)
-    await store.admin.import_lines(reading(written([gone, {**gone, "memory_key": "also"}])))
-    tombstone = await store.items.fetch_memory("alice", "gone")
-    assert tombstone is not None
-    assert not tombstone.is_active
-    await store.items.insert_memories("alice", [NewItem(f"text {n}", "", 1, key=f"k{n}") for n in range(5)])
-    assert len(await store.items.forget_memories("alice", agent_id="", session_id="")) == 5
-    assert await store.items.fetch_memory("alice", "also") is not None
 
 
 @pytest.mark.parametrize(
@@ -254,7 +238,7 @@ async def test_import_leaves_out_a_key_with_another_content_and_names_it(store: 
     await store.items.insert_memories("alice", [there])
     data = written([item("k", "text"), item("l", "more")])
     report = await store.admin.import_lines(reading(data))
-    assert (report.names, report.different["item"], report.stored["item"]) == ([name], 1, 1)
+    assert (report.different, report.stored["item"], report.known["item"]) == ([name], 1, 0)
     assert {*await store.items.select_keys("alice")} == {there.key, "l"}
     assert await store.items.fetch_contents("alice", [there.key]) == {there.key: there.content}
 
@@ -271,7 +255,7 @@ async def test_import_leaves_out_a_transcript_that_diverged(store: MemoryStore, 
     await store.admin.import_lines(reading(whole))
     before = lines_of(await export(store))
     report = await store.admin.import_lines(reading(written(lines)))
-    assert (report.different["batch"], report.names) == (1, [f"batch {SESSION} / 0 / coder"])
+    assert report.different == [f"batch {SESSION} / 0 / coder"]
     assert lines_of(await export(store)) == before
 
 
@@ -319,60 +303,33 @@ GOOD = item("k", "text")
         (b"\xff\xfe\n", "line 1: this is no export"),
         (b"[" * 100_000, "line 1: this is no export"),
         (b'{"format":"memory-context","version":3}\n', "line 1: .*version 3 .*pip install -U memory-context"),
-        (b'{"format":"memory-context","version":1}\n', "line 1: library: Field required"),
         (written([GOOD]).rsplit(b"{", 2)[0], "cut off after line 2"),
-        (written([GOOD]).rsplit(b"{", 2)[0][:-9], "line 2: not JSON: "),
-        (
-            written([GOOD, GOOD]).replace(b'"item": 2', b'"item": 3'),
-            "line 4: there should be 3 records .*, there are 2",
-        ),
-        (written([GOOD]) + b"{}\n", "line 4: something comes after the last line"),
+        (written([GOOD]).rsplit(b"{", 2)[0][:-9], "line 2: not a JSON object"),
+        (written([GOOD, GOOD]).replace(b'"item": 2', b'"item": 3'), "line 4: there should be .*3.* there are .*2"),
         (written([GOOD]).replace(b'"text"', b'"taxt"'), "line 2: the content has not the hash beside it"),
         (written([item("k", "text", record="thing")]), "line 2: 'thing' is no kind of record"),
-        (written([item("k", "text", summary=1)]), "line 2: summary: Input should be a valid string"),
-        (written([item("k", "text", other=1)]), "line 2: other: Extra inputs are not permitted"),
-        (written([item("k" * 65, "text")]), "line 2: memory_key: .*not a memory key: 1-64 of"),
-        (written([item("k\x1b[2J", "text")]), "line 2: memory_key: .*not a memory key"),
-        (written([item("k", "text", created_at="yesterday")]), "line 2: created_at: "),
-        (written([item("k", "text", created_at=1_700_000_000)]), "line 2: created_at: .*not a time like"),
-        (written([item("k", "text", updated_at="1700000000")]), "line 2: updated_at: .*not a time like"),
+        (written([item("k\x1b[2J", "text")]), "line 2: .* is no memory key"),
         (
-            written([item("k", "text", content_metadata={"x": 7.5})]).replace(b"7.5", b"1e999"),
-            "line 2: 1e999 is too large",
+            written([item("k", "text", created_at="yesterday 1")]),
+            "lines 2 to 2: the database refuses one: invalid input",
         ),
-        (written([item("k", "text", content_metadata={"x": float("nan")})]), "line 2: NaN is no JSON number"),
-        (written([item("k", "text", content_metadata={"x": "\ud800"})]), "line 2: NUL or a lone surrogate"),
-        (written([item("k", "text", tags=["\x00"])]), "line 2: NUL or a lone surrogate"),
-        (written([item("k", "text", content=None)]), "line 2: the content or its hash is missing"),
-        (written([item("k", "text", is_active=False)]), "line 2: a forgotten item has no content"),
-        (written([GOOD]).replace(b'{"record": "item"', b'\xff{"record": "item"'), "line 2: not UTF-8"),
-        (written([GOOD]).replace(b'"tags": []', b'"tags": ' + b"[" * 100_000), "line 2: nested too deeply"),
-        (written([GOOD]).replace(b'{"record": "item"', b"[]\n"), "line 2: not a JSON object"),
+        (written([item("k", "text", tags=["\x00"])]), "lines 2 to 2: the database refuses one: unsupported Unicode"),
+        (written([item("k", "text", summary=None)]), 'refuses one: null value in column "summary"'),
     ],
 )
-def test_a_bad_file_is_refused_by_its_line_and_changes_nothing(
-    run: Run, full: Lived, tmp_path: Path, data: bytes, said: str
-):
-    """In one line; good lines before it are not stored either."""
-    file = tmp_path / "bad"
-    file.write_bytes(data)
-    status, out, err = run("import", str(file), "--user", "nobody-yet", "--url", full.url)
-    assert (status, out, err.count("\n")) == (1, "", 1)
-    assert re.search(said, err), err
-    assert err.endswith("; what comes before is imported\n")
-    assert run("export", "--user", "nobody-yet", "--url", full.url)[0] == 1
+async def test_damaged_file_is_refused_with_its_lines(store: MemoryStore, data: bytes, said: str):
+    """Nothing of the page is stored."""
+    with pytest.raises(TransferError, match=said):
+        await store.admin.import_lines(reading(data))
+    assert await store.items.select_keys("alice") == []
 
 
 @pytest.mark.parametrize(
     ("others", "said"),
     [
-        ({"message_batch": {}}, "line 3: Input should be a valid list"),
-        ({"message_batch": [{"id": "m", "text": "Hello.", "sender": "user"}]}, "line 3: 0.timestamp: Field required"),
-        ({"message_batch": [{"id": "m", "text": "Hello.", "sender": "owl", "timestamp": AT}]}, "line 3: 0.sender: "),
-        ({"message_batch": [{"id": "\x1b", "text": "", "sender": "ai", "timestamp": AT}]}, "line 3: .*printable"),
-        ({"message_ids": ["n"]}, "line 3: message_ids and message_count are not those of the messages"),
-        ({"message_count": 2}, "line 3: message_ids and message_count are not those of the messages"),
-        ({"kind": "transcript"}, "line 3: a stretch of a transcript is an object"),
+        ({"message_batch": [{"id": "m", "text": "x", "sender": "me", "timestamp": AT}]}, "sender='me'"),
+        ({"message_ids": ["n"]}, "message_ids and message_count are not those of the messages"),
+        ({"kind": "transcript"}, "a stretch of a transcript is an object"),
     ],
 )
 async def test_a_chat_that_could_not_be_read_again_is_refused(store: MemoryStore, others: Json, said: str):
@@ -381,22 +338,13 @@ async def test_a_chat_that_could_not_be_read_again_is_refused(store: MemoryStore
     message = {"id": "m", "text": "Hello.", "sender": "user", "timestamp": AT}
     chat = {**batch, "kind": "client", "agent_id": "", "begins_anew": False, "batch_sha256": None, "memory_keys": []}
     chat |= {"message_batch": [message], "message_ids": ["m"], "message_count": 1}
-    await store.admin.import_lines(reading(written([session, chat])), "bob", only_check=True)
-    with pytest.raises(TransferError, match=said):
+    with pytest.raises(TransferError, match=f"line 3: {said}"):
         await store.admin.import_lines(reading(written([session, {**chat, **others}])))
+    await store.admin.import_lines(reading(written([session, chat])), "bob")
+    assert [one.text for one in await store.conversations.chat_page("bob", "s", limit=5)] == ["Hello."]
 
 
-def test_a_batch_needs_its_session(run: Run, full: Lived, tmp_path: Path):
-    file = tmp_path / "alice"
-    assert run("export", str(file), "--user", "alice", "--url", full.url)[0] == 0
-    lines = [line for line in lines_of(file)[:-1] if line["record"] != "session"]
-    file.write_bytes(written(lines))
-    status, _, err = run("import", str(file), "--user", "x", "--url", full.url)
-    assert status == 1
-    assert f"no session '{SESSION}' comes before it" in err
-
-
-@pytest.mark.parametrize("cut", [1, 100, 2000])
+@pytest.mark.parametrize("cut", [1, 2000])
 def test_a_compressed_file_that_is_cut_off_is_refused(run: Run, full: Lived, tmp_path: Path, cut: int):
     file = tmp_path / "alice.jsonl.gz"
     assert run("export", str(file), "--user", "alice", "--url", full.url)[0] == 0
@@ -429,16 +377,6 @@ def test_an_export_goes_through_a_pipe(run: Run, full: Lived, database_url: str,
     assert run("import", "-")[0] == 1
 
 
-def test_import_check_reports_and_stores_nothing(run: Run, full: Lived, database_url: str, tmp_path: Path):
-    file = tmp_path / "alice"
-    run("export", str(file), "--user", "alice", "--url", full.url)
-    before = contents(database_url)
-    status, _, err = run("import", str(file), "--check", "--url", database_url)
-    assert status == 0
-    assert err.startswith(f"would import {sum(line['record'] == 'item' for line in lines_of(file))} items, ")
-    assert contents(database_url) == before
-
-
 def test_an_export_that_fails_leaves_the_file_that_was_there(
     run: Run, full: Lived, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -460,13 +398,9 @@ def test_an_export_that_fails_leaves_the_file_that_was_there(
         assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"alice": "the one of yesterday"}
 
 
-@pytest.mark.parametrize("name", ["alice.jsonl", "alice.jsonl.gz"])
-def test_export_is_readable_by_its_owner_only(
-    run: Run, full: Lived, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-):
-    """Whatever the umask, the file that was there and what a killed export left; also while it is being written."""
-    file = tmp_path / name
-    part = tmp_path / f"{name}.part"
+def test_export_is_readable_by_its_owner_only(run: Run, full: Lived, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Also while it is being written, whatever lies in the place of its part: a link is not written through."""
+    file, part, others = tmp_path / "alice.jsonl.gz", tmp_path / "alice.jsonl.gz.part", tmp_path / "others"
     modes: list[int] = []
     pieces = exporter._row
 
@@ -475,25 +409,16 @@ def test_export_is_readable_by_its_owner_only(
         return pieces(table, row)
 
     monkeypatch.setattr(exporter, "_row", watched)
+    others.write_text("somebody else's")
+    part.symlink_to(others)
+    file.touch(0o644)
     before = os.umask(0)
     try:
-        run("export", str(file), "--user", "alice", "--url", full.url)
-        file.chmod(0o644)
-        part.write_text("left by a process that was killed")
-        part.chmod(0o666)
         status, _, _ = run("export", str(file), "--user", "alice", "--url", full.url)
     finally:
         os.umask(before)
     assert status == 0
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert set(modes) == {0o600}
-
-
-def test_export_does_not_write_through_a_link_in_the_place_of_its_part(run: Run, full: Lived, tmp_path: Path):
-    file, others = tmp_path / "alice.jsonl", tmp_path / "others"
-    others.write_text("somebody else's")
-    (tmp_path / "alice.jsonl.part").symlink_to(others)
-    assert run("export", str(file), "--user", "alice", "--url", full.url)[0] == 0
+    assert {file.stat().st_mode & 0o777, *modes} == {0o600}
     assert others.read_text() == "somebody else's"
 
 
@@ -529,7 +454,7 @@ async def test_memory_does_not_grow_with_the_number_of_items(
     assert most[1] < 1.5 * few[1]
 
 
-@pytest.mark.parametrize("character", ["\x00", "\n", "\ud800", "\u4e2d", "\U0001f600"], ids=ascii)
+@pytest.mark.parametrize("character", ["\x00", "\U0001f600"], ids=ascii)
 async def test_line_of_a_content_that_is_all_escapes_is_a_third_longer_than_its_bytes(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, character: str
 ):
@@ -543,15 +468,14 @@ async def test_line_of_a_content_that_is_all_escapes_is_a_third_longer_than_its_
     assert await store.items.fetch_contents("bob", ["k"]) == {"k": content}
 
 
-@pytest.mark.parametrize("packed", [True, False])
 def test_line_over_the_limit_is_refused_before_it_is_in_memory(
-    run: Run, full: Lived, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
+    run: Run, full: Lived, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """A small compressed file may hold a line of any length."""
     monkeypatch.setattr(importer, "LINE_LIMIT_BYTES", 3_000_000)
     file = tmp_path / "bomb"
     good = written([item("k", "text")]).splitlines(keepends=True)[:2]
-    with gzip.open(file, "wb", compresslevel=1) if packed else file.open("wb") as out:
+    with gzip.open(file, "wb", compresslevel=1) as out:
         out.writelines(good)
         out.write(b'{"record":"item","content":"')
         for _ in range(64):
@@ -562,27 +486,9 @@ def test_line_over_the_limit_is_refused_before_it_is_in_memory(
     tracemalloc.stop()
     assert (status, out) == (1, "")
     assert "bomb: line 3: longer than 3,000,000 bytes" in err
-    assert err.endswith("; what comes before is imported\n")
+    assert err.endswith("; pages before it are imported\n")
     assert peak < 20_000_000
     assert run("export", "--user", "nobody-yet", "--url", full.url)[0] == 1
-
-
-async def test_large_items_are_fetched_one_by_one(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
-    """A page ends where it has enough bytes, however few rows those are."""
-    monkeypatch.setattr(exporter, "PAGE_BYTES", 1000)
-    await store.items.insert_memories("alice", [NewItem(f"{n}" * 900, "", 1, key=f"k{n}") for n in range(6)])
-    pages: list[int] = []
-    fetch = Connection.fetch
-
-    async def counted(*args: Any, **options: Any) -> Any:
-        rows = await fetch(*args, **options)
-        if rows and "after_memory_id" in rows[0]:
-            pages.append(len(rows))
-        return rows
-
-    monkeypatch.setattr(Connection, "fetch", counted)
-    await export(store)
-    assert pages == [2, 2, 2]
 
 
 async def test_an_export_shows_one_moment(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
@@ -596,3 +502,24 @@ async def test_an_export_shows_one_moment(store: MemoryStore, monkeypatch: pytes
         await store.items.forget_memories("alice", agent_id="", session_id="", memory_key="k4")
         taken += [piece async for piece in pieces]
     assert lines_of(b"".join(taken)) == before
+
+
+async def test_each_page_of_an_export_has_its_own_deadline(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+    """A large export, and a slow reader of one, take longer than a batch may."""
+    monkeypatch.setattr(exporter, "PAGE_ROWS", 2)
+    await store.items.insert_memories("alice", [NewItem(f"text {n}", "", 1, key=f"k{n}") for n in range(5)])
+    allowed: list[float] = []
+    allow = Connection.allow
+
+    def noted(self: Connection, seconds: float, **others: float) -> None:
+        allowed.append(seconds)
+        allow(self, seconds, **others)
+
+    monkeypatch.setattr(Connection, "allow", noted)
+    store._database.limits = StoreLimits(batch_seconds=47)  # the waits of background jobs are others
+    async with aclosing(store.admin.export_lines("alice")) as pieces:
+        await anext(pieces)
+        before = allowed.count(47)
+        rest = [piece async for piece in pieces]
+    assert len(rest) == 6
+    assert allowed.count(47) - before >= 2, "pages of items"

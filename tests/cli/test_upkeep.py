@@ -322,7 +322,7 @@ def test_reindex_says_what_could_not_be_indexed(run: Run, database_url: str, mon
     def fails(*_: Any) -> Any:
         raise ValueError("cannot be read")
 
-    monkeypatch.setattr("memory_context.store.search.indexer.index_claimed", fails)
+    monkeypatch.setattr("memory_context.store.search.postings.index_claimed", fails)
     monkeypatch.setattr("memory_context.store.jobs.ATTEMPTS_LIMIT", 1)
     store_items(database_url, "alice", "odd")
     ended, out, err = run("reindex", "--url", database_url)

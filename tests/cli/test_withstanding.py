@@ -36,6 +36,8 @@ READING = [
     ["sessions", "owls", "--user", "alice"],
     ["stats", "--user", "alice"],
     ["sessions", "owls", "--explain", "--user", "alice"],
+    ["sessions", "owls", "--transcript", "--user", "alice"],
+    ["memory", "list", "--user", "alice"],
     ["export", "--user", "alice"],
     ["stats", "--users"],
 ]

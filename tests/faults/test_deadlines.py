@@ -5,6 +5,7 @@ import gc
 import time
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import psycopg
 import pytest
@@ -139,7 +140,7 @@ async def test_commit_without_an_answer_is_settled_by_repeating_it(proxy: Proxy,
 
 async def test_cancelled_call_sends_a_cancel_request_and_leaves_no_task(proxy: Proxy, proxy_url: str, server: Server):
     """Nothing is pending in the event loop afterwards but what serves the proxy."""
-    async with MemoryStore(proxy_url, limits=SLOW_SERVER.model_copy(update={"transaction_seconds": 60})) as store:
+    async with MemoryStore(proxy_url, limits=replace(SLOW_SERVER, transaction_seconds=60)) as store:
         await store.items.insert_memories("alice", ITEM)
         with table_locked(server.url(database_of(proxy_url))):
             call = asyncio.create_task(store.items.fetch_memory("alice", "k"))

@@ -7,7 +7,7 @@ import pytest
 from memory_context import AgentMemory, MemoryCriteria, MemoryStore
 from memory_context.foundation.errors import ItemDamagedError
 from memory_context.foundation.references import describe_image
-from memory_context.store.transfer.records import TransferError
+from memory_context.store.transfer.importer import TransferError
 from tests.conftest import Server, database_of
 from tests.support.images import image_item, picture_of
 

@@ -10,7 +10,7 @@ from memory_context.foundation import errors
 from memory_context.store.memory_store import MemoryStore
 from memory_context.store.notes import KEPT_VERSIONS, AgentNotes, fetch_notes
 from memory_context.store.sql import Statement
-from memory_context.store.transfer.records import TransferError
+from memory_context.store.transfer.importer import TransferError
 from tests.conftest import Server, database_of
 from tests.support.statements import login_of
 
@@ -135,11 +135,13 @@ async def test_notes_travel_with_their_versions(store: MemoryStore) -> None:
     await write(store, "carol's own", 0, user="carol")
     for user, text, kept in (("bob", "newer", 5), ("carol", "carol's own", 2)):
         report = await store.admin.import_lines(whole, user)
-        assert sum(report.stored.values()) == 0
+        assert (sum(report.stored.values()), report.different) == (0, ["notes of coder"])
         assert (await store.notes.fetch(user, "coder")).text == text
         assert len(await store.notes.versions(user, "coder")) == kept
     damaged = [*whole[:1], json.dumps(json.loads(whole[1]) | {"notes": "x" * 160_001}).encode() + b"\n", *whole[2:]]
-    with pytest.raises(TransferError, match=r"line 2: notes: .*longer than 160000 bytes"):
+    with pytest.raises(
+        TransferError, match=r"lines 2 to 2: the database refuses one: .*agent_long_term_memory_lengths"
+    ):
         await store.admin.import_lines(damaged, "dora")
 
 

@@ -167,14 +167,6 @@ async def test_unknown_addresses_methods_and_parameters_are_refused(client: Clie
         assert response.json()["detail"]
 
 
-@pytest.mark.parametrize("name", ["body_seconds", "messages", "text_characters"])
-def test_withdrawn_limit_is_named_with_the_remedy(name: str):
-    with pytest.raises(ValueError, match=f"leave {name} out: "):
-        ChatLimits(**{name: 1})
-    with pytest.raises(ValueError, match="body_bytes"):
-        ChatLimits(body_bytes=0)
-
-
 async def test_unavailable_store_is_503_without_internal_text(client: Client, monkeypatch: pytest.MonkeyPatch):
     """The text of its error stays inside."""
 

@@ -25,13 +25,7 @@ async def test_notes_are_read_and_replaced_by_their_etag(client: Client, store: 
     )
     emptied = await client.put(NOTES, json={"notes": ""}, headers={"If-Match": '"2"'})
     assert (emptied.json()["notes"], emptied.json()["version"]) == ("", 3)
-    versions = (await client.get(f"{NOTES}/versions")).json()["versions"]
-    assert [(one["version"], one["operation"]) for one in versions] == [
-        (3, "delete_all_notes"),
-        (2, "append"),
-        (1, "overwrite"),
-        (0, ""),
-    ]
+    assert [one.operation for one in await notes.versions()] == ["delete_all_notes", "append", "overwrite", ""]
     assert (await client.as_user("bob").get(NOTES)).json()["version"] == 0
 
 

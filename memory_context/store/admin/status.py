@@ -159,9 +159,7 @@ class StoreAdmin:
 
         return export_lines(self._database, user_id, session_id, progress)
 
-    async def import_lines(
-        self, lines: Iterable[bytes], user_id: str | None = None, *, only_check: bool = False
-    ) -> "ImportReport":
+    async def import_lines(self, lines: Iterable[bytes], user_id: str | None = None) -> "ImportReport":
         """Import an exported file; return counts of its records.
 
         Existing rows are never changed, so an import can be repeated. User memory waits for the user's confirmation.
@@ -171,11 +169,11 @@ class StoreAdmin:
             user_id: None for the user in the file.
 
         Raises:
-            TransferError: A line is damaged, or the file is cut off; what came before stays.
+            TransferError: A line is damaged, or the file is cut off; pages before it stay.
         """
         from ..transfer.importer import import_lines
 
-        return await import_lines(self._database, lines, user_id, only_check=only_check)
+        return await import_lines(self._database, lines, user_id)
 
     @asynccontextmanager
     async def _looking(self) -> AsyncGenerator["_Ask", None]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
+from datetime import datetime, timezone
 from typing import Any
 
 from psycopg.rows import DictRow
@@ -15,11 +15,9 @@ from ..items import SECRET_TYPE, ReadScope, scope_params
 from ..sql import load_queries
 
 __all__ = [
-    "DaySum",
     "Forgettable",
     "KindSum",
     "SessionExtent",
-    "Tombstone",
     "TranscriptInfo",
     "UserExtent",
     "UserStats",
@@ -39,29 +37,6 @@ class KindSum:
     content_bytes: int
     tokens: int
     private_items: int
-
-
-@dataclass(frozen=True)
-class DaySum:
-    """Live items of one day (UTC)."""
-
-    stored_on: date
-    items: int
-    content_bytes: int
-    tokens: int
-
-
-@dataclass(frozen=True)
-class Tombstone:
-    """A forgotten item, without content."""
-
-    memory_key: str
-    memory_type: str
-    source: str
-    agent_id: str
-    session_id: str
-    created_at: datetime
-    forgotten_at: datetime
 
 
 @dataclass(frozen=True)
@@ -129,11 +104,6 @@ class UserStats:
         rows = await self._rows("select_keys_beside_private", user_id)
         return ReadScope(keys=tuple(row["memory_key"] for row in rows)) if rows else ReadScope()
 
-    async def forgotten(self, user_id: str, *, session_id: str | None = None, limit: int = 50) -> list[Tombstone]:
-        """Return tombstones, newest first."""
-        rows = await self._rows("select_forgotten", user_id, session_id=session_id, limit=limit)
-        return [Tombstone(**_in_utc(row)) for row in rows]
-
     async def keys_beginning(self, user_id: str, beginning: str, limit: int) -> list[str]:
         rows = await self._rows("select_keys_beginning", user_id, beginning=beginning, limit=limit)
         return [row["memory_key"] for row in rows]
@@ -175,9 +145,6 @@ class UserStats:
 
     async def kinds(self, user_id: str, *, session_id: str | None = None) -> list[KindSum]:
         return [KindSum(**row) for row in await self._rows("sum_items_by_kind", user_id, session_id=session_id)]
-
-    async def days(self, user_id: str, limit: int) -> list[DaySum]:
-        return [DaySum(**row) for row in await self._rows("sum_items_by_day", user_id, limit=limit)]
 
     async def extent(self, user_id: str) -> UserExtent:
         (row,) = await self._rows("fetch_user_extent", user_id)

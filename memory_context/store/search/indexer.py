@@ -21,7 +21,6 @@ from ..forget import ProgressCallback
 from ..jobs import Claim, JobKind, Jobs
 from ..sql import Statement, load_queries
 from .conversation import CONVERSATION_JOB
-from .postings import INDEXED_CHARACTERS, index_claimed
 
 __all__ = [
     "EMBED_SECONDS",
@@ -109,6 +108,8 @@ class Indexer:
     # --- text
 
     async def _index(self, claim: Claim) -> None:
+        from .postings import INDEXED_CHARACTERS  # here: the tokenizer would slow a command that only reads
+
         params = {**claim.params, "memory_ids": [job.id for job in claim.jobs], "characters_limit": INDEXED_CHARACTERS}
         rows = await self._read(claim, "select_items_to_index", params)
         await claim.finish({job.id for job in claim.jobs} - {row["memory_id"] for row in rows})  # forgotten meanwhile
@@ -137,6 +138,8 @@ class Indexer:
         if not rows:
             return {}
         await claim.keep(_longest_call())
+        from .postings import index_claimed
+
         params, made = await asyncio.to_thread(index_claimed, rows, self.masks_credentials)
         statements = _QUERIES.each(_WRITE_TEXT, claim.params | params)
         await self._database.write(claim.user_id, *statements, kind="batch")

@@ -1,7 +1,12 @@
-"""Export and import of a user's data.
+"""Export and import of a user's data as JSON Lines in ASCII: each line is a row, with fields named like columns.
 
-lines     the file format
-records   models of its lines
-exporter  from one snapshot, in bounded memory
-importer  validated before anything is stored
+    {"format":"memory-context","version":2,"user":"alice",…}       header
+    {"record":"item","memory_key":"run_shell_k3f9x2",…}            row
+    {"record":"end","records":{"item":1}}                          missing if truncated
+
+NUL and lone surrogates are U+001A and four hexadecimal digits: readers refuse JSON's escapes of them.
 """
+
+FORMAT = "memory-context"
+FORMAT_VERSION = 2  # 1 had no origins
+END = "end"

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime, timezone
@@ -17,7 +18,7 @@ from ..database import EVERY_AGENT, Database
 from ..items import checked_content
 from ..sql import load_migrations, load_queries
 from ..tables import ITEMS, TABLES, Column, Table, columns_of
-from .records import END, FORMAT, FORMAT_VERSION, ascii_json
+from . import END, FORMAT, FORMAT_VERSION
 
 __all__ = ["export_lines"]
 
@@ -28,6 +29,7 @@ PAGE_ROWS = 500
 PAGE_BYTES = 4_000_000
 PAGE_PACKED_BYTES = 500_000  # compressed, to a tenth and less
 LONG_CHARACTERS = 1_000_000
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 async def export_lines(
@@ -52,7 +54,8 @@ async def export_lines(
             done = 0
             written = {table.record: 0 for table in TABLES}
             for table in TABLES:
-                async with aclosing(_rows(connection, table, columns[table.name], scope)) as rows:
+                seconds = database.limits.batch_seconds
+                async with aclosing(_rows(connection, table, columns[table.name], scope, seconds)) as rows:
                     async for row in rows:
                         if not done:
                             yield _header(scope)
@@ -66,7 +69,7 @@ async def export_lines(
 
 
 async def _rows(
-    connection: Connection, table: Table, columns: Sequence[Column], scope: dict[str, Any]
+    connection: Connection, table: Table, columns: Sequence[Column], scope: dict[str, Any], seconds: float
 ) -> AsyncGenerator[DictRow, None]:
     params = {
         **scope,
@@ -76,7 +79,11 @@ async def _rows(
         "packed_bytes_limit": PAGE_PACKED_BYTES,
     }
     query = table.statement("select_page", columns)
-    while rows := await connection.fetch(query, params, binary=True):
+    while True:
+        connection.allow(seconds)  # for each page: many take longer, and so may a reader between them
+        rows = await connection.fetch(query, params, binary=True)
+        if not rows:
+            return
         params |= {name: value for name, value in rows[-1].items() if name in table.start}
         while rows:  # free each before the next page
             yield rows.pop(0)
@@ -97,14 +104,17 @@ def _header(scope: dict[str, Any]) -> bytes:
 
 
 def _row(table: Table, row: DictRow) -> bytes:
-    head = f'{{"record":"{table.record}",{ascii_json(row["record"])[1:]}'
+    record: str = row["record"]
+    if not record.isascii():
+        record = _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], record)  # only in strings
+    head = f'{{"record":"{table.record}",{record[1:]}'
     if table is not ITEMS:
         return f"{head}\n".encode("ascii")
     head, in_base64 = head[:-1], b""
     text = b"null"
     if row["is_active"]:
-        record = json.loads(row["record"])
-        content = checked_content(unescape(record["memory_key"]), row, bytes.fromhex(record["content_sha256"]))
+        fields: dict[str, Any] = json.loads(record)
+        content = checked_content(unescape(fields["memory_key"]), row, bytes.fromhex(fields["content_sha256"]))
         data = bytes(row["content_raw"]) if row["content_type"] else to_utf8(content)
         if not row["content_type"]:
             text = json.dumps(escape(content)).encode("ascii")

@@ -1,56 +1,47 @@
-"""Imports an exported file in one pass: each page of lines is checked, compared and stored before the next is read.
+"""Imports an exported file: a page of lines is stored in one transaction before the next is read.
 
-Existing rows are never changed, so an import can be repeated: after an interruption, or once a damaged file is mended.
+The database checks each row by its columns and conditions. Existing rows are never changed, so an import can be
+repeated: after an interruption, or once a damaged file is mended.
 """
 
 import asyncio
 import base64
+import hashlib
 import json
-from collections import Counter, defaultdict
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field, replace
-from typing import IO, Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import IO, Any, NamedTuple, cast
 
-from memory_context.foundation.utf8 import ESCAPE, is_plain, to_utf8, unescape
+import psycopg
 
+from memory_context.foundation.errors import StoreError
+from memory_context.foundation.references import KEY_PATTERN
+from memory_context.foundation.utf8 import ESCAPE, is_plain, json_object, to_utf8, unescape
+
+from ..conversations import ChatMessage
 from ..database import EVERY_AGENT, Database
 from ..items import SECRET_TYPE, imported_origin
 from ..sql import Statement, load_queries
 from ..statements import without_claims
 from ..tables import ITEMS, TABLES, Column, Table, columns_of
-from .records import Line, Models, TransferError, item_content, models_of, read_header, read_line
+from . import END, FORMAT, FORMAT_VERSION
 
-__all__ = ["ImportReport", "bounded_lines", "import_lines"]
+__all__ = ["ImportReport", "TransferError", "bounded_lines", "import_lines"]
 
 _QUERIES = load_queries("transfer")
 _ITEMS = load_queries("agent_memories")
 _THREADS = load_queries("threads")
 
 LINE_LIMIT_BYTES = 400_000_000  # earlier versions exported items of up to 256 MiB, in Base64
-_PIECE_BYTES = 1_000_000
 PAGE_ROWS = 500
 PAGE_BYTES = 4_000_000
-_NAMED = 100
-_DIFFERENT = ("taken", "elsewhere")
-_CONTENT_FIELDS = ("content", "content_base64", "content_type")
+_REFUSALS = (psycopg.DataError, psycopg.IntegrityError)
 
 
-def bounded_lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a file; `TransferError` if one is too long."""
-    number, pieces, octets = 1, list[bytes](), 0
-    while piece := file.readline(_PIECE_BYTES):
-        pieces.append(piece)
-        octets += len(piece)
-        # the first line of a file that is no export may be all there is
-        if octets > (_PIECE_BYTES if number == 1 else LINE_LIMIT_BYTES):
-            raise TransferError(f"line {number}: longer than {octets - len(piece):,} bytes: the file is damaged")
-        if piece.endswith(b"\n"):
-            yield b"".join(pieces)
-            pieces.clear()
-            number, octets = number + 1, 0
-    if pieces:
-        yield b"".join(pieces)
+class TransferError(ValueError):
+    """A file cannot be imported; the text names the line, or the lines of a page that the database refused."""
 
 
 @dataclass(frozen=True)
@@ -58,174 +49,189 @@ class ImportReport:
     """Counts of imported records, by kind.
 
     Attributes:
-        known: Existed already.
-        kept: Forgotten or deleted on one side, or another user's; the row here stays.
-        different: Left out, since another row has their place, or their content has another key.
-        names: The first of those that differ.
+        known: There already, or forgotten, deleted or another user's here: the row here stays.
+        different: Names of records left out since another row has their place, or their content another key.
         secrets: Items of type `user_secret`, which earlier versions exported in clear: left out.
     """
 
     user_id: str
     stored: Counter[str] = field(default_factory=Counter[str])
     known: Counter[str] = field(default_factory=Counter[str])
-    kept: Counter[str] = field(default_factory=Counter[str])
-    different: Counter[str] = field(default_factory=Counter[str])
-    names: list[str] = field(default_factory=list[str])
+    different: list[str] = field(default_factory=list[str])
     secrets: list[str] = field(default_factory=list[str])
 
 
-async def import_lines(
-    database: Database, lines: Iterable[bytes], user_id: str | None, *, only_check: bool
-) -> ImportReport:
-    """Import a file, or report the effect; see `StoreAdmin.import_lines`."""
+def bounded_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a file; `TransferError` if one is too long: a small compressed file may hold any length."""
+    number = 0
+    while line := file.readline(LINE_LIMIT_BYTES):
+        number += 1
+        if len(line) == LINE_LIMIT_BYTES and not line.endswith(b"\n"):
+            raise TransferError(f"line {number}: longer than {LINE_LIMIT_BYTES:,} bytes: the file is damaged")
+        yield line
+
+
+async def import_lines(database: Database, lines: Iterable[bytes], user_id: str | None) -> ImportReport:
+    """Import a file; see `StoreAdmin.import_lines`."""
     rest = iter(lines)
-    header = read_header(await asyncio.to_thread(next, rest, b""))
-    report = ImportReport(user_id or unescape(header.user))
-    names = [table.name for table in TABLES]
-    columns = columns_of((await database.read(report.user_id, _QUERIES("select_columns", names=names)))[0])
-    async with aclosing(_pages(_checked(rest, models_of(columns), report.secrets))) as pages:
-        async for table, page in pages:
-            found = await _compare(database, report.user_id, table, columns[table.name], page)
-            kinds = Counter(kind for kind, _ in found.values())
-            report.known[table.record] += kinds["known"]
-            report.different[table.record] += sum(kinds[kind] for kind in _DIFFERENT)
-            stored = len(page) - len(found)
-            if not only_check:
-                stored = await _store(database, report.user_id, table, columns[table.name], page)
-            report.stored[table.record] += stored
-            report.kept[table.record] += len(page) - stored - len(found) + kinds["kept"]
-            for place, (kind, other_key) in sorted(found.items()):
-                if kind in _DIFFERENT and len(report.names) < _NAMED:
-                    report.names.append(_name(page[place], other_key))
+    user_in_file = _user_of(await asyncio.to_thread(next, rest, b""))
+    report = ImportReport(user_id or user_in_file)
+    select = _QUERIES("select_columns", names=[table.name for table in TABLES])
+    columns = columns_of((await database.read(report.user_id, select))[0])
+    pages = _pages(rest, report.secrets)
+    while (page := await asyncio.to_thread(next, pages, None)) is not None:
+        await _store(database, report, columns[page.table.name], page)
+        del page  # free it before the next is read
     return report
-
-
-def _name(line: Line, other_key: str) -> str:
-    if line.table is not ITEMS:
-        places = [str(line.fields[name]) for name in ("session_id", "sequence", "agent_id") if name in line.fields]
-        return f"{line.fields['record']} {' / '.join(places)}"
-    key = unescape(line.fields["memory_key"])
-    return f"{key} (its content is here as {other_key})" if other_key else key
 
 
 # --- the file
 
 
-def _checked(lines: Iterator[bytes], models: Models, secrets: list[str]) -> Iterator[Line]:
-    """Yield the lines after the first; raises TransferError for one that is damaged, and for a file that is cut off."""
-    records: Counter[str] = Counter()
-    parents: dict[str, set[Any]] = defaultdict(set)
-    kinds = {table.name: table.record for table in TABLES}
+class _Page(NamedTuple):
+    """Records of one table, with their lines, and parameters of its statements."""
+
+    table: Table
+    lines: Sequence[int]
+    params: Mapping[str, Any]
+
+
+def _user_of(header: bytes) -> str:
+    fields = json_object(header) or {}
+    if fields.get("format") != FORMAT:
+        raise TransferError('line 1: this is no export: it does not begin with {"format": "memory-context", …}')
+    if fields.get("version") not in range(1, FORMAT_VERSION + 1):
+        raise TransferError(
+            f"line 1: the file has version {fields.get('version')!r} of the format, this memory_context reads "
+            f"{FORMAT_VERSION}: upgrade it with pip install -U memory-context"
+        )
+    if not isinstance(user := fields.get("user"), str) or not user:
+        raise TransferError("line 1: it does not say whose the rows are")
+    return unescape(user)
+
+
+def _pages(lines: Iterator[bytes], secrets: list[str]) -> Iterator[_Page]:
+    """Yield pages of one table each; `TransferError` for a damaged line, and at the end of a file that is cut off."""
+    tables = {table.record: table for table in TABLES}
+    counts = Counter[str]()
+    table, page, octets = ITEMS, dict[int, Any](), 0
     number = 1
     for number, data in enumerate(lines, 2):
-        line = read_line(number, data, models)
-        del data
-        table = line.table
-        if table is None:
-            if Counter(line.fields["records"]) != records:
-                said, found = Counter(line.fields["records"]).total(), records.total()
-                raise TransferError(f"line {number}: there should be {said} records before it, there are {found}")
-            if next(lines, None) is not None:
-                raise TransferError(f"line {number + 1}: something comes after the last line")
-            return
-        records[table.record] += 1
-        if table is ITEMS:
-            if line.fields["is_active"] and line.fields["memory_type"] == SECRET_TYPE:
-                secrets.append(unescape(line.fields["memory_key"]))
-                continue
-            origin = imported_origin({"origin": None, **line.fields})
-            line = replace(line, fields=without_claims({**line.fields, "origin": origin}))
-        if table.session:
-            owner = line.fields[table.session]
-            if table.parent and owner is not None and owner not in parents[table.parent]:
-                raise TransferError(f"line {number}: no {kinds[table.parent]} {owner!r} comes before it")
-            if table.name in ("agent_sessions", "ui_threads"):
-                parents[table.name].add(owner)
-        yield line
-        del line  # free it before the next is read
-    raise TransferError(f"the file is cut off after line {number}: its last line is missing")
+        try:
+            fields = json_object(data)
+            if fields is None:
+                raise ValueError("not a JSON object")
+            record = fields["record"]
+            if record == END:
+                if counts != Counter(fields["records"]):
+                    raise ValueError(f"there should be {fields['records']} before it, there are {dict(counts)}")
+                if next(lines, None) is not None:  # a compressed file has its checksum behind this line
+                    raise ValueError("something comes after the last line")
+                break
+            if record not in tables:
+                raise ValueError(f"{record!r} is no kind of record: it is one of {', '.join(tables)}, {END}")
+            counts[record] += 1
+            row = _CHECKS.get(record, lambda _: None)(fields) or data.decode()
+        except KeyError as error:
+            raise TransferError(f"line {number}: {error} is missing") from None
+        except (TypeError, ValueError, AttributeError) as error:
+            raise TransferError(f"line {number}: {error}") from None
+        if isinstance(row, _Item) and row.is_secret:
+            secrets.append(row.record["memory_key"])
+            continue
+        if page and (tables[record] is not table or len(page) >= PAGE_ROWS or octets + len(data) > PAGE_BYTES):
+            yield _page(table, page)
+            page, octets = {}, 0
+        table, page[number], octets = tables[record], row, octets + len(data)
+    else:
+        raise TransferError(f"the file is cut off after line {number}: its last line is missing")
+    if page:
+        yield _page(table, page)
 
 
-async def _pages(lines: Iterator[Line]) -> AsyncGenerator[tuple[Table, list[Line]], None]:
-    """Yield pages of lines of one table each."""
+class _Item(NamedTuple):
+    """An item for the database; its content goes beside it, as JSON cannot hold every text."""
 
-    def pages() -> Iterator[tuple[Table, list[Line]]]:
-        page: list[Line] = []
-        page_bytes = 0
-        for line in lines:
-            assert line.table is not None
-            is_full = len(page) >= PAGE_ROWS or page_bytes + line.octets > PAGE_BYTES
-            if page and (is_full or line.table is not page[0].table):
-                assert page[0].table is not None
-                yield page[0].table, page
-                page, page_bytes = [], 0
-            page.append(line)
-            page_bytes += line.octets
-            del line
-        if page and page[0].table is not None:
-            yield page[0].table, page
+    record: dict[str, Any]
+    content: str | None
+    raw: bytes | None
+    size: int
+    content_type: str | None
 
-    found = pages()
-    while (page := await asyncio.to_thread(next, found, None)) is not None:
-        yield page
-        del page
+    @property
+    def is_secret(self) -> bool:
+        return self.record["is_active"] and self.record["memory_type"] == SECRET_TYPE
+
+
+def _item(fields: dict[str, Any]) -> _Item:
+    """Return an item whose key can be referred to, whose content has its hash, and that claims no user's words."""
+    if not KEY_PATTERN.fullmatch(fields["memory_key"]):
+        raise ValueError(f"{fields['memory_key'][:100]!r} is no memory key")
+    fields = without_claims({**fields, "origin": imported_origin({"origin": None, **fields})})
+    text, in_base64, kind = fields.pop("content"), fields.pop("content_base64", None), fields.pop("content_type", None)
+    if not fields["is_active"]:
+        return _Item({**fields, "content_sha256": None}, None, None, 0, None)
+    data = to_utf8(unescape(text)) if in_base64 is None else base64.b64decode(in_base64, validate=True)
+    if hashlib.sha256(data).hexdigest() != fields["content_sha256"]:
+        raise ValueError("the content has not the hash beside it: the file was changed or damaged")
+    content = None if kind else data.decode("utf-8", "surrogatepass")
+    if content is not None and is_plain(content) and ESCAPE not in content:
+        return _Item(fields, content, None, len(data), None)
+    return _Item(fields, None, data, len(data), kind)
+
+
+def _check_batch(fields: dict[str, Any]) -> None:
+    """Refuse a chat or transcript that fails whenever its session is shown."""
+    messages = fields["message_batch"]
+    if fields["kind"] != "client":
+        if not isinstance(messages, dict):
+            raise ValueError("a stretch of a transcript is an object")
+        return
+    for one in cast("list[dict[str, Any]]", messages):
+        ChatMessage(unescape(one["id"]), unescape(one["text"]), one["sender"], datetime.fromisoformat(one["timestamp"]))
+    if [one["id"] for one in messages] != fields["message_ids"] or fields["message_count"] != len(messages):
+        raise ValueError("message_ids and message_count are not those of the messages")
+
+
+_CHECKS: Mapping[str, Callable[[dict[str, Any]], _Item | None]] = {"item": _item, "batch": _check_batch}
+
+
+def _page(table: Table, rows: Mapping[int, Any]) -> _Page:
+    if table is not ITEMS:
+        return _Page(table, [*rows], {"records": f"[{','.join(rows.values())}]"})
+    records, *parallel = zip(*rows.values(), strict=True)
+    placed = [{**record, "place": place} for place, record in enumerate(records, 1)]
+    names = ("contents", "contents_raw", "sizes", "content_types")
+    return _Page(table, [*rows], {"records": json.dumps(placed), **dict(zip(names, map(list, parallel), strict=True))})
 
 
 # --- the tables
 
 
-async def _compare(
-    database: Database, user_id: str, table: Table, columns: Sequence[Column], lines: Sequence[Line]
-) -> dict[int, tuple[str, str]]:
-    """Return the outcome of lines that are not to be stored, by place, with another key of the same content."""
-    given = [
-        {"place": place, **{name: line.fields[name] for name in table.compared}} for place, line in enumerate(lines)
+async def _store(database: Database, report: ImportReport, columns: Sequence[Column], page: _Page) -> None:
+    """Store missing rows in one transaction, and count."""
+    table, lines, params = page
+    before = _QUERIES.each((*table.different, *table.before_insert), params)
+    steps = [
+        *before,
+        Statement(table.statement("insert_rows", columns), params),
+        *_QUERIES.each(table.after_insert, params),
+        _THREADS("insert_known_user", params),
+        _ITEMS("upsert_pending_user", params),
     ]
-    params = {"records": json.dumps(given)}
-    comparison = Statement(table.statement("compare_rows", columns), params)
-    (rows,) = await database.read(user_id, comparison, agent_id=EVERY_AGENT, kind="batch")
-    found: dict[int, tuple[str, str]] = {}
-    for row in rows:
-        if found.get(row["place"], ("",))[0] not in ("taken", "known", "kept"):
-            found[row["place"]] = (row["outcome"], row.get("other_key", ""))
-    return found
-
-
-async def _store(
-    database: Database, user_id: str, table: Table, columns: Sequence[Column], lines: Sequence[Line]
-) -> int:
-    """Store missing rows in one transaction; return their number."""
-    params = await asyncio.to_thread(_params_of, table, lines)
-    finish = _ITEMS("upsert_pending_user", params)
-    listed = _THREADS("insert_known_user", params)
-    before = _QUERIES.each(table.before_insert, params)
-    insert = Statement(table.statement("insert_rows", columns), params)
-    after = _QUERIES.each(table.after_insert, params)
-    steps = (*before, insert, *after, listed, finish)
-    results = await database.write(user_id, *steps, agent_id=EVERY_AGENT, kind="batch")
-    return int(results[len(before)][0]["stored"])
-
-
-def _params_of(table: Table, lines: Sequence[Line]) -> dict[str, Any]:
-    if table is not ITEMS:
-        return {"records": f"[{','.join(line.text for line in lines)}]"}
-    contents: list[str | None] = []
-    raw: list[bytes | None] = []
-    sizes: list[int] = []
-    records: list[dict[str, Any]] = []
-    for place, line in enumerate(lines, 1):
-        fields: Mapping[str, Any] = line.fields
-        records.append({"place": place, **{name: one for name, one in fields.items() if name not in _CONTENT_FIELDS}})
-        content, data = None, b""
-        if fields.get("content_type"):
-            data = base64.b64decode(fields["content_base64"])
-        elif fields["is_active"]:
-            content = item_content(fields["content"], fields.get("content_base64"))
-            data = to_utf8(content)
-        is_text = not fields.get("content_type") and (content is None or (is_plain(content) and ESCAPE not in content))
-        contents.append(content if is_text else None)
-        raw.append(None if is_text else data)
-        sizes.append(len(data))
-    types = [line.fields.get("content_type") for line in lines]
-    parallel = {"contents": contents, "contents_raw": raw, "sizes": sizes, "content_types": types}
-    return {"records": json.dumps(records), **parallel}
+    try:
+        results = await database.write(report.user_id, *steps, agent_id=EVERY_AGENT, kind="batch")
+    except StoreError as error:
+        if isinstance(error.__cause__, _REFUSALS):
+            said = error.__cause__.diag.message_primary or error
+            raise TransferError(f"lines {lines[0]} to {lines[-1]}: the database refuses one: {said}") from error
+        raise
+    different = [row["name"] for row in results[0]] if table.different else []
+    stored = int(results[len(before)][0]["stored"])
+    if table is ITEMS and stored < len(lines):
+        # only where an item was left out: without statistics of a new user its plan reads all items for each content
+        unused = _QUERIES("delete_unused_contents", params)
+        await database.write(report.user_id, unused, agent_id=EVERY_AGENT, kind="batch")
+    report.stored[table.record] += stored
+    report.known[table.record] += len(lines) - stored - len(different)
+    report.different.extend(different)

@@ -3,10 +3,10 @@
 import sys
 
 try:
-    from .app import app, execute, main
+    from .app import execute, main, make_app
 except ImportError as error:
     if error.name not in ("typer", "rich"):
         raise
     sys.exit(f"memory-context: the command needs {error.name}: pip install 'memory-context[cli]'")
 
-__all__ = ["app", "execute", "main"]
+__all__ = ["execute", "main", "make_app"]

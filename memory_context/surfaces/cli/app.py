@@ -6,64 +6,71 @@ Exit codes: 0 done, 1 runtime failure, 2 usage error, 130 Ctrl-C.
 import io
 import os
 import sys
-from typing import Annotated, Any
+from functools import partial
+from importlib import import_module
+from typing import Annotated, Any, cast
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 from typer.main import get_command
 
 from .console import USAGE_ERROR, Failure, say_error
-from .items import forget, list_items, search, store_file
-from .maintenance import consolidate, migrate, prune, reindex, stop
-from .memory import memory_app, notes, secrets
-from .serve import mcp, serve
-from .sessions import sessions
-from .show import show
-from .stats import stats
-from .status import doctor, status
-from .transfer import export, import_
 
-__all__ = ["EXAMPLES", "WITHDRAWN", "app", "execute", "main"]
+__all__ = ["EXAMPLES", "execute", "main", "make_app"]
 
 _STOPPED = 130
-_GROUPS: dict[str, dict[str, Any]] = {
-    "Look": {"list": list_items, "show": show, "search": search, "sessions": sessions, "stats": stats},
-    "Change": {"store": store_file, "forget": forget, "memory": memory_app, "notes": notes, "secrets": secrets},
-    "Move": {"export": export, "import": import_},
-    "Look after": {
-        "status": status,
-        "doctor": doctor,
-        "stop": stop,
-        "migrate": migrate,
-        "prune": prune,
-        "consolidate": consolidate,
-        "reindex": reindex,
+_GROUPS = {
+    "Look": {
+        "list": "items:list_items",
+        "show": "show:show",
+        "search": "items:search",
+        "sessions": "sessions:sessions",
+        "stats": "stats:stats",
     },
-    "Serve": {"serve": serve, "mcp": mcp},
+    "Change": {
+        "store": "items:store_file",
+        "forget": "items:forget",
+        "memory": "memory:memory_app",
+        "notes": "memory:notes",
+        "secrets": "memory:secrets",
+    },
+    "Move": {"export": "transfer:export", "import": "transfer:import_"},
+    "Look after": {
+        "status": "status:status",
+        "doctor": "status:doctor",
+        "stop": "maintenance:stop",
+        "migrate": "maintenance:migrate",
+        "prune": "maintenance:prune",
+        "consolidate": "maintenance:consolidate",
+        "reindex": "maintenance:reindex",
+    },
+    "Serve": {"serve": "serve:serve", "mcp": "serve:mcp"},
 }
+"""Modules and functions of the commands."""
+
 EXAMPLES = {
     "": ("list --since 1d", "show read_file_3tbfgi | less", "search 'disk full'", "stats"),
     "list": ("list --source run_shell --since 7d", "list --json | jq -r '.[].key'"),
     "show": (
         "show read_file_3tb --grep 'def .*retry'",
         "show read_file_3tb --lines 120:180",
-        "show run_shell_k3f9x2 | grep -C 5 Traceback",
+        "show shot_k3f9x2 > it.png",
     ),
     "search": ("search 'connection refused' --type command_output",),
     "sessions": ("sessions", "sessions s1 --transcript --from 21", "sessions s1 --explain", "sessions s1 --delete"),
-    "stats": ("stats", "stats s1 --calls", "stats --users"),
+    "stats": ("stats --last 20", "stats s1", "stats --users"),
     "store": ("store notes.md --tag billing", "make test 2>&1 | memory-context store --source make"),
     "forget": ("forget read_file_3tbfgi", "forget --session s1 --yes"),
     "memory": (
         "memory list --as-of 2026-03-14",
         "memory add 'The user lives in Porto.' --replaces user_fact_k3f9x2ab",
         "memory confirm user_fact_k3f9x2ab",
-        "memory forget user_fact_k3f9x2ab --yes",
     ),
     "notes": ("notes --agent coder > notes.md", "notes --agent coder --set notes.md", "notes --undo"),
     "secrets": ("secrets", "pass show api | memory-context secrets --set API_TOKEN"),
     "export": ("export alice.jsonl.gz --user alice", "export --session s1 > s1.jsonl"),
-    "import": ("import alice.jsonl.gz --check", "import alice.jsonl.gz --user bob"),
+    "import": ("import alice.jsonl.gz --user bob",),
     "status": ("status --json | jq .items",),
     "doctor": ("doctor --url postgresql://db.example.org/memory",),
     "stop": ("stop",),
@@ -71,36 +78,10 @@ EXAMPLES = {
     "prune": ("prune --older-than 90d --dry-run",),
     "consolidate": ("consolidate --user alice", "consolidate --all --model gpt-4o-mini"),
     "reindex": ("reindex --embedder openai --model text-embedding-3-small",),
-    "serve": (
-        "serve --agent shop:build_agent",
-        "serve --agent shop:build_agent --host 0.0.0.0 --token-env CHAT_TOKENS",
-    ),
+    "serve": ("serve --agent shop:build_agent --host 0.0.0.0 --token-env CHAT_TOKENS",),
     "mcp": ("mcp --user alice", "mcp --transport http --token-env MCP_TOKENS"),
 }
 """Examples at the end of each help, by command; "" for the whole."""
-
-WITHDRAWN = {
-    "explain": "sessions SESSION --explain",
-    "users": "stats --users",
-    "sessions list": "sessions",
-    "sessions show": "sessions SESSION",
-    "sessions delete": "sessions SESSION --delete",
-    "memory edit": "memory add STATEMENT --replaces KEY",
-    "memory export": "memory list --all --json",
-    "notes list": "notes",
-    "notes show": "notes",
-    "notes set": "notes --set FILE",
-    "notes append": "notes --append FILE",
-    "notes delete": "notes --set FILE, with a file that lacks the section",
-    "notes undo": "notes --undo",
-    "notes history": "notes --history",
-    "notes erase": "notes --erase",
-    "secrets list": "secrets",
-    "secrets set": "secrets --set NAME",
-    "secrets delete": "secrets --delete NAME",
-    "secrets rotate": "secrets --rotate",
-}
-"""Commands of earlier versions, and the command that does the same now."""
 
 
 class GroupedCommands(TyperGroup):
@@ -118,22 +99,29 @@ def _examples(command: str = "") -> str | None:
     return f"\b\nExamples:{text}" if text else None  # \b keeps the lines apart
 
 
-app = typer.Typer(
-    name="memory-context",
-    cls=GroupedCommands,
-    help="A context and memory layer for AutoGen agents: what is stored, what it saves, and how to serve it.",
-    epilog=_examples(),
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-for _commands in _GROUPS.values():
-    for _name, _command in _commands.items():
-        if isinstance(_command, typer.Typer):
-            app.add_typer(_command, name=_name)
-        else:
-            app.command(_name, epilog=_examples(_name))(_command)
+def make_app(*names: str) -> typer.Typer:
+    """Return the application with these commands, or with all. To run a command only its own module is imported."""
+    app = typer.Typer(
+        name="memory-context",
+        cls=GroupedCommands,
+        help="A context and memory layer for AutoGen agents: what is stored, what it saves, and how to serve it.",
+        epilog=_examples(),
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_options)
+    for name, place in [one for commands in _GROUPS.values() for one in commands.items()]:
+        if not names or name in names:
+            module, _, function = place.partition(":")
+            command = getattr(import_module(f".{module}", __package__), function)
+            if isinstance(command, typer.Typer):
+                app.add_typer(command, name=name)
+            else:
+                app.command(name, epilog=_examples(name))(command)
+    return app
+
 
 _is_debugging = False
 
@@ -146,11 +134,10 @@ def _print_version(is_wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def _options(  # pyright: ignore[reportUnusedFunction]
-    debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")] = False,
+def _options(
+    debug: Annotated[bool, Option("--debug", help="Show the whole traceback of an error.")] = False,
     _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool, Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     global _is_debugging
@@ -174,12 +161,11 @@ def main() -> None:
 def execute(arguments: list[str] | None = None) -> int:
     """Run one command line, by default this process's own, and return its exit code."""
     words = sys.argv[1:] if arguments is None else arguments
-    for named in (" ".join(words[:2]), *words[:1]):
-        if named in WITHDRAWN:
-            say_error(f"there is no command {named!r} any more: memory-context {WITHDRAWN[named]}")
-            return USAGE_ERROR
+    named = words[1:2] if words[:1] == ["--debug"] else words[:1]
+    is_known = any(name in commands for name in named for commands in _GROUPS.values())
     try:
-        exit_code: int = get_command(app).main(words, "memory-context", standalone_mode=False) or 0
+        app = make_app(*named) if is_known else make_app()
+        exit_code: int = _lean(get_command(app)).main(words, "memory-context", standalone_mode=False) or 0
     except typer.Exit as ended:
         exit_code = ended.exit_code
     except (KeyboardInterrupt, typer.Abort):
@@ -201,6 +187,30 @@ def execute(arguments: list[str] | None = None) -> int:
     if exit_code == _STOPPED:  # Ctrl-C, on which typer prints nothing
         say_error("stopped; what was done until now stays")
     return exit_code
+
+
+def _lean(command: Any) -> Any:
+    """Spare values that are right as they are typer's conversion: it imports pydantic, a third of a listing's time."""
+    get_params = command.get_params
+
+    def lean_params(ctx: Any) -> Any:
+        params = get_params(ctx)
+        for param in params:
+            param.process_value = partial(_process_value, param)
+        return params
+
+    command.get_params = lean_params
+    for part in getattr(command, "commands", {}).values():
+        _lean(part)
+    return command
+
+
+def _process_value(param: Any, ctx: Any, value: Any) -> object:
+    is_text = isinstance(value, str) and param.type_descriptor.annotation is str
+    is_left_out = not param.required and (value is None or value is param.default)
+    if not is_text and not is_left_out:
+        return cast(Any, type(param)).process_value(param, ctx, value)
+    return value if param.callback is None else param.callback(ctx, param, value)
 
 
 def _leave_closed_pipe() -> None:

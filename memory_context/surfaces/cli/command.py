@@ -9,13 +9,14 @@ import logging
 import re
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from typer import Option
 
 from memory_context.foundation.identifiers import SessionKey
 
@@ -25,14 +26,13 @@ if TYPE_CHECKING:
     from memory_context.foundation.embeddings.embedder import Embedder
     from memory_context.memory.agent_memory import AgentMemory
     from memory_context.store.admin.user_stats import TranscriptInfo
-    from memory_context.store.conversations import Archived, SessionInfo
+    from memory_context.store.conversations import SessionInfo
     from memory_context.store.memory_store import MemoryStore
 
 __all__ = [
     "USER_ENV",
     "JsonOption",
     "NamedSession",
-    "SessionArgument",
     "Target",
     "TranscriptOption",
     "UrlOption",
@@ -50,7 +50,6 @@ __all__ = [
 
 _OFFERED_USERS = 10
 _OFFERED_NAMES = 3
-_COMPARED_SESSIONS = 1000
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION = re.compile(rf"(\d{{1,6}})\s*([{''.join(_UNITS)}])")
 
@@ -67,21 +66,14 @@ def not_empty(name: str | None) -> str | None:
 USER_ENV = "MEMORY_CONTEXT_USER"
 UrlOption = Annotated[
     str | None,
-    typer.Option(
-        "--url", callback=not_empty, help="The database. [default: MEMORY_CONTEXT_URL, else the embedded one]"
-    ),
+    Option("--url", callback=not_empty, help="The database. [default: MEMORY_CONTEXT_URL, else the embedded one]"),
 ]
 UserOption = Annotated[
     str | None,
-    typer.Option(
-        "--user",
-        callback=not_empty,
-        envvar=USER_ENV,
-        help="Whose memory. [default: that of the only user]",
-    ),
+    Option("--user", callback=not_empty, envvar=USER_ENV, help="Whose memory. [default: that of the only user]"),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+JsonOption = Annotated[bool, Option("--json", help="Print JSON instead of a table.")]
+YesOption = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 
 
 @dataclass(frozen=True)
@@ -92,11 +84,7 @@ class Target:
     named_user: str | None = None
 
     async def user(self) -> str:
-        """Return the named user, or the only one.
-
-        Raises:
-            Failure: None was named, and there is no user or there are several.
-        """
+        """Return the named user, or the only one; `Failure` if there is none or there are several."""
         if self.named_user is not None:
             return self.named_user
         found, name = await self.store.user_stats.only_user()
@@ -105,26 +93,21 @@ class Target:
         if not found:
             where = self.store.describe()
             raise Failure(f"nothing is stored yet in {where}; give --user NAME for somebody else's view of it")
-        raise Failure(f"there are several users, give --user{await self._some_users()}", USAGE_ERROR)
+        from memory_context.foundation.errors import StoreError
+
+        users: list[str] = []
+        with suppress(StoreError):  # only the owner may list them
+            async for user in self.store.every_user():
+                users.append(repr(user) if len(users) < _OFFERED_USERS else "…")
+                if len(users) > _OFFERED_USERS:
+                    break
+        raise Failure(f"there are several users, give --user{': ' * bool(users)}{', '.join(users)}", USAGE_ERROR)
 
     async def memory(self, agent_id: str = "", session_id: str = "") -> "AgentMemory":
         """Return the user's items, as the user sees them, or one session of an agent."""
         from memory_context.memory.agent_memory import AgentMemory
 
         return AgentMemory(self.store, await self.user(), agent_id, session_id)
-
-    async def _some_users(self) -> str:
-        """Return the first users to choose from, if the login may list them."""
-        from memory_context.foundation.errors import StoreError
-
-        users: list[str] = []
-        with suppress(StoreError):
-            async for name in self.store.every_user():
-                users.append(name)
-                if len(users) > _OFFERED_USERS:
-                    break
-        more = ", …" if len(users) > _OFFERED_USERS else ""
-        return f": {', '.join(map(repr, users[:_OFFERED_USERS]))}{more}" if users else ""
 
 
 # --- commands
@@ -182,37 +165,26 @@ def run(
         finally:
             await store.close()
 
-    logger = logging.getLogger("memory_context")
-    if not logger.handlers:  # the error's one line is enough
-        logger.addHandler(logging.NullHandler())
-    with _ending_at_once():
-        return asyncio.run(work_and_close())
-
-
-@contextmanager
-def _ending_at_once() -> Generator[None, None, None]:
-    """Let the first Ctrl-C interrupt blocking work; asyncio's handler waits for an `await`."""
-
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
+    logger = logging.getLogger("memory_context")
+    if not logger.handlers:  # the error's one line is enough
+        logger.addHandler(logging.NullHandler())
     is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # not ours to change
-        yield
-        return
-    signal.signal(signal.SIGINT, stop)
+    is_ours = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_ours:  # the first Ctrl-C interrupts blocking work, too: asyncio's handler waits for an `await`
+        signal.signal(signal.SIGINT, stop)
     try:
-        yield
+        return asyncio.run(work_and_close())
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if is_ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # --- sessions, items
 
-SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or its beginning.")]
-TranscriptOption = Annotated[
-    str | None, typer.Option("--agent", help="Whose transcript. [default: the only agent with one]")
-]
+TranscriptOption = Annotated[str | None, Option("--agent", help="Whose transcript. [default: the only one]")]
 
 
 @dataclass(frozen=True)
@@ -223,40 +195,26 @@ class NamedSession:
     info: "SessionInfo"
     transcripts: "list[TranscriptInfo]"
 
-    @property
-    def session_id(self) -> str:
-        return self.info.session_id
-
-    def agent(self, wanted: str | None) -> str:
-        """Return the wanted agent, or the only one with a transcript.
-
-        Raises:
-            Failure: The wanted agent has none, or the choice is ambiguous.
-        """
-        agents = list(dict.fromkeys(one.agent_id for one in self.transcripts))
+    def key(self, agent: str | None) -> SessionKey:
+        """Return the key of the wanted agent's transcript, or of the only one; `Failure` if that is none."""
+        session_id, agents = self.info.session_id, list(dict.fromkeys(one.agent_id for one in self.transcripts))
         shown = ", ".join(map(repr, agents))
         if not agents:
-            raise Failure(f"session {self.session_id!r} has no transcript: only chat messages were archived in it")
-        if wanted is not None and wanted not in agents:
-            raise Failure(f"session {self.session_id!r} has no transcript of {wanted!r}; there are those of {shown}")
-        if wanted is None and len(agents) > 1:
+            raise Failure(f"session {session_id!r} has no transcript: only chat messages were archived in it")
+        if agent is not None and agent not in agents:
+            raise Failure(f"session {session_id!r} has no transcript of {agent!r}; there are those of {shown}")
+        if agent is None and len(agents) > 1:
             raise Failure(
-                f"session {self.session_id!r} has transcripts of several agents, give --agent: {shown}", USAGE_ERROR
+                f"session {session_id!r} has transcripts of several agents, give --agent: {shown}", USAGE_ERROR
             )
-        return wanted if wanted is not None else agents[0]
-
-    async def archived(self, store: "MemoryStore", agent: str) -> "Archived":
-        return await store.conversations.read(SessionKey(self.user_id, agent, self.session_id))
+        return SessionKey(self.user_id, agents[0] if agent is None else agent, session_id)
 
 
 async def find_session(target: Target, session_id: str, *, by_beginning: bool = True) -> NamedSession:
-    """Return the session with an id or a unique prefix.
+    """Return the session with an id or a unique prefix; `Failure` if none or several match, or it was deleted.
 
     Args:
         by_beginning: False to accept whole ids only, for scripts that delete.
-
-    Raises:
-        Failure: None or several match; names the day of a deletion, or near ids.
     """
     store, name = target.store, await target.user()
     info = await store.conversations.session(name, session_id)
@@ -270,25 +228,12 @@ async def find_session(target: Target, session_id: str, *, by_beginning: bool = 
         if whole := _only(session_id, own, "session"):
             info = await store.conversations.session(name, whole)
     if info is None:
-        raise await _no_session(store, name, session_id)
+        raise Failure(f"user {name!r} has no session {session_id!r}: memory-context sessions lists them")
     return NamedSession(name, info, await store.user_stats.transcripts(name, info.session_id))
 
 
-async def _no_session(store: "MemoryStore", user: str, session_id: str) -> Failure:
-    from difflib import get_close_matches
-
-    known = [one.session_id for one in await store.conversations.sessions(user, limit=_COMPARED_SESSIONS)]
-    near = get_close_matches(session_id, known, _OFFERED_NAMES)
-    offer = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return Failure(f"user {user!r} has no session {session_id!r}{offer or ': memory-context sessions lists them'}")
-
-
 async def find_key(store: "MemoryStore", user_id: str, key: str) -> str:
-    """Return the key with a unique prefix; an unknown key is returned unchanged.
-
-    Raises:
-        Failure: Several keys have this prefix.
-    """
+    """Return the key with a prefix; an unknown key is returned unchanged. `Failure` if several have it."""
     if await store.items.fetch_whereabouts(user_id, key) is not None:
         return key
     return _only(key, await store.user_stats.keys_beginning(user_id, key, _OFFERED_NAMES + 1), "item") or key
@@ -306,11 +251,7 @@ def _only(beginning: str, found: list[str], noun: str) -> str | None:
 
 
 def parse_duration(text: str) -> timedelta:
-    """Return the length of `90s`, `15m`, `12h`, `7d` or `4w`.
-
-    Raises:
-        Failure: The text has another form.
-    """
+    """Return the length of `90s`, `15m`, `12h`, `7d` or `4w`; `Failure` for another form."""
     written = _DURATION.fullmatch(text.strip().lower())
     if written is None or int(written[1]) == 0:
         raise Failure(f"{text!r} is not a length of time: write for example 90s, 15m, 12h, 7d or 4w", USAGE_ERROR)
@@ -318,11 +259,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def parse_since(text: str | None) -> datetime | None:
-    """Return the time that was a duration ago, or the beginning of a date such as `2026-01-31`; UTC without a zone.
-
-    Raises:
-        Failure: The text is neither.
-    """
+    """Return the time that was a duration ago, or the beginning of a date; UTC without a zone. `Failure` for others."""
     if text is None:
         return None
     try:

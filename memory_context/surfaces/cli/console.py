@@ -5,6 +5,7 @@ remedy.
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -27,16 +28,16 @@ __all__ = [
     "listed",
     "present",
     "print_fields",
-    "print_json",
     "print_table",
     "progress_bar",
     "say",
     "say_error",
+    "styled",
 ]
 
 FAILED, USAGE_ERROR = 1, 2
 _MIN_COLUMN_CELLS = 8
-_NO_TERMINAL_CELLS = 10**9
+_GAP = "   "
 
 _Row = TypeVar("_Row")
 
@@ -46,12 +47,12 @@ class Output:
     """The result of a command.
 
     Attributes:
-        json: Returns what --json prints.
+        json: The value that --json prints.
         show: Prints it for a person.
         notes: Lines for stderr, either way.
     """
 
-    json: Callable[[], object]
+    json: object
     show: Callable[[], None]
     notes: Sequence[str] = ()
     exit_code: int = 0
@@ -120,6 +121,12 @@ def harmless(text: str) -> str:
     return text.translate({ord(char): code for char, code in codes.items() if char not in "\n\t"})
 
 
+def styled(text: str, **style: Any) -> str:
+    """Return a text with its style, which a pipe, a file and NO_COLOR leave out."""
+    has_style = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return typer.style(text, **style) if has_style else text
+
+
 def _in_one_line(value: object) -> str:
     if value is None:
         return "-"
@@ -134,7 +141,10 @@ def present(output: Output | None, as_json: bool) -> None:
     """Print the result of a command; end with its exit code."""
     if output is None:
         return
-    print_json(output.json()) if as_json else output.show()
+    if as_json:  # times in ISO 8601; two lone surrogates may become a pair
+        typer.echo(json.dumps(output.json, indent=2, default=lambda one: one.isoformat()))
+    else:
+        output.show()
     for note in output.notes:
         say(note)
     if output.exit_code:
@@ -168,7 +178,7 @@ def listed(
             say(empty)
 
     notes = [f"there are more than {limit}: {more}"] if len(found) > len(shown) else []
-    return Output(lambda: [as_json(one) for one in shown], show, notes)
+    return Output([as_json(one) for one in shown], show, notes)
 
 
 def say(text: str) -> None:
@@ -179,17 +189,6 @@ def say(text: str) -> None:
 def say_error(text: str) -> None:
     """Print the one line of an error."""
     say(f"memory-context: {' '.join(_in_one_line(text).split())}")
-
-
-def print_json(value: object) -> None:
-    """Print a value as JSON, times in ISO 8601. Two lone surrogates may become a pair."""
-    typer.echo(json.dumps(value, indent=2, default=_as_json))
-
-
-def _as_json(value: Any) -> object:
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    return value._asdict() if hasattr(value, "_asdict") else str(value)
 
 
 def print_fields(fields: Iterable[tuple[str, object]]) -> None:
@@ -209,45 +208,48 @@ def print_table(
         right: Columns aligned to the right.
         cut: Columns shortened to fit a terminal. The others stay whole: a number without its last digit is another one.
     """
-    from rich import box
     from rich.cells import cell_len
+
+    texts = [[_in_one_line(value) for value in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(columns, *texts, strict=True)]
+    if not sys.stdout.isatty():  # without the tables of rich, whose import takes as long as the whole query
+        for line in (columns, ["─" * (sum(widths) + len(_GAP) * (len(widths) - 1))], *texts):
+            cells = (
+                (text, " " * (width - cell_len(text)))[:: -1 if name in right else 1]
+                for name, text, width in zip(columns, line, widths, strict=False)
+            )
+            typer.echo(_GAP.join(map("".join, cells)).rstrip())
+        return
+    from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    texts = [[_in_one_line(value) for value in row] for row in rows]
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False, header_style="bold")
-    least = 3 * (len(columns) - 1)
-    for index, name in enumerate(columns):
-        whole = max([len(name), *(cell_len(row[index]) for row in texts)])
-        width = min(whole, _MIN_COLUMN_CELLS) if name in cut else whole
+    least = [
+        min(width, _MIN_COLUMN_CELLS) if name in cut else width for name, width in zip(columns, widths, strict=True)
+    ]
+    for name, width in zip(columns, least, strict=True):
         table.add_column(name, justify="right" if name in right else "left", min_width=width)
-        least += width
     for row in texts:  # as Text: what is stored may look like rich's markup
         table.add_row(*(Text(text, no_wrap=True, overflow="ellipsis") for text in row))
-    console = Console(width=None if sys.stdout.isatty() else _NO_TERMINAL_CELLS)
-    console.width = max(console.width, least)
-    with console.capture() as captured:
-        console.print(table)
-    typer.echo("\n".join(line.rstrip() for line in captured.get().rstrip().split("\n")))
+    console = Console()
+    console.width = max(console.width, sum(least) + len(_GAP) * (len(least) - 1))
+    console.print(table)
 
 
 @contextmanager
 def progress_bar(
-    what: str, total: int | None = None, *, in_bytes: bool = False, hide: bool = False
+    what: str, total: int | None = None, *, hide: bool = False
 ) -> Generator[Callable[..., None], None, None]:
-    """Show progress on stderr; yields a function of the amount done and, optionally, the total.
-
-    Nothing is shown where stderr is no terminal, or with `hide`, for results that go to the same terminal.
-    """
+    """Show progress on stderr, if that is a terminal; yields a function of the amount done and the total, if known."""
     if hide or not sys.stderr.isatty():
         yield lambda *_: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    count = DownloadColumn() if in_bytes else MofNCompleteColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=total)
 
@@ -258,11 +260,7 @@ def progress_bar(
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask before a destructive operation.
-
-    Raises:
-        Failure: The answer was no, or stdin is no terminal.
-    """
+    """Ask before a destructive operation; `Failure` if the answer was no, or stdin is no terminal."""
     if yes:
         return
     if not sys.stdin.isatty():

@@ -1,10 +1,11 @@
 """`migrate`, `stop`, `prune`, `consolidate` and `reindex`: maintenance of a store."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer import Option
 
 from .command import JsonOption, Target, UrlOption, YesOption, command, parse_duration, run
 from .console import (
@@ -21,13 +22,13 @@ from .console import (
     progress_bar,
     say,
 )
+from .status import NO_EMBEDDER
 
 if TYPE_CHECKING:
     from memory_context.foundation.embeddings.embedder import Embedder
     from memory_context.store.admin.consolidate import ConsolidationReport
     from memory_context.store.memory_store import MemoryStore
     from memory_context.store.schema import MigrationState
-    from memory_context.store.search.indexer import IndexReport
 
 __all__ = ["EmbedderName", "consolidate", "migrate", "prune", "reindex", "stop"]
 
@@ -48,15 +49,11 @@ _MIGRATION_STATES = {
 @command(user=None)
 async def migrate(
     target: Target,
-    check: Annotated[
-        bool, typer.Option("--check", help="List the migrations instead; exit code 1 unless the schema is up to date.")
-    ] = False,
+    check: Annotated[bool, Option("--check", help="List them; exit code 1 unless up to date.")] = False,
     pre: Annotated[
         bool | None,
-        typer.Option(
-            "--pre/--post",
-            help="Only what the version before works with, too; or the rest, once this one runs everywhere.",
-            show_default="all of it",
+        Option(
+            "--pre/--post", help="Only what the version before works with, too; or the rest.", show_default="all of it"
         ),
     ] = None,
 ) -> Output:
@@ -80,13 +77,13 @@ async def migrate(
             print_table(("migration", "state", "applied at (UTC)"), rows)
             say(_verdict(states))
 
-        return Output(lambda: [asdict(one) for one in states], show, exit_code=0 if is_done else FAILED)
+        return Output([asdict(one) for one in states], show, exit_code=0 if is_done else FAILED)
     applied = await admin.migrate(part)
     await _adopt_clear_secrets(target.store)
     if advice := await admin.vector_advice():
         say(f"warning: {advice}")
     told = "\n".join(f"applied {name}" for name in applied) or "up to date"
-    return Output(lambda: {"applied": applied}, lambda: typer.echo(told))
+    return Output({"applied": applied}, lambda: typer.echo(told))
 
 
 async def _adopt_clear_secrets(store: "MemoryStore") -> None:
@@ -147,23 +144,14 @@ async def stop(target: Target) -> None:
 @command(user=None)
 async def prune(
     target: Target,
-    older_than: Annotated[str, typer.Option(help="How long not stored, used or archived in: such as 90d or 12w.")],
+    older_than: Annotated[str, Option(help="How long not stored, used or archived in: such as 90d or 12w.")],
     types: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--type",
-            help="Only this type; may be given several times. [default: all but what people said of themselves]",
-        ),
+        list[str] | None, Option("--type", help="Only this type; repeatable. [default: all but people's own words]")
     ] = None,
     conversations: Annotated[
-        bool,
-        typer.Option(
-            "--conversations/--keep-conversations", help="Whether conversations go, too, with what was said in them."
-        ),
+        bool, Option("--conversations/--keep-conversations", help="Conversations go, too.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Count what would go, items and conversations; change nothing.")
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Count what would go; change nothing.")] = False,
     yes: YesOption = False,
 ) -> Output:
     """Forget what nobody used for a while, of all users.
@@ -190,7 +178,7 @@ async def prune(
         (f"sessions {deleted}", f"{report.sessions:,}{kept}"),
         *((f"{kind}s {deleted}", f"{count:,}") for kind, count in others.items()),
     ]
-    return Output(lambda: {**counts, **others}, lambda: print_fields(fields))
+    return Output({**counts, **others}, lambda: print_fields(fields))
 
 
 # --- reindex
@@ -200,15 +188,9 @@ EmbedderName = Literal["wordllama", "openai", "fastembed"]
 
 
 def reindex(
-    embedder: Annotated[
-        EmbedderName | None,
-        typer.Option(help="What your agents embed with; all passages get its embeddings. [default: wordllama]"),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(help="The model of openai (at OPENAI_BASE_URL) or fastembed. [default: the embedder's]"),
-    ] = None,
-    dimensions: Annotated[int | None, typer.Option(min=1, help="Of its embeddings. [default: the model's]")] = None,
+    embedder: Annotated[EmbedderName | None, Option(help="What your agents embed with. [default: wordllama]")] = None,
+    model: Annotated[str | None, Option(help="The model of openai or fastembed. [default: its own]")] = None,
+    dimensions: Annotated[int | None, Option(min=1, help="Of its embeddings. [default: the model's]")] = None,
     url: UrlOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -220,32 +202,50 @@ def reindex(
     chosen = _embedder(embedder, model, dimensions)
 
     async def work(store: "MemoryStore") -> Output:
+        from memory_context.store.search.indexer import model_of
+
         await store.admin.migrate("pre")  # `open` would start the background indexer, which counts nothing here
         before = await store.admin.status()
-        if embedder is None:
-            _refuse_another_model(store, before.embeddings or ())
+        models = before.embeddings or ()
+        if embedder is None and models and chosen is not None and model_of(chosen) not in models:
+            found = ", ".join(sorted(models))  # with which agents embed
+            raise Failure(f"the passages are embedded with {found}: say with --embedder what to use", USAGE_ERROR)
         retried = await store.jobs.retry_failed()
         indexed = 0
-        with progress_bar("indexing items", (before.jobs_pending or 0) + retried) as show:
+        with progress_bar("indexing items", (before.jobs_pending or 0) + retried) as show_done:
 
             def add(items: int) -> None:
                 nonlocal indexed
                 indexed += items
-                show(indexed)
+                show_done(indexed)
 
             index = await store.flush_index(progress=add)
-        with progress_bar("embedding passages") as show:
-            embedded = 0 if chosen is None else await store.reindex(chosen, progress=show)
-        failures = await _failures(store) if index.failed else []
-        counts = {"retried": retried, "indexed": indexed, "embedded": embedded}
+        with progress_bar("embedding passages") as show_done:
+            embedded = 0 if chosen is None else await store.reindex(chosen, progress=show_done)
+        failures: list[dict[str, str]] = []
+        if index.failed:
+            async for user in store.every_user():
+                found = await store.index_failures(user, _MAX_FAILURES_PRINTED - len(failures))
+                failures += [{"user": user, "memory_key": key, "error": error} for key, error in found]
+                if len(failures) >= _MAX_FAILURES_PRINTED:
+                    break
 
-        def show_report() -> None:
-            _print_reindexed(retried, indexed, None if chosen is None else embedded, index)
-            for one in failures:
-                say("{memory_key!r} of {user!r}: {error!r}".format(**one))
+        def show() -> None:
+            left: list[str] = []
+            if index.pending:
+                left.append(f"{counted(index.pending, 'item')} not embedded yet, to be tried again later")
+            if index.failed:
+                left.append(f"{counted(index.failed, 'item')} cannot be indexed")
+            fields = [
+                ("indexed", counted(indexed, "item") + f", {retried:,} of them again" * bool(retried)),
+                ("embedded", NO_EMBEDDER if chosen is None else f"{embedded:,} passages more"),
+                ("index", "; ".join(left) or "up to date"),
+            ]
+            print_fields(fields)
 
-        exit_code = FAILED if index.pending or index.failed else 0
-        return Output(lambda: {**counts, **asdict(index), "failures": failures}, show_report, exit_code=exit_code)
+        notes = ["{memory_key!r} of {user!r}: {error!r}".format(**one) for one in failures]
+        counts = {"retried": retried, "indexed": indexed, "embedded": embedded, **asdict(index), "failures": failures}
+        return Output(counts, show, notes, exit_code=FAILED if index.pending or index.failed else 0)
 
     present(run(work, url, chosen), as_json)
 
@@ -263,60 +263,17 @@ def _embedder(name: EmbedderName | None, model: str | None, dimensions: int | No
     return kind(model, dimensions) if model is not None else kind(dimensions=dimensions)
 
 
-def _refuse_another_model(store: "MemoryStore", models: Collection[str]) -> None:
-    """Raise `Failure` if passages are embedded with other models than the default: agents use one of these."""
-    from memory_context.store.search.indexer import model_of
-
-    if models and store.embedder is not None and model_of(store.embedder) not in models:
-        found = ", ".join(sorted(models))
-        raise Failure(f"the passages are embedded with {found}: say with --embedder what to use", USAGE_ERROR)
-
-
-async def _failures(store: "MemoryStore") -> list[dict[str, str]]:
-    """Return the first unindexable items and their errors."""
-    failures: list[dict[str, str]] = []
-    async for user in store.every_user():
-        missing = _MAX_FAILURES_PRINTED - len(failures)
-        found = await store.index_failures(user, missing)
-        failures += [{"user": user, "memory_key": key, "error": error} for key, error in found]
-        if len(failures) >= _MAX_FAILURES_PRINTED:
-            break
-    return failures
-
-
-def _print_reindexed(retried: int, indexed: int, embedded: int | None, report: "IndexReport") -> None:
-    from .status import NO_EMBEDDER
-
-    left: list[str] = []
-    if report.pending:
-        left.append(f"{counted(report.pending, 'item')} not embedded yet, to be tried again later")
-    if report.failed:
-        left.append(f"{counted(report.failed, 'item')} cannot be indexed")
-    print_fields(
-        [
-            ("indexed", counted(indexed, "item") + f", {retried:,} of them again" * bool(retried)),
-            ("embedded", NO_EMBEDDER if embedded is None else f"{embedded:,} passages more"),
-            ("index", "; ".join(left) or "up to date"),
-        ]
-    )
-
-
 # --- consolidate
 
 
 @command()
 async def consolidate(
     target: Target,
-    everybody: Annotated[bool, typer.Option("--all", help="All users.")] = False,
+    everybody: Annotated[bool, Option("--all", help="All users.")] = False,
     model: Annotated[
-        str | None,
-        typer.Option(
-            help="A model at OPENAI_BASE_URL judges near-duplicates, writes articles and summaries. [default: rules]"
-        ),
+        str | None, Option(help="A model at OPENAI_BASE_URL that writes articles, too. [default: rules]")
     ] = None,
-    budget_tokens: Annotated[
-        int, typer.Option(min=0, help="The most that the model reads and writes, a user.")
-    ] = 20_000,
+    budget_tokens: Annotated[int, Option(min=0, help="What the model may read and write, a user.")] = 20_000,
 ) -> Output:
     """Merge equal statements; with a model, write articles.
 
@@ -345,4 +302,4 @@ async def consolidate(
             if report is not None and report.is_cut:
                 say(f"the budget of {budget_tokens:,} tokens ended before the work: give more with --budget-tokens")
 
-    return Output(lambda: {name: None if one is None else asdict(one) for name, one in reports.items()}, show)
+    return Output({name: None if one is None else asdict(one) for name, one in reports.items()}, show)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from .command import USER_ENV, Target, YesOption, command, find_key, group
 from .console import (
@@ -28,7 +29,6 @@ from .items import text_of
 
 if TYPE_CHECKING:
     from memory_context.memory.items import MemoryItem
-    from memory_context.memory.notes import LongTermNotes
 
 __all__ = ["memory_app", "notes", "secrets"]
 
@@ -49,13 +49,11 @@ async def _known(
 
 def _day_or_time(text: str) -> datetime | date:
     try:
-        return date.fromisoformat(text)
-    except ValueError:
-        pass
-    try:
         at = datetime.fromisoformat(text)
     except ValueError:
         raise Failure(f"{text!r} is no time: use 2026-03-14 or 2026-03-14T10:30", USAGE_ERROR) from None
+    if len(text) <= len("2026-03-14"):
+        return at.date()  # its end
     return at if at.tzinfo is not None else at.replace(tzinfo=timezone.utc)
 
 
@@ -64,42 +62,31 @@ def _day_or_time(text: str) -> datetime | date:
 async def list_statements(
     target: Target,
     as_of: Annotated[
-        str | None,
-        typer.Option(
-            "--as-of", metavar="TIME", help="What held then: 2026-03-14 (its end) or a time, in UTC. [default: now]"
-        ),
+        str | None, Option("--as-of", metavar="TIME", help="What held then, a time or the end of a day (UTC).")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Also statements that newer ones replaced.")] = False,
+    everything: Annotated[bool, Option("--all", help="Also statements that newer ones replaced.")] = False,
 ) -> Output:
     """List preferences and facts, newest first, with the words they rest on, and those to be confirmed."""
     at = None if as_of is None else _day_or_time(as_of)
     known, unconfirmed = await _known(target, at, with_superseded=everything)
 
-    def lists() -> dict[str, Any]:
-        return {"statements": [*map(_as_json, known)], "unconfirmed": [*map(_as_json, unconfirmed)]}
-
     def show() -> None:
-        rows = [(*_start(one, _state(one)), _basis(one)) for one in known]
-        rows += [(*_start(one, one.caveat), "") for one in unconfirmed]
         columns = ("key", "type", "state", "age", "statement", "said")
-        if rows:
+        if rows := [*map(_row, (*known, *unconfirmed))]:
             print_table(columns, rows, right=("age",), cut=("state", "statement", "said"))
         else:
             say("nothing is known of this user")
 
-    return Output(lists, show)
+    return Output({"statements": [*map(_as_json, known)], "unconfirmed": [*map(_as_json, unconfirmed)]}, show)
 
 
 @memory_app.command("add")
 @command(has_json=False)
 async def add_statement(
     target: Target,
-    statement: Annotated[str, typer.Argument(metavar="STATEMENT", help="One line, at most 300 characters.")],
-    fact: Annotated[bool, typer.Option("--fact/--preference", help="What sort of statement it is.")] = True,
-    replaces: Annotated[
-        str | None,
-        typer.Option("--replaces", metavar="KEY", help="The statement that it corrects, which stays."),
-    ] = None,
+    statement: Annotated[str, Argument(metavar="STATEMENT", help="One line, at most 300 characters.")],
+    fact: Annotated[bool, Option("--fact/--preference", help="What sort of statement it is.")] = True,
+    replaces: Annotated[str | None, Option("--replaces", metavar="KEY", help="The statement that it corrects.")] = None,
 ) -> None:
     """Add a preference or fact, which ends an older one about the same subject; print its key."""
     memory = await target.memory()
@@ -113,7 +100,7 @@ async def add_statement(
 @memory_app.command("confirm")
 @command(has_json=False)
 async def confirm_statement(
-    target: Target, key: Annotated[str, typer.Argument(metavar="KEY", help="The statement's key, or its beginning.")]
+    target: Target, key: Annotated[str, Argument(metavar="KEY", help="The statement's key, or its beginning.")]
 ) -> None:
     """Confirm what a model, tool or file stored: it counts as the user's from now on."""
     memory = await target.memory()
@@ -125,8 +112,8 @@ async def confirm_statement(
 @command(has_json=False)
 async def forget_statement(
     target: Target,
-    keys: Annotated[list[str] | None, typer.Argument(metavar="KEY", help="The statements' keys.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that is known of the user.")] = False,
+    keys: Annotated[list[str] | None, Argument(metavar="KEY", help="The statements' keys.")] = None,
+    everything: Annotated[bool, Option("--all", help="All that is known of the user.")] = False,
     yes: YesOption = False,
 ) -> None:
     """Forget preferences and facts for good. It asks first."""
@@ -142,19 +129,13 @@ async def forget_statement(
     say(f"{counted(gone, 'statement')} forgotten")
 
 
-def _start(item: "MemoryItem", state: str) -> tuple[object, ...]:
-    return item.key, item.type.removeprefix("user_"), state, age(item.valid_from or item.created_at), item.content
-
-
-def _state(item: "MemoryItem") -> str:
-    if item.superseded_by:
-        return f"replaced by {item.superseded_by}"
-    return {"user_words": "said", "application": "by the application"}.get(item.origin, "confirmed")
-
-
-def _basis(item: "MemoryItem") -> str:
-    quote, session = item.metadata.get("quote"), item.metadata.get("quoted_session")
-    return f'"{quote}" in {session}' if quote else ""
+def _row(item: "MemoryItem") -> tuple[object, ...]:
+    origin = {"user_words": "said", "application": "by the application"}.get(item.origin, "confirmed")
+    state = f"replaced by {item.superseded_by}" if item.superseded_by else item.caveat or origin
+    quote = item.metadata.get("quote") if not item.caveat else None  # a claim of whoever stored it
+    said = f'"{quote}" in {item.metadata.get("quoted_session")}' if quote else ""
+    since = age(item.valid_from or item.created_at)
+    return item.key, item.type.removeprefix("user_"), state, since, item.content, said
 
 
 def _as_json(item: "MemoryItem") -> dict[str, Any]:
@@ -178,13 +159,9 @@ def _as_json(item: "MemoryItem") -> dict[str, Any]:
 @command()
 async def secrets(
     target: Target,
-    set_name: Annotated[
-        str | None, typer.Option("--set", metavar="NAME", help="Keep a value under a name, such as API_TOKEN.")
-    ] = None,
-    delete: Annotated[str | None, typer.Option("--delete", metavar="NAME", help="Delete a name and its value.")] = None,
-    rotate: Annotated[
-        bool, typer.Option("--rotate", help="Encrypt all users' values with the first MEMORY_CONTEXT_SECRET_KEY.")
-    ] = False,
+    set_name: Annotated[str | None, Option("--set", metavar="NAME", help="Keep a value under a name.")] = None,
+    delete: Annotated[str | None, Option("--delete", metavar="NAME", help="Delete a name and its value.")] = None,
+    rotate: Annotated[bool, Option("--rotate", help="Encrypt all users' values with the first key.")] = False,
     yes: YesOption = False,
 ) -> Output | None:
     """List the names of a user's secrets, or set one.
@@ -246,48 +223,26 @@ def _value(name: str) -> str:
 @command()
 async def notes(
     target: Target,
-    agent: Annotated[
-        str | None, typer.Option("--agent", help="Whose notes. [default: the only agent with some]")
-    ] = None,
-    section: Annotated[str | None, typer.Option("--section", help="Only the section with this header.")] = None,
+    agent: Annotated[str | None, Option("--agent", help="Whose notes. [default: the only agent's]")] = None,
     version: Annotated[
-        int | None, typer.Option("--version", min=0, help="A former version; with --set, refuse unless it is in force.")
+        int | None, Option("--version", min=0, help="A former version; --set: refuse unless in force.")
     ] = None,
-    history: Annotated[bool, typer.Option("--history", help="List the last versions, the newest first.")] = False,
+    history: Annotated[bool, Option("--history", help="List the last versions, the newest first.")] = False,
     set_file: Annotated[
-        Path | None,
-        typer.Option("--set", metavar="FILE", help="Replace them by this file; - for stdin."),
+        Path | None, Option("--set", metavar="FILE", help="Replace them by this file; - for stdin.")
     ] = None,
-    append: Annotated[Path | None, typer.Option("--append", metavar="FILE", help="Add a file behind them.")] = None,
-    undo: Annotated[bool, typer.Option("--undo", help="Restore the version before, or that of --version.")] = False,
-    erase: Annotated[bool, typer.Option("--erase", help="Erase them with all their versions. It asks first.")] = False,
+    undo: Annotated[bool, Option("--undo", help="Restore the version before, or that of --version.")] = False,
+    erase: Annotated[bool, Option("--erase", help="Erase them with all versions. It asks first.")] = False,
     yes: YesOption = False,
 ) -> Output | None:
     """Print an agent's notes about a user, or change them.
 
     Where several agents have notes, the error names them. Changes print the new version; --undo takes them back.
     """
-    changes = (set_file is not None) + (append is not None) + undo + erase
-    if changes + history + (section is not None) > 1 or (version is not None and (append or erase or history)):
-        raise Failure("give one of --section, --history, --set, --append, --undo, --erase", USAGE_ERROR)
-    found = await _notes(target, agent)
-    if not changes:
-        return await (_versions(found) if history else _printed(found, section, version))
-    if erase:
-        confirm("Erase the notes for good, with all versions?", yes)
-        await found.erase()
-        return say("erased")
-    if set_file is not None:
-        await found.read()
-        now = await found.overwrite(text_of(set_file), expected_version=version)
-    else:
-        now = await (found.undo(version) if append is None else found.append(text_of(append)))
-    return say(f"version {now.version}, {counted(len(now.text), 'character')}")
-
-
-async def _notes(target: Target, agent: str | None) -> "LongTermNotes":
     from memory_context.memory.notes import LongTermNotes
 
+    if (set_file is not None) + undo + erase + history > 1 or (version is not None and (erase or history)):
+        raise Failure("give one of --history, --set, --undo, --erase", USAGE_ERROR)
     user_id = await target.user()
     if agent is None:
         agents = [one.agent_id for one in await target.store.notes.agents(user_id)]
@@ -295,32 +250,32 @@ async def _notes(target: Target, agent: str | None) -> "LongTermNotes":
             shown = f"several agents have notes: {', '.join(map(repr, agents))}" if agents else "no agent has notes"
             raise Failure(f"{shown}; give --agent NAME", USAGE_ERROR)
         agent = agents[0]
-    return LongTermNotes(target.store, user_id, agent)
-
-
-async def _printed(notes: "LongTermNotes", section: str | None, version: int | None) -> Output:
-    from memory_context.memory.notes import find_section
-
-    now = await notes.fetch() if version is None else None
-    kept = {one.version: one.text for one in await notes.versions()} if now is None else {now.version: now.text}
-    number = version if now is None else now.version
-    if number not in kept:
-        raise Failure(f"version {number} is not kept; memory-context notes --history lists those that are")
-    text = kept[number]
-    if section is not None:
-        found = find_section(text, section)
-        text = text[found.start : found.end].rstrip("\n")
-
-    def show() -> None:
-        typer.echo(harmless(text)) if text else say("the notes are empty")
-
-    return Output(lambda: {"notes": text, "version": number}, show)
-
-
-async def _versions(notes: "LongTermNotes") -> Output:
-    return listed(
-        await notes.versions(),
-        ("version", "written by", "characters", "age"),
-        lambda one: (one.version, one.operation or "-", len(one.text), age(one.written_at)),
-        right=("version", "characters", "age"),
+    found = LongTermNotes(target.store, user_id, agent)
+    if erase:
+        confirm("Erase the notes for good, with all versions?", yes)
+        await found.erase()
+        return say("erased")
+    if undo or set_file is not None:
+        if set_file is not None:
+            await found.read()
+            now = await found.overwrite(text_of(set_file), expected_version=version)
+        else:
+            now = await found.undo(version)
+        return say(f"version {now.version}, {counted(len(now.text), 'character')}")
+    if history:
+        return listed(
+            await found.versions(),
+            ("version", "written by", "characters", "age"),
+            lambda one: (one.version, one.operation or "-", len(one.text), age(one.written_at)),
+            right=("version", "characters", "age"),
+        )
+    shown = await found.fetch() if version is None else None
+    if shown is None:
+        shown = next((one for one in await found.versions() if one.version == version), None)
+    if shown is None:
+        raise Failure(f"version {version} is not kept; memory-context notes --history lists those that are")
+    text = shown.text
+    return Output(
+        {"notes": text, "version": shown.version},
+        lambda: typer.echo(harmless(text)) if text else say("the notes are empty"),
     )

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from .command import NamedSession, Target, TranscriptOption, YesOption, command, find_session
 from .console import (
@@ -25,9 +26,7 @@ from .console import (
 )
 
 if TYPE_CHECKING:
-    from memory_context.store.admin.user_stats import SessionExtent
-    from memory_context.store.conversations import ChatMessage
-    from memory_context.view.view import Segment, View
+    from memory_context.view.view import Segment
 
 __all__ = ["sessions"]
 
@@ -36,22 +35,15 @@ __all__ = ["sessions"]
 async def sessions(
     target: Target,
     session: Annotated[
-        str | None, typer.Argument(metavar="SESSION", help="The session's id, or its beginning. [default: list them]")
+        str | None, Argument(metavar="SESSION", help="Its id, or the beginning. [default: list them]")
     ] = None,
     transcript: Annotated[
-        bool, typer.Option("--transcript", help="What the agent's transcript holds, instead of what people saw.")
+        bool, Option("--transcript", help="What the agent read and said, instead of people.")
     ] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="What the model was shown last, and why; no message is shown whole.")
-    ] = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="--explain: the text of each segment, as the model read it.")
-    ] = False,
-    delete: Annotated[
-        bool, typer.Option("--delete", help="Delete it: what was said, the items stored in it, and its sub-agents'.")
-    ] = False,
-    first: Annotated[int | None, typer.Option("--from", min=1, help="--transcript: the first message, from 1.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many sessions or messages at most.")] = 20,
+    explain: Annotated[bool, Option("--explain", help="What the model was shown last, and why.")] = False,
+    delete: Annotated[bool, Option("--delete", help="Delete it, with its items and its sub-agents'.")] = False,
+    first: Annotated[int | None, Option("--from", min=1, help="--transcript: the first message, from 1.")] = None,
+    limit: Annotated[int, Option(min=1, help="How many sessions or messages at most.")] = 20,
     agent: TranscriptOption = None,
     yes: YesOption = False,
 ) -> Output | None:
@@ -61,89 +53,73 @@ async def sessions(
     """
     if transcript + explain + delete > 1 or (session is None and (transcript or explain or delete)):
         raise Failure("--transcript, --explain and --delete go with a SESSION, one at a time", USAGE_ERROR)
-    if (
-        (first is not None and not transcript)
-        or (full and not explain)
-        or (agent is not None and not transcript + explain)
-    ):
-        raise Failure("--from goes with --transcript, --full with --explain, --agent with either", USAGE_ERROR)
+    if (first is not None and not transcript) or (agent is not None and not transcript + explain):
+        raise Failure("--from goes with --transcript, --agent with that or --explain", USAGE_ERROR)
     if session is None:
-        return await _list(target, limit)
+        return listed(
+            await target.store.conversations.sessions(await target.user(), limit=limit + 1),
+            ("session", "agent", "messages", "chat", "age", "title"),
+            lambda one: (
+                one.session_id, one.agent_id, one.message_count, one.chat_count, age(one.last_activity_at), one.title
+            ),
+            right=("messages", "chat", "age"),
+            cut=("agent", "title"),
+            empty="no session is archived",
+            limit=limit,
+        )  # fmt: skip
     if delete:
         return await _delete(target, session, yes)
     named = await find_session(target, session)
     if transcript:
         return await _transcript(target, named, agent, first, limit)
-    if explain:
-        return await _explain(target, named, agent, full)
-    extent = await target.store.user_stats.session_extent(named.user_id, named.session_id)
-    chat = await target.store.conversations.chat_page(named.user_id, named.session_id, limit=limit)
-    counts = {name: getattr(extent, name) for name in ("items", "tokens", "subagent_sessions")}
-    told = {
-        **asdict(named.info),
-        **counts,
-        "transcripts": [*map(asdict, named.transcripts)],
-        "chat": [*map(asdict, chat)],
-    }
-    return Output(lambda: told, lambda: _print_session(named, extent, chat))
+    return await (_explain(target, named, agent) if explain else _chat(target, named, limit))
 
 
-async def _list(target: Target, limit: int) -> Output:
-    return listed(
-        await target.store.conversations.sessions(await target.user(), limit=limit + 1),
-        ("session", "agent", "messages", "chat", "age", "title"),
-        lambda one: (
-            one.session_id, one.agent_id, one.message_count, one.chat_count, age(one.last_activity_at), one.title
-        ),
-        right=("messages", "chat", "age"),
-        cut=("agent", "title"),
-        empty="no session is archived",
-        limit=limit,
-    )  # fmt: skip
+async def _chat(target: Target, named: NamedSession, limit: int) -> Output:
+    info = named.info
+    extent = await target.store.user_stats.session_extent(named.user_id, info.session_id)
+    chat = await target.store.conversations.chat_page(named.user_id, info.session_id, limit=limit)
 
+    def show() -> None:
+        subagents = extent.subagent_sessions
+        beside = f", with those of {counted(subagents, 'sub-agent session')}" if subagents else ""
+        lines = (
+            f"{one.agent_id}{f' (branch {one.branch})' if one.branch else ''}: {counted(one.messages, 'message')} in "
+            f"{counted(one.batches, 'batch', 'batches')}, the last {age(one.archived_at)} ago"
+            for one in named.transcripts
+        )
+        print_fields(
+            [
+                ("session", info.session_id),
+                ("title", info.title or None),
+                ("last said", info.summary or None),
+                ("begun", f"{info.created_at:%Y-%m-%d %H:%M} UTC, by {info.agent_id}"),
+                ("last used", f"{info.last_activity_at:%Y-%m-%d %H:%M} UTC, {age(info.last_activity_at)} ago"),
+                ("items", f"{extent.items:,}, {extent.tokens:,} tokens{beside}"),
+                *(("transcript", line) for line in lines),
+                ("chat", counted(info.chat_count, "message")),
+            ]
+        )
+        for message in chat:
+            mark = "" if message.is_verified else ", unverified: a client brought it"
+            typer.echo(f"\n{harmless(message.sender)}, {message.timestamp:%Y-%m-%d %H:%M} UTC{mark}:")
+            typer.echo(harmless(message.text))
+        if info.chat_count > len(chat):
+            say(f"\nthe last {len(chat)} of {info.chat_count:,} messages; --limit shows more")
+        elif not chat and named.transcripts:
+            say("\nno chat messages were archived; --transcript shows what the agent read and said")
 
-def _print_session(named: NamedSession, extent: "SessionExtent", chat: "list[ChatMessage]") -> None:
-    info, subagents = named.info, extent.subagent_sessions
-    beside = f", with those of {counted(subagents, 'sub-agent session')}" if subagents else ""
-    lines = (
-        f"{one.agent_id}{f' (branch {one.branch})' if one.branch else ''}: {counted(one.messages, 'message')} in "
-        f"{counted(one.batches, 'batch', 'batches')}, the last {age(one.archived_at)} ago"
-        for one in named.transcripts
-    )
-    print_fields(
-        [
-            ("session", info.session_id),
-            ("title", info.title or None),
-            ("last said", info.summary or None),
-            ("begun", f"{info.created_at:%Y-%m-%d %H:%M} UTC, by {info.agent_id}"),
-            ("last used", f"{info.last_activity_at:%Y-%m-%d %H:%M} UTC, {age(info.last_activity_at)} ago"),
-            ("items", f"{extent.items:,}, {extent.tokens:,} tokens{beside}"),
-            *(("transcript", line) for line in lines),
-            ("chat", counted(info.chat_count, "message")),
-        ]
-    )
-    for message in chat:
-        mark = "" if message.is_verified else ", unverified: a client brought it"
-        typer.echo(f"\n{harmless(message.sender)}, {message.timestamp:%Y-%m-%d %H:%M} UTC{mark}:")
-        typer.echo(harmless(message.text))
-    if info.chat_count > len(chat):
-        say(f"\nthe last {len(chat)} of {info.chat_count:,} messages; --limit shows more")
-    elif not chat and named.transcripts:
-        say("\nno chat messages were archived; --transcript shows what the agent read and said")
-
-
-# --- the transcript
+    lists = {"transcripts": [*map(asdict, named.transcripts)], "chat": [*map(asdict, chat)]}
+    return Output({**asdict(info), **asdict(extent), **lists}, show)
 
 
 async def _transcript(target: Target, named: NamedSession, agent: str | None, first: int | None, limit: int) -> Output:
     from memory_context.sessions.archive.resume import rebuild_transcript
     from memory_context.view.history import history_text
 
-    archived = await named.archived(target.store, named.agent(agent))
+    archived = await target.store.conversations.read(named.key(agent))
     if not archived.batches:
-        raise Failure(
-            f"session {named.session_id!r} has only branches in its transcript: an agent resumed beside another"
-        )
+        raise Failure("there are only branches in its transcript: an agent resumed beside another")
     transcript, report, _ = rebuild_transcript(archived)
     end = transcript.end
     start = transcript.first if first is None else first - 1
@@ -160,13 +136,10 @@ async def _transcript(target: Target, named: NamedSession, agent: str | None, fi
         if not report.is_complete or not page:
             say(harmless(str(report)))
 
-    return Output(lambda: {"messages": page, "count": end, "report": asdict(report)}, show)
+    return Output({"messages": page, "count": end, "report": asdict(report)}, show)
 
 
-# --- the last view
-
-
-async def _explain(target: Target, named: NamedSession, agent: str | None, full: bool) -> Output:
+async def _explain(target: Target, named: NamedSession, agent: str | None) -> Output:
     from memory_context.foundation.policy import ContextPolicy
     from memory_context.memory.agent_memory import AgentMemory
     from memory_context.sessions.archive.resume import whole_history
@@ -176,67 +149,35 @@ async def _explain(target: Target, named: NamedSession, agent: str | None, full:
     from memory_context.view.explain import report
     from memory_context.view.view import View
 
-    agent_id = named.agent(agent)
-    memory = AgentMemory(target.store, named.user_id, agent_id, named.session_id)
-    saved, _ = whole_history(await named.archived(target.store, agent_id))
+    key = named.key(agent)
+    memory = AgentMemory(target.store, *key)
+    saved, _ = whole_history(await target.store.conversations.read(key))
     count = len(Bill(load_transcript(saved)).calls)
     if not count:
-        raise Failure(f"no view of session {named.session_id!r} that was handed out is archived")
+        raise Failure(f"no view of session {key.session_id!r} that was handed out is archived")
     views = [await view_of_call(saved, number, memory) for number in range(max(count - 1, 1), count + 1)]
     last = views[-1]
     before = views[0].view if count > 1 else View()
     told = report(last.transcript, before, last.view, ContextPolicy().token_budget)  # a session's own is not archived
-    texts = _texts_of(last.view)
-    remark = last.problem
-
-    def as_json() -> dict[str, object]:
-        segments = [asdict(one) for one in told.segments]
-        if full:
-            segments = [{**one, "text": text} for one, text in zip(segments, texts, strict=True)]
-        return {**asdict(told), "segments": segments, "remarks": [remark] if remark else []}
 
     def show() -> None:
         typer.echo(f"the model saw last: {told.tokens:,} tokens, {told.stable_tokens:,} unchanged at its head")
         typer.echo(f"{told.head_in_words}\n" if told.head_in_words else "")
-        if full:
-            for segment, text in zip(told.segments, texts, strict=True):
-                place = f"message {segment.number}, {segment.source}, {segment.kind}, {segment.state}"
-                typer.echo(harmless(f"--- {place}, {segment.tokens:,} tokens\n{text}\n"))
-        else:
-            print_table(_COLUMNS, map(_row, told.segments), right=("message", "tokens", "of"), cut=("source", "why"))
+        columns = ("message", "state", "kind", "source", "tokens", "of", "why")
+        print_table(columns, map(_row, told.segments), right=("message", "tokens", "of"), cut=("source", "why"))
         for change in told.changes:
             before, after = change.before or "not there", change.after or "not there"
             typer.echo(harmless(f"  message {change.number} {change.kind}: {before} -> {after} ({change.reason})"))
         for decision in told.decisions:
             typer.echo(harmless(f"  decided: {decision}"))
 
-    return Output(as_json, show, [f"Note: {remark}."] if remark else [])
-
-
-_COLUMNS = ("message", "state", "kind", "source", "tokens", "of", "why")
+    remarks = [last.problem] if last.problem else []
+    return Output({**asdict(told), "remarks": remarks}, show, [f"Note: {one}." for one in remarks])
 
 
 def _row(one: "Segment") -> tuple[object, ...]:
     full = f"{one.full_tokens:,}" if one.full_tokens > one.tokens else ""
     return one.number, one.state, one.kind, one.source, f"{one.tokens:,}", full, one.why or " ".join(one.keys)
-
-
-def _texts_of(view: "View") -> list[str]:
-    """Return the text of each segment."""
-    from memory_context.foundation.messages import texts_of
-
-    shown: list[str] = []
-    for message in view.messages:
-        images = {one.index: "(an image)" for one in message.segments if one.kind == "image"}
-        texts: list[str] = []
-        for address, text in texts_of(message.message):
-            if address.kind == "text" and address.index in images:
-                images[address.index] = text  # it stands for the image
-            else:
-                texts.append(text)
-        said = iter(texts)
-        shown += [images[one.index] if one.kind == "image" else next(said, "") for one in message.segments]
-    return shown
 
 
 # --- delete
@@ -252,7 +193,7 @@ async def _delete(target: Target, session_id: str, yes: bool) -> None:
             raise
         say(f"session {session_id!r} was deleted before; what was left of it is gone now")
         return
-    info, session_id = named.info, named.session_id
+    info, session_id = named.info, named.info.session_id
     extent = await store.user_stats.session_extent(named.user_id, session_id)
     title = f" ({info.title})" if info.title else ""
     subagents = f", {counted(extent.subagent_sessions, 'sub-agent session')}" if extent.subagent_sessions else ""

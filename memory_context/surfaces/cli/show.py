@@ -8,23 +8,21 @@ import json
 import re
 import sys
 from base64 import b64encode
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from .command import Target, command, find_key
-from .console import USAGE_ERROR, Failure, Output, age, harmless, listed, print_fields, say
+from .console import USAGE_ERROR, Failure, Output, harmless, print_fields, say
 from .items import item_json
 
 if TYPE_CHECKING:
-    from memory_context.memory.agent_memory import AgentMemory
     from memory_context.memory.items import MemoryItem
     from memory_context.memory.transforms.transform import MemoryTransform
 
 __all__ = ["show"]
 
-_MAX_EVENTS = 1000
 _MAX_MATCHES = 1000
 _FOLD_KEY = re.compile(r"history_\d+-\d+_[0-9a-f]{6}")
 _RANGE = re.compile(r"([1-9]\d{0,11})?(:?)([1-9]\d{0,11})?")
@@ -33,29 +31,40 @@ _RANGE = re.compile(r"([1-9]\d{0,11})?(:?)([1-9]\d{0,11})?")
 @command()
 async def show(
     target: Target,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The key of a [MemoryRef: key - …], or its beginning.")],
-    grep: Annotated[
-        str | None, typer.Option("--grep", "-g", metavar="PATTERN", help="Lines with this (RE2; (?i) ignores case).")
-    ] = None,
-    lines: Annotated[str | None, typer.Option("--lines", "-l", metavar="A:B", help="Lines, from 1.")] = None,
-    meta: Annotated[bool, typer.Option("--meta", help="What is known of the item, instead of its content.")] = False,
-    history: Annotated[bool, typer.Option("--history", help="What happened to it in its session, instead.")] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it to this file, such as an image.")
-    ] = None,
+    key: Annotated[str, Argument(metavar="KEY", help="The key of a [MemoryRef: key - …], or its beginning.")],
+    grep: Annotated[str | None, Option("--grep", "-g", metavar="PATTERN", help="Lines with this (RE2).")] = None,
+    lines: Annotated[str | None, Option("--lines", "-l", metavar="A:B", help="Lines, from 1.")] = None,
+    meta: Annotated[bool, Option("--meta", help="What is known of the item, instead of its content.")] = False,
 ) -> Output:
     """Show an item: all of it exactly, or some lines.
 
-    A file or pipe gets the content's bytes and nothing else, for head, tail and jq; in a terminal, control characters
-    show as their codes, and an image is described.
+    A file or pipe gets the content's bytes and nothing else, such as an image's; in a terminal, control characters show
+    as their codes, and an image is described.
     """
-    memory, item = await _read(target, key, _transform_of(grep, lines))
-    if history:
-        return await _history(memory, item.key)
+    item = await _read(target, key, _transform_of(grep, lines))
     known = item_json(item)
     if meta:
-        return Output(lambda: known, lambda: print_fields((name, _in_line(value)) for name, value in known.items()))
-    return _content(item, known) if output is None else _written(item, known, output)
+        return Output(known, lambda: print_fields((name, _in_line(value)) for name, value in known.items()))
+    text = item.content
+    if not item.is_whole:  # the last line names the tool's arguments for the rest
+        text = text.rpartition("\n")[0]
+    data = {} if item.data is None else {"content_base64": b64encode(item.data).decode()}
+
+    def write() -> None:
+        from memory_context.foundation.utf8 import to_utf8
+
+        if sys.stdout.isatty():
+            typer.echo(harmless(text))
+            if item.data is not None:
+                say("memory-context show KEY > FILE writes its bytes")
+        else:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(to_utf8(text) if item.data is None else item.data)
+            sys.stdout.buffer.flush()
+        if item.caveat:
+            say(harmless(item.caveat))
+
+    return Output({**known, "content": text, "is_whole": item.is_whole, **data}, write)
 
 
 def _transform_of(grep: str | None, lines: str | None) -> "MemoryTransform":
@@ -80,8 +89,8 @@ def _transform_of(grep: str | None, lines: str | None) -> "MemoryTransform":
     return MemoryTransform.of("excerpt", start_line=first or None, end_line=last or None)
 
 
-async def _read(target: Target, key: str, transform: "MemoryTransform") -> "tuple[AgentMemory, MemoryItem]":
-    """Return the session that stored an item, and the item as it reads it."""
+async def _read(target: Target, key: str, transform: "MemoryTransform") -> "MemoryItem":
+    """Return an item as the session that stored it reads it."""
     from memory_context.foundation.errors import TransformError
     from memory_context.memory.agent_memory import AgentMemory
 
@@ -100,58 +109,7 @@ async def _read(target: Target, key: str, transform: "MemoryTransform") -> "tupl
         raise Failure(text, USAGE_ERROR) from error
     if item is None:  # forgotten meanwhile
         raise await memory.not_found(key)
-    return memory, item
-
-
-async def _history(memory: "AgentMemory", key: str) -> Output:
-    events = await memory.audit(limit=_MAX_EVENTS, newest_first=True)
-    if len(events) == _MAX_EVENTS:
-        say(f"only the last {_MAX_EVENTS:,} events of its session were searched")
-    return listed(
-        [event for event in reversed(events) if key in event.keys],
-        ("when (UTC)", "age", "what", "by", "detail"),
-        lambda event: (event.at, age(event.at), event.kind, event.agent_id or None, event.detail),
-        right=("age",),
-        cut=("by",),
-    )
-
-
-def _content(item: "MemoryItem", known: dict[str, Any]) -> Output:
-    text, more = item.content, {} if item.data is None else {"content_base64": b64encode(item.data).decode()}
-    if not item.is_whole:  # the last line names the tool's arguments for the rest
-        text = text.rpartition("\n")[0]
-
-    def show() -> None:
-        _write(text, item.data)
-        if item.caveat:
-            say(harmless(item.caveat))
-
-    return Output(lambda: {**known, "content": text, "is_whole": item.is_whole, **more}, show)
-
-
-def _written(item: "MemoryItem", known: dict[str, Any], file: Path) -> Output:
-    from memory_context.foundation.utf8 import to_utf8
-
-    data = to_utf8(item.content) if item.data is None else item.data
-    try:
-        file.write_bytes(data)
-    except OSError as error:
-        raise Failure(f"{file} cannot be written: {error.strerror or error}") from error
-    told = {**known, "file": str(file), "bytes": len(data)}
-    return Output(lambda: told, lambda: say(f"wrote {len(data):,} bytes to {file}"))
-
-
-def _write(text: str, data: bytes | None) -> None:
-    from memory_context.foundation.utf8 import to_utf8
-
-    if sys.stdout.isatty():
-        typer.echo(harmless(text))
-        if data is not None:
-            say("--output FILE writes its bytes")
-    else:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(to_utf8(text) if data is None else data)
-        sys.stdout.buffer.flush()
+    return item
 
 
 def _in_line(value: object) -> object:

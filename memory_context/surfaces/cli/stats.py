@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from memory_context.foundation.identifiers import SessionKey
 
@@ -20,21 +21,17 @@ from .console import (
     print_fields,
     print_table,
     progress_bar,
-    say,
 )
 
 if TYPE_CHECKING:
     from memory_context.context.stats import ContextStats
     from memory_context.sessions.transcript.values import OfferedHead
-    from memory_context.store.admin.user_stats import DaySum, KindSum
     from memory_context.store.conversations import SessionInfo
     from memory_context.store.memory_store import MemoryStore
     from memory_context.view.bill import ModelCall
 
 __all__ = ["stats"]
 
-_MAX_CALLS_PRINTED = 40
-_DAYS = 14
 _NOT_IN_JSON = (  # `light_model` has the first six; transactions are not archived, and views are not made again
     *("light_model_calls", "light_model_failures", "light_model_tokens"),
     *("summary_calls", "summary_failures", "summary_tokens", "write_transactions", "archive_transactions"),
@@ -46,28 +43,29 @@ _APART = "; in none of the other figures"
 @command()
 async def stats(
     target: Target,
-    session: Annotated[str | None, typer.Argument(metavar="SESSION", help="A session's id.")] = None,
-    calls: Annotated[bool, typer.Option("--calls", help="Every model call of the session, in a table.")] = False,
-    users: Annotated[bool, typer.Option("--users", help="How much there is of each user, for the owner.")] = False,
-    last: Annotated[int, typer.Option(min=0, help="Without SESSION: the bills of so many last sessions.")] = 20,
-    limit: Annotated[int, typer.Option(min=1, help="--users: how many at most.")] = 100,
+    session: Annotated[str | None, Argument(metavar="SESSION", help="A session's id.")] = None,
+    users: Annotated[bool, Option("--users", help="How much there is of each user, for the owner.")] = False,
+    last: Annotated[int, Option(min=0, help="Without SESSION: the bills of so many last sessions.")] = 0,
+    limit: Annotated[int, Option(min=1, help="--users: how many at most.")] = 100,
     agent: TranscriptOption = None,
 ) -> Output:
     """Show what is stored, what it saved, and what calls cost.
 
-    Of a user: items by type, source and day, and what the last sessions cost. Of a session: what its model calls sent,
-    what keeping everything would have sent, and both by the prices of a prompt cache, as recorded with each call.
-    --users needs the owner's address of the database: --url, or MEMORY_CONTEXT_OWNER_URL.
+    Of a user: items by type and source; with --last, what so many sessions cost. Of a session: what its model calls
+    sent, what keeping everything would have sent, and both by the prices of a prompt cache, as recorded with each call;
+    --json has every call. --users needs the owner's address of the database: --url, or MEMORY_CONTEXT_OWNER_URL.
     """
-    if users and (session is not None or calls or agent is not None):
-        raise Failure("--users goes without SESSION, --calls and --agent", USAGE_ERROR)
+    if users and (session is not None or agent is not None):
+        raise Failure("--users goes without SESSION and --agent", USAGE_ERROR)
     if users:
         return await _users(target, limit)
     if session is None:
         return await _account(target, last)
     named = await find_session(target, session)
-    bill = await _make_bill(target.store, named.user_id, named.info, named.agent(agent))
-    return Output(bill.as_dict, lambda: _print_bill(bill, with_calls=calls))
+    bill = await _make_bill(target.store, named.info, named.key(agent))
+    return Output(
+        bill.as_dict(with_calls=True), lambda: _print_bill(bill), [f"Note: {one}." for one in bill.reservations]
+    )
 
 
 # --- a session
@@ -78,8 +76,7 @@ class _Bill:
     """The cost of a session's model calls, and the uses of its items.
 
     Attributes:
-        unread: Numbers of the batches from the first damaged or missing one on, which are not counted.
-        unbilled: Views of earlier versions, which recorded no figures.
+        reservations: Sentences on omissions from the figures.
     """
 
     info: "SessionInfo"
@@ -88,54 +85,44 @@ class _Bill:
     stats: "ContextStats"
     offered: "OfferedHead"
     events: dict[str, int]
-    unread: tuple[int, ...] = ()
-    unbilled: int = 0
+    reservations: list[str]
 
-    @property
-    def reservations(self) -> list[str]:
-        """Sentences on omissions from the figures."""
-        said: list[str] = []
-        if self.unbilled:
-            said.append(f"not counted, since an earlier version recorded no figures: {counted(self.unbilled, 'view')}")
-        if self.unread:
-            numbers = ", ".join(map(str, self.unread))
-            said.append(f"batches {numbers} are not counted: they are damaged, or come after what is missing")
-        return said
-
-    def as_dict(self) -> dict[str, Any]:
-        stats = self.stats
-        sums = {name: value for name, value in asdict(stats).items() if name not in _NOT_IN_JSON}
+    def as_dict(self, *, with_calls: bool) -> dict[str, Any]:
+        sums = {name: value for name, value in asdict(self.stats).items() if name not in _NOT_IN_JSON}
         derived = ("saved_tokens", "relative_cost", "relative_view_cost", "cheapest_autogen_context")
         return {
             "session": self.info.session_id,
             "agent": self.agent,
             "title": self.info.title,
             **sums,
-            **{name: getattr(stats, name) for name in derived},
+            **{name: getattr(self.stats, name) for name in derived},
             "events": self.events,
-            "calls": [asdict(call) for call in self.calls],
+            **({"calls": [asdict(call) for call in self.calls]} if with_calls else {}),
             "reservations": self.reservations,
         }
 
 
-async def _make_bill(store: "MemoryStore", user: str, info: "SessionInfo", agent: str) -> _Bill:
+async def _make_bill(store: "MemoryStore", info: "SessionInfo", key: SessionKey) -> _Bill:
     from memory_context.context.stats import stats_of
     from memory_context.sessions.archive.resume import whole_history
     from memory_context.sessions.transcript.codec import load_transcript
     from memory_context.sessions.transcript.view_decisions import ViewShown
     from memory_context.view.bill import Bill
 
-    archived = await store.conversations.read(SessionKey(user, agent, info.session_id))
-    events = await store.user_stats.event_counts(SessionKey(user, agent, info.session_id))
-    saved, unread = whole_history(archived)
+    events = await store.user_stats.event_counts(key)
+    saved, unread = whole_history(await store.conversations.read(key))
     transcript = load_transcript(saved)
     calls = Bill(transcript).calls
-    unbilled = len({shown.upto for _, shown in transcript.decisions(ViewShown) if not shown.digest and shown.upto})
-    stats, offered = stats_of(transcript, calls), transcript.state.offered
-    return _Bill(info, agent, calls, stats, offered, events, unread, unbilled)
+    said: list[str] = []
+    if unbilled := len({shown.upto for _, shown in transcript.decisions(ViewShown) if not shown.digest and shown.upto}):
+        said.append(f"not counted, since an earlier version recorded no figures: {counted(unbilled, 'view')}")
+    if unread:
+        numbers = ", ".join(map(str, unread))
+        said.append(f"batches {numbers} are not counted: they are damaged, or come after what is missing")
+    return _Bill(info, key.agent_id, calls, stats_of(transcript, calls), transcript.state.offered, events, said)
 
 
-def _print_bill(bill: _Bill, *, with_calls: bool) -> None:
+def _print_bill(bill: _Bill) -> None:
     stats, events = bill.stats, bill.events
     lookups = [(kind, events[kind]) for kind in ("retrieved", "searched", "listed", "paged") if kind in events]
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in lookups)
@@ -143,6 +130,7 @@ def _print_bill(bill: _Bill, *, with_calls: bool) -> None:
     share = f", {stats.saved_tokens / all_tokens:.0%}" if all_tokens else ""
     name, cost = stats.cheapest_autogen_context
     sent = f"{stats.view_tokens_total:,} tokens, {stats.cached_tokens_total:,} of them in the prompt cache"
+    compacted = f"{stats.offloads:,} stored, {stats.answered_compactions:,} compacted, {stats.folds:,} folds"
     print_fields(
         [
             ("session", f"{bill.info.session_id} of {bill.agent}"),
@@ -156,18 +144,11 @@ def _print_bill(bill: _Bill, *, with_calls: bool) -> None:
             ("of messages", f"{stats.relative_view_cost:.2f} without tools, instructions and system prompt"),
             ("AutoGen", f"{cost / stats.raw_cost:.2f} by its cheapest context, {name}" if stats.raw_cost else None),
             ("light model", f"{stats.light_model}{_APART if stats.light_model.total.calls else ''}"),
-            (
-                "compacted",
-                f"{stats.offloads:,} stored, {stats.answered_compactions:,} compacted, {stats.folds:,} folds",
-            ),
+            ("compacted", compacted),
             ("opened", f"{stats.expansions:,} items by itself, {stats.recalls:,} requests brought memories"),
             ("look-ups", f"{sum(count for _, count in lookups):,}" + (f": {kinds}" if kinds else "")),
         ]
     )
-    for reservation in bill.reservations:
-        say(f"Note: {reservation}.")
-    if with_calls:
-        _print_calls(bill.calls)
 
 
 def _head_of(bill: _Bill) -> str | None:
@@ -180,34 +161,13 @@ def _head_of(bill: _Bill) -> str | None:
     return f"{of_memory:,} tokens of memory tools and instructions{why}{own}; {stats.head_tokens_total:,} in all calls"
 
 
-def _print_calls(calls: "Sequence[ModelCall]") -> None:
-    shown = calls[-_MAX_CALLS_PRINTED:]
-    rows = [
-        (
-            call.number,
-            call.at,
-            f"{call.raw_tokens:,}",
-            f"{call.view_tokens:,}",
-            f"{call.stable_tokens / call.view_tokens:.0%}" if call.view_tokens else None,
-            call.mark,
-        )
-        for call in shown
-    ]
-    typer.echo()
-    columns = ("call", "when (UTC)", "keeping all", "sent", "unchanged", "before it")
-    print_table(columns, rows, right=("call", "keeping all", "sent", "unchanged"))
-    if len(shown) < len(calls):
-        say(f"the last {len(shown)} of {len(calls):,} calls; --json has all")
-
-
 # --- a user
 
 
 async def _account(target: Target, last: int) -> Output:
     """Return the items of a user, and the bills of the latest sessions."""
     store, name = target.store, await target.user()
-    kinds, days = await store.user_stats.kinds(name), await store.user_stats.days(name, _DAYS)
-    extent = await store.user_stats.extent(name)
+    kinds, extent = await store.user_stats.kinds(name), await store.user_stats.extent(name)
     bills: list[_Bill] = []
     unread = 0
     sessions = await store.conversations.sessions(name, limit=last) if last else []
@@ -216,15 +176,10 @@ async def _account(target: Target, last: int) -> Output:
             transcripts = await store.user_stats.transcripts(name, info.session_id)
             for agent in dict.fromkeys(one.agent_id for one in transcripts):
                 try:
-                    bills.append(await _make_bill(store, name, info, agent))
+                    bills.append(await _make_bill(store, info, SessionKey(name, agent, info.session_id)))
                 except ValueError:  # archived by a newer version
                     unread += 1
             show_done(number)
-
-    def as_json() -> dict[str, Any]:
-        billed = [{key: value for key, value in bill.as_dict().items() if key != "calls"} for bill in bills]
-        sums = {"kinds": [*map(asdict, kinds)], "days": [*map(asdict, days)]}
-        return {"user": name, **sums, **asdict(extent), "billed_sessions": billed}
 
     def show() -> None:
         items, tokens = sum(kind.items for kind in kinds), sum(kind.tokens for kind in kinds)
@@ -241,52 +196,33 @@ async def _account(target: Target, last: int) -> Output:
         )
         if kinds:
             typer.echo()
-            _print_sums(("type", "source"), [((one.memory_type, one.source), one) for one in kinds])
-            typer.echo()
-            _print_sums(("stored on (UTC)",), [((one.stored_on.isoformat(),), one) for one in days])
+            columns = ("type", "source", "items", "tokens", "size")
+            sums = (
+                (one.memory_type, one.source, f"{one.items:,}", f"{one.tokens:,}", byte_size(one.content_bytes))
+                for one in kinds
+            )
+            print_table(columns, sums, right=columns[2:])
         if bills:
             typer.echo()
-            _print_bills(bills, extent.sessions)
-        if unread:
-            say(f"not counted, since a newer version archived them: {counted(unread, 'transcript')}")
+            _print_bills(bills, len(sessions))
 
-    return Output(as_json, show)
-
-
-def _print_sums(names: Sequence[str], sums: "Sequence[tuple[tuple[str, ...], KindSum | DaySum]]") -> None:
-    rows = [(*named, f"{one.items:,}", f"{one.tokens:,}", byte_size(one.content_bytes)) for named, one in sums]
-    print_table((*names, "items", "tokens", "size"), rows, right=("items", "tokens", "size"))
+    billed = [bill.as_dict(with_calls=False) for bill in bills]
+    told = {"user": name, "kinds": [*map(asdict, kinds)], **asdict(extent), "billed_sessions": billed}
+    notes = [f"not counted, since a newer version archived them: {counted(unread, 'transcript')}"] if unread else []
+    return Output(told, show, notes)
 
 
 def _print_bills(bills: Sequence[_Bill], session_count: int) -> None:
-    from memory_context.foundation.light_model.usage import LightModelBill
-
-    columns = ("session", "agent", "calls", "sent", "keeping all", "cost", "of messages", "age")
-    stats = [bill.stats for bill in bills]
-    rows = [
-        (
-            bill.info.session_id,
-            bill.agent,
-            one.views,
-            f"{one.view_tokens_total:,}",
-            f"{one.raw_tokens_total:,}",
-            f"{one.relative_cost:.2f}",
-            f"{one.relative_view_cost:.2f}",
-            age(bill.info.last_activity_at),
-        )
-        for bill, one in zip(bills, stats, strict=True)
-    ]
+    columns = ("session", "agent", "calls", "sent", "keeping all", "cost", "age")
+    rows: list[Sequence[object]] = []
+    for bill in bills:
+        one, used = bill.stats, age(bill.info.last_activity_at)
+        tokens = f"{one.view_tokens_total:,}", f"{one.raw_tokens_total:,}"
+        rows.append((bill.info.session_id, bill.agent, one.views, *tokens, f"{one.relative_cost:.2f}", used))
     print_table(columns, rows, right=columns[2:], cut=("session", "agent"))
-    cost, raw_cost = sum(one.cost for one in stats), sum(one.raw_cost for one in stats)
-    view_cost, raw_view_cost = sum(one.view_cost for one in stats), sum(one.raw_view_cost for one in stats)
-    relative = "no model call"
-    if raw_cost and raw_view_cost:
-        share, view_share = cost / raw_cost, view_cost / raw_view_cost
-        relative = f"cost {share:.2f} of keeping everything, {view_share:.2f} of messages alone"
-    of_all = f"the last {len({bill.info.session_id for bill in bills})} of {counted(session_count, 'session')}"
-    typer.echo(f"\n{of_all}: {sum(one.saved_tokens for one in stats):,} tokens saved, {relative}")
-    light_model = sum((one.light_model for one in stats), LightModelBill())
-    typer.echo(f"light model: {light_model}{_APART if light_model.total.calls else ''}")
+    saved, raw_cost = sum(bill.stats.saved_tokens for bill in bills), sum(bill.stats.raw_cost for bill in bills)
+    share = sum(bill.stats.cost for bill in bills) / raw_cost if raw_cost else 1.0
+    typer.echo(f"\n{counted(session_count, 'session')}: {saved:,} tokens saved, cost {share:.2f} of keeping everything")
 
 
 # --- all users

@@ -30,10 +30,10 @@ _EXTRAS = {
     "openai": "openai",
     "fastembed": "fastembed",
 }
-_VARIABLES = tuple(f"MEMORY_CONTEXT_{name}" for name in ("HOME", "URL", "OWNER_URL", "USER"))
+_VARIABLES = tuple(
+    f"MEMORY_CONTEXT_{name}" for name in ("HOME", "URL", "OWNER_URL", "USER", "SECRET_KEY", "LIGHT_MODEL")
+)
 _MIN_FREE_BYTES = 1_000_000_000
-
-_Verdict = Literal["ok", "warning", "failed"]
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,8 @@ class _Finding:
     """One check: subject, verdict, and the remedy unless it is `ok`."""
 
     name: str
-    verdict: _Verdict
+    verdict: Literal["ok", "warning", "failed"]
     text: str
-
-
-# --- status
 
 
 @command(user=None)
@@ -54,45 +51,56 @@ async def status(target: Target) -> Output:
 
     The server and its schema are shown as they are: nothing is migrated or written.
     """
-    store = target.store
-    found, embedder = await store.admin.status(), None if store.embedder is None else store.embedder.name
-    told = [*_server(found), *_counts(found)] if found.is_set_up else [("server", _NOT_SET_UP)]
+    found, embedder = await target.store.admin.status(), target.store.embedder
+    fields = [("store", found.where), *((one.name, one.text) for one in _checks(found)), *_counts(found)]
     missing = [] if embedder else [("embedding", NO_EMBEDDER)]
-    fields = [("store", found.where), *told, *missing]
-    return Output(lambda: {**asdict(found), "embedder": embedder}, lambda: print_fields(fields))
+    told = {**asdict(found), "embedder": embedder.name if embedder else None}
+    return Output(told, lambda: print_fields([*fields, *missing]))
 
 
-def _server(found: "StoreStatus") -> Iterator[tuple[str, str]]:
-    yield "server", f"Postgres {found.server_version}, pgvector {found.vector_version or 'missing'}"
-    if found.vector_advice:
-        yield "warning", found.vector_advice
-    schema = _schema(found)
-    yield schema.name, schema.text
-    yield "size", byte_size(found.database_bytes or 0)
-    if found.table_bytes:
-        yield "largest", ", ".join(f"{name} {byte_size(size)}" for name, size in list(found.table_bytes.items())[:2])
+def doctor(url: UrlOption = None, as_json: JsonOption = False) -> None:
+    """Check the installation and its store; say what mends them.
+
+    Nothing is changed. The exit code is 1 if something does not work.
+    """
+    findings = [*_installation()]
+    try:
+        found = run(lambda store: store.admin.status(), url)
+        findings += [_Finding("store", "ok", found.where), *([_disk()] if found.is_embedded else []), *_checks(found)]
+    except Exception as error:
+        findings.append(_Finding("store", "failed", Failure.of(error).text))
+    verdicts = [one.verdict for one in findings]
+
+    def show() -> None:
+        for one in findings:
+            typer.echo(f"{one.verdict:<8} {one.name:<13} {' '.join(one.text.split())}")
+        problems = counted(verdicts.count("failed"), "problem")
+        is_well = set(verdicts) == {"ok"}
+        say("all is well" if is_well else f"{problems}, {counted(verdicts.count('warning'), 'warning')}")
+
+    exit_code = FAILED if "failed" in verdicts else 0
+    present(Output([asdict(one) for one in findings], show, exit_code=exit_code), as_json)
 
 
-def _counts(found: "StoreStatus") -> Iterator[tuple[str, str]]:
-    if found.users is None:
-        yield "rows", "not counted, with this schema"
+# --- checks of a store, for both
+
+
+def _checks(found: "StoreStatus") -> Iterator[_Finding]:
+    if not found.is_set_up:
+        yield _Finding("server", "ok", _NOT_SET_UP)
         return
-    yield "users", f"{found.users:,}"
-    if found.items is not None:
-        yield "items", f"{found.items:,}" + f", {found.forgotten:,} of them forgotten" * bool(found.forgotten)
-    if found.passages is not None:
-        yield "passages", f"{found.passages:,}"
-    if found.embeddings is not None:
-        yield "embeddings", ", ".join(f"{n:,} of {model}" for model, n in sorted(found.embeddings.items())) or "0"
-    if found.sessions is not None:
-        yield "sessions", f"{found.sessions:,}, archived in {found.batches or 0:,} batches"
-    if others := [counted(n, kind) for kind, n in (found.rows or {}).items() if n and kind not in _COUNTED_APART]:
-        yield "others", ", ".join(others)
+    yield _Finding("server", "ok", f"Postgres {found.server_version}, pgvector {found.vector_version or 'missing'}")
+    if found.vector_version is None:
+        yield _Finding("pgvector", "failed", "missing: the owner of the database runs CREATE EXTENSION vector")
+    elif found.vector_advice:
+        yield _Finding("pgvector", "warning", found.vector_advice)
+    yield _schema(found)
     if found.jobs_pending is not None:
         waiting = f"{counted(found.jobs_pending, 'item')} to do: memory-context reindex, or the next process does it"
-        yield "index", waiting if found.jobs_pending else "up to date"
+        yield _Finding("index", "ok", waiting if found.jobs_pending else "up to date")
     if found.jobs_failed:
-        yield "failed", _not_indexed(found.jobs_failed)
+        text = f"{counted(found.jobs_failed, 'item')} could not be indexed: memory-context reindex says why"
+        yield _Finding("failed", "warning", text)
 
 
 def _schema(found: "StoreStatus") -> _Finding:
@@ -113,33 +121,30 @@ def _schema(found: "StoreStatus") -> _Finding:
     return _Finding("schema", "ok", f"{here}, up to date")
 
 
-def _not_indexed(count: int) -> str:
-    return f"{counted(count, 'item')} could not be indexed: memory-context reindex says why"
+# --- the rest of each
 
 
-# --- doctor
-
-
-def doctor(url: UrlOption = None, as_json: JsonOption = False) -> None:
-    """Check the installation and its store; say what mends them.
-
-    Nothing is changed. The exit code is 1 if something does not work.
-    """
-    findings = [*_installation(), *_variables(), *_store(url)]
-
-    def show() -> None:
-        for one in findings:
-            typer.echo(f"{one.verdict:<8} {one.name:<13} {' '.join(one.text.split())}")
-        problems = counted(verdicts.count("failed"), "problem")
-        is_well = set(verdicts) == {"ok"}
-        say("all is well" if is_well else f"{problems}, {counted(verdicts.count('warning'), 'warning')}")
-
-    verdicts = [one.verdict for one in findings]
-    exit_code = FAILED if "failed" in verdicts else 0
-    present(Output(lambda: [asdict(one) for one in findings], show, exit_code=exit_code), as_json)
+def _counts(found: "StoreStatus") -> Iterator[tuple[str, str]]:
+    if not found.is_set_up:
+        return
+    yield "size", byte_size(found.database_bytes or 0)
+    if found.table_bytes:
+        yield "largest", ", ".join(f"{name} {byte_size(size)}" for name, size in list(found.table_bytes.items())[:2])
+    if found.users is None:
+        yield "rows", "not counted, with this schema"
+        return
+    yield "users", f"{found.users:,}"
+    yield "items", f"{found.items:,}" + f", {found.forgotten:,} of them forgotten" * bool(found.forgotten)
+    yield "passages", f"{found.passages:,}"
+    models = ", ".join(f"{n:,} of {model}" for model, n in sorted((found.embeddings or {}).items()))
+    yield "embeddings", models or "0"
+    yield "sessions", f"{found.sessions:,}, archived in {found.batches or 0:,} batches"
+    if others := [counted(n, kind) for kind, n in (found.rows or {}).items() if n and kind not in _COUNTED_APART]:
+        yield "others", ", ".join(others)
 
 
 def _installation() -> Iterator[_Finding]:
+    from difflib import get_close_matches
     from importlib.metadata import version
     from importlib.util import find_spec
 
@@ -147,50 +152,18 @@ def _installation() -> Iterator[_Finding]:
 
     yield _Finding("versions", "ok", f"memory-context {version('memory-context')}, Python {platform.python_version()}")
     there = [extra for extra, module in _EXTRAS.items() if find_spec(module)]
-    missing = [extra for extra in _EXTRAS if extra not in there]
-    more = f"; not installed: {', '.join(missing)}" if missing else ""
-    yield _Finding("extras", "ok", f"{', '.join(there) or 'none'}{more}")
+    missing = ", ".join(extra for extra in _EXTRAS if extra not in there)
+    yield _Finding("extras", "ok", f"{', '.join(there) or 'none'}{'; not installed: ' * bool(missing)}{missing}")
     if default_embedder():
         yield _Finding("embeddings", "ok", "WordLlama's static embeddings, unless the application gives its own")
     else:
         text = "none by default, so search goes by words only: pip install 'memory-context[local]', or give an embedder"
         yield _Finding("embeddings", "warning", text)
-
-
-def _variables() -> Iterator[_Finding]:
-    from difflib import get_close_matches
-
     for name in sorted(os.environ):
         if name.startswith("MEMORY_CONTEXT_") and name not in _VARIABLES:
             near = get_close_matches(name, _VARIABLES, 1)
             offer = f"; did you mean {near[0]}?" if near else ""
             yield _Finding("environment", "warning", f"{name} is set, and nothing reads it{offer}")
-
-
-def _store(url: str | None) -> Iterator[_Finding]:
-    try:
-        found = run(lambda store: store.admin.status(), url)
-    except Exception as error:
-        yield _Finding("store", "failed", Failure.of(error).text)
-        return
-    yield _Finding("store", "ok", found.where)
-    if found.is_embedded:
-        yield _disk()
-    if not found.is_set_up:
-        yield _Finding("server", "ok", _NOT_SET_UP)
-        return
-    if found.vector_version is None:
-        yield _Finding("pgvector", "failed", "missing: the owner of the database runs CREATE EXTENSION vector")
-    elif found.vector_advice:
-        yield _Finding("pgvector", "warning", found.vector_advice)
-    else:
-        yield _Finding("server", "ok", f"Postgres {found.server_version}, pgvector {found.vector_version}")
-    yield _schema(found)
-    if found.jobs_failed:
-        yield _Finding("index", "warning", _not_indexed(found.jobs_failed))
-    else:
-        waiting = f"{counted(found.jobs_pending or 0, 'item')} to do: the next process does it"
-        yield _Finding("index", "ok", waiting if found.jobs_pending else "up to date")
 
 
 def _disk() -> _Finding:

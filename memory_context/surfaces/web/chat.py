@@ -11,13 +11,12 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from inspect import isawaitable
-from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 from autogen_agentchat.base import TaskRunner
 from autogen_core.models import ChatCompletionClient
 from fastapi import HTTPException
-from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt, model_validator
+from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
 
 from memory_context.context.builder import provider_sentence
 from memory_context.context.context import MemoryContext
@@ -42,11 +41,6 @@ __all__ = ["AgentBuilder", "CacheBuilder", "Chat", "ChatLimits"]
 _logger = logging.getLogger("memory_context")
 
 _CLOSE_SECONDS = 5.0
-_WITHDRAWN = {
-    "body_seconds": "a reverse proxy in front refuses slow bodies",
-    "messages": "a request has at most 100",
-    "text_characters": "a message has at most 200,000; body_bytes limits all of them",
-}
 
 AgentBuilder = Callable[[MemoryContext], TaskRunner | Awaitable[TaskRunner]]
 """Makes the agent of a session around its context."""
@@ -70,14 +64,6 @@ class ChatLimits(BaseModel):
     run_seconds: PositiveFloat = 600
     wait_seconds: PositiveFloat = 10
     ping_seconds: PositiveInt = 15
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name_withdrawn(cls, given: Any) -> Any:
-        withdrawn = [name for name in _WITHDRAWN if name in given]
-        if withdrawn:
-            raise ValueError(f"leave {withdrawn[0]} out: {_WITHDRAWN[withdrawn[0]]}")
-        return given
 
 
 class Chat:

@@ -9,7 +9,6 @@ GET    {prefix}/secrets                   names of secrets
 DELETE {prefix}/secrets/{name}
 GET    {prefix}/notes/{agent}             long-term notes; their version is the ETag
 PUT    {prefix}/notes/{agent}             replaces them, If-Match
-GET    {prefix}/notes/{agent}/versions
 """
 
 from collections.abc import Awaitable, Mapping
@@ -127,22 +126,6 @@ class NotesEntry(Wire):
     updated_at: datetime | None
 
 
-class NotesVersionEntry(Wire):
-    """A version of notes; `repeats` is the version whose text it is."""
-
-    version: int
-    notes: Annotated[Text, Field(validation_alias="text")]
-    repeats: int
-    operation: str
-    written_at: datetime
-
-
-class NotesVersions(Wire):
-    """The versions of notes, newest first."""
-
-    versions: list[NotesVersionEntry]
-
-
 def add_user_memory(router: APIRouter, memory_store: MemoryStore, user: Any) -> None:
     """Add the routes; `user` is the dependency that returns the authenticated user's id."""
 
@@ -216,13 +199,6 @@ def add_notes(router: APIRouter, user: Any, chat: Chat) -> None:
         response.headers["ETag"] = f'"{found.version}"'
         return NotesEntry(agent_id=agent_id, notes=found.text, version=found.version, updated_at=found.updated_at)
 
-    summary = "The notes in force and their last versions, the newest first"
-
-    @router.get("/notes/{agent_id:chat_id}/versions", summary=summary, responses=_OF_AGENT)
-    async def versions(agent_id: Identifier, user_id: str = user) -> NotesVersions:
-        found = await chat.notes(user_id, agent_id).versions()
-        return NotesVersions(versions=[NotesVersionEntry.model_validate(one) for one in found])
-
     summary = "The long-term notes of an agent about the user; their version is the ETag"
 
     @router.get("/notes/{agent_id:chat_id}", summary=summary, responses=_OF_AGENT)
@@ -247,4 +223,4 @@ def add_notes(router: APIRouter, user: Any, chat: Chat) -> None:
         except NotesError as error:
             raise invalid(str(error), "notes") from None
 
-    _ = notes, write, versions
+    _ = notes, write
