@@ -18,7 +18,7 @@ from ..code_agent import model_client_from_env
 from ..web_chat.visitors import kept_secret
 from .users import Users
 
-HERE = Path(__file__).resolve().parent
+_ROOT = str(Path(__file__).resolve().parent)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -43,13 +43,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 async def serve(host: str, port: int) -> None:
-    """Serve until somebody stops it; then every chat is archived.
-
-    Raises:
-        StoreError: The store cannot be opened.
-    """
+    """Serve until somebody stops it; then every chat is archived. Raises StoreError if the store cannot be opened."""
     # Chainlit reads these while it is imported
-    os.environ.setdefault("CHAINLIT_APP_ROOT", str(HERE))
+    os.environ.setdefault("CHAINLIT_APP_ROOT", _ROOT)
     if "CHAINLIT_AUTH_SECRET" not in os.environ:
         folder = platformdirs.user_data_path("memory-context-chainlit", appauthor=False, ensure_exists=True)
         os.environ["CHAINLIT_AUTH_SECRET"] = kept_secret(folder / "auth_secret").decode()

@@ -9,7 +9,7 @@ from autogen_core import FunctionCall
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 from autogen_core.tools import Tool, ToolSchema
 
-from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context import ContextPolicy, MemoryContext, MemoryStore, SessionKey
 
 from ..web_chat.code_tools import code_tools
 from ..web_chat.scripted import ScriptedClient
@@ -27,48 +27,25 @@ name files and lines for what you say, and claim nothing that you have not seen.
 
 
 class Agents:
-    """Makes the agents of chats.
-
-    Args:
-        memory_store: Where their contexts keep everything.
-        model_client: The application's model.
-        light_model: The light model of their contexts; None for the application's model.
-    """
+    """Makes the agents of chats, with contexts in a store. `light` is their light model; None for the same model."""
 
     def __init__(
-        self,
-        memory_store: MemoryStore,
-        model_client: ChatCompletionClient,
-        light_model: ChatCompletionClient | str | None = None,
+        self, store: MemoryStore, model_client: ChatCompletionClient, light: ChatCompletionClient | str | None = None
     ) -> None:
-        self.memory_store = memory_store
+        self.store = store
         self.model_client = model_client
-        self._builder = UIAgentBuilder(_READER, _POLICY, light_model)
+        self._builder = UIAgentBuilder(_READER, _POLICY, light)
 
     def build(
-        self,
-        component: Component | None,
-        user_id: str,
-        session_id: str,
-        contexts: Mapping[str, MemoryContext] | None = None,
+        self, key: SessionKey, component: Component | None, contexts: Mapping[str, MemoryContext] | None = None
     ) -> BuiltAgent:
-        """Return the agent of a component, or the reader; it goes on with the contexts that are given.
-
-        Raises:
-            ComponentError: The component cannot be used.
-        """
+        """Return the agent of a component (raises ComponentError), or the reader, with the contexts that are given."""
+        common: Any = {"model_client": self.model_client, "session_id": key.session_id}
         if component is not None:
-            return self._builder.build_component(
-                user_id,
-                self.memory_store,
-                component,
-                model_client=self.model_client,
-                session_id=session_id,
-                contexts=contexts,
-            )
-        context = (contexts or {}).get(_READER) or self._builder.build_model_context(
-            user_id, self.memory_store, model_client=self.model_client, session_id=session_id
-        )
+            return self._builder.build_component(key.user_id, self.store, component, contexts=contexts, **common)
+        context = (contexts or {}).get(_READER)
+        if context is None:
+            context = self._builder.build_model_context(key.user_id, self.store, **common)
         context.note_agent(system_message=_SYSTEM_MESSAGE, tools=code_tools(), model_client=self.model_client)
         reader = AssistantAgent(
             _READER,

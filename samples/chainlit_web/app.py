@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Any
 
 import chainlit as cl
@@ -115,15 +116,15 @@ async def let_in(sid: str, environ: dict[str, Any], auth: Any) -> bool:
 @cl.on_chat_start
 async def begin() -> None:
     """Begin a chat, whose agent is made with its first message; or say that the thread of the page cannot be read."""
-    thread_id = cl.context.session.thread_id_to_resume
-    try:
-        if thread_id and await store.threads.owner(thread_id) is None:
+    thread_id, owner = cl.context.session.thread_id_to_resume, ""
+    if thread_id:
+        with suppress(StoreError):
+            owner = await store.threads.owner(thread_id)
+        if owner is None:
             told = "This chat is not stored: it was deleted, or the server ended before. Begin a new one."
             await cl.ErrorMessage(told).send()
-        elif thread_id:
-            await cl.send_window_message({"memory_context": {"thread": thread_id}})  # links.js loads it again
-    except StoreError:
-        await cl.send_window_message({"memory_context": {"thread": thread_id}})
+        else:  # the page loads it again: public/links.js
+            await cl.send_window_message({"memory_context": {"thread": thread_id}})
 
 
 @cl.on_chat_resume
@@ -196,14 +197,14 @@ async def choose_agent(action: cl.Action) -> dict[str, Any]:
     ]
     outcome = await change_agent(action.payload, said)
     if outcome.get("is_used"):
-        await _show({"show": "agent", "done": True})
+        await _show({"show": "agent"})
     return outcome
 
 
 async def _show(asked: dict[str, Any]) -> None:
     chat = chats.peek(current_key())
     if asked.get("show") == "agent":
-        shown = agent_panel(chat, is_done=asked.get("done") is True)
+        shown = agent_panel(chat)
     else:
         shown = await shown_panel(store, current_key(), asked, chat.contexts if chat else {})
     panel = cl.CustomElement(

@@ -12,32 +12,28 @@ from .chats import LiveChat
 from .service import current_component, hold_chat, is_operator, keep_component
 from .ui_hook import ComponentError, check_component, read_component
 
-__all__ = ["EXAMPLES", "agent_panel", "change_agent"]
-
-_ASSISTANT = "autogen_agentchat.agents.AssistantAgent"
+__all__ = ["agent_panel", "change_agent"]
 
 
 def _assistant(name: str, system_message: str) -> dict[str, Any]:
-    return {"provider": _ASSISTANT, "config": {"name": name, "system_message": system_message}}
+    config = {"name": name, "system_message": system_message}
+    return {"provider": "autogen_agentchat.agents.AssistantAgent", "config": config}
 
 
-EXAMPLES: Mapping[str, Any] = {
+_TEAM = [
+    _assistant("writer", "You write what is asked for."),
+    _assistant("critic", "You say in two sentences what could be better."),
+]
+_EXAMPLES = {
     "an agent": _assistant("secretary", "You keep notes for the user, and find them again."),
     "a team": {
         "provider": "autogen_agentchat.teams.RoundRobinGroupChat",
-        "config": {
-            "participants": [
-                _assistant("writer", "You write what is asked for."),
-                _assistant("critic", "You say in two sentences what could be better."),
-            ],
-            "max_turns": 2,
-        },
+        "config": {"participants": _TEAM, "max_turns": 2},
     },
 }
-"""Components to begin with."""
 
 
-def agent_panel(chat: LiveChat | None, *, is_done: bool = False) -> dict[str, Any]:
+def agent_panel(chat: LiveChat | None) -> dict[str, Any]:
     """Return who answers in the chat of the current session; JSON for operators only."""
     component = current_component()
     return {
@@ -45,18 +41,12 @@ def agent_panel(chat: LiveChat | None, *, is_done: bool = False) -> dict[str, An
         "is_pasted": component is not None,
         "agents": list(chat.contexts) if chat else [],
         "json": json.dumps(component, indent=2, ensure_ascii=False) if component else "",
-        "examples": EXAMPLES,
-        "done": is_done,
+        "examples": _EXAMPLES,
     }
 
 
 async def change_agent(asked: Mapping[str, Any], said: Sequence[LLMMessage]) -> dict[str, Any]:
-    """Say what a pasted component may do on this server; or have the chat go on with it, or with the reader again.
-
-    Args:
-        asked: `json`, the component ("" for the reader), and `use`, True to go on with it.
-        said: The chat so far, for an agent that has not answered in it.
-    """
+    """Say what a pasted component (`json`) may do; with `use`, or without `json`, go on with it, or with the reader."""
     if not is_operator():
         return {"error": "Only operators may change who answers: loading an agent runs its code."}
     text = str(asked.get("json") or "")

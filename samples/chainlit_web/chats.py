@@ -39,7 +39,7 @@ class LiveChat:
         self.component = component
         self.turn: TurnDisplay | None = None
         self._agents = agents
-        self.built = agents.build(component, key.user_id, key.session_id)
+        self.built = agents.build(key, component)
 
     @property
     def contexts(self) -> Mapping[str, MemoryContext]:
@@ -47,13 +47,8 @@ class LiveChat:
         return self.built.contexts
 
     async def become(self, component: Component | None, said: Sequence[LLMMessage] = ()) -> None:
-        """Go on with another agent, which is told what was said before.
-
-        Raises:
-            ComponentError: It cannot be used; the chat stays as it was.
-            StoreError: The chat cannot be archived now; it stays as it was.
-        """
-        built = self._agents.build(component, self.key.user_id, self.key.session_id)
+        """Go on with another agent, which is told what was said; ComponentError and StoreError leave all as it was."""
+        built = self._agents.build(self.key, component)
         await self.archive()
         await self.close()
         self.component, self.built = component, built
@@ -66,7 +61,7 @@ class LiveChat:
     async def remake_agent(self) -> None:
         """Put a new agent around the same contexts: a run that was cut off may have left the old one in the middle."""
         await self._close_agent()
-        self.built = self._agents.build(self.component, self.key.user_id, self.key.session_id, self.contexts)
+        self.built = self._agents.build(self.key, self.component, self.contexts)
 
     async def _close_agent(self) -> None:
         if isinstance(self.built.runner, ChatAgent):
@@ -79,7 +74,7 @@ class LiveChat:
 
     async def resume(self) -> None:
         """Take over what the archive has, or raise SessionGoneError after a deletion, StoreError in an outage."""
-        conversations = self._agents.memory_store.conversations
+        conversations = self._agents.store.conversations
         if await conversations.deleted_at(self.key.user_id, self.key.session_id) is not None:
             raise SessionGoneError("This chat was deleted; begin a new one.")
         for context in self.contexts.values():

@@ -91,11 +91,7 @@ async def stored_panel(
 async def item_panel(
     store: MemoryStore, user_id: str, key: str, *, start_line: int = 1, context: MemoryContext | None = None
 ) -> dict[str, Any]:
-    """Return one item with a page of its lines, from `start_line` (counted from 1); or why not, as `error`.
-
-    Args:
-        context: The live context of a chat, which also opens the steps it folded; None without one.
-    """
+    """Return one item with a page of its lines, or why not, as `error`; a live context also opens what it folded."""
     memory = AgentMemory(store, user_id)
     try:
         item = await memory.retrieve(key, reader="panel")
@@ -129,12 +125,7 @@ async def view_panel(contexts: Mapping[str, MemoryContext]) -> dict[str, Any]:
 
 
 async def change_memory(store: MemoryStore, user_id: str, asked: Mapping[str, Any]) -> str:
-    """Change a statement, a note, a secret or an item of the user; return "" or a sentence that says why not.
-
-    Args:
-        asked: `does` (add, edit, confirm, forget, delete secret or save notes), with `key`, `text`, `agent` and
-            `version` as that needs.
-    """
+    """Do what `does` says, with `key`, `text`, `agent` or `version`; return "" or a sentence that says why not."""
     memory, does = AgentMemory(store, user_id), asked.get("does")
     key, text = str(asked.get("key"))[:64], str(asked.get("text") or "")[:_TEXT_CHARACTERS]
     try:

@@ -16,9 +16,6 @@ from .agents import Agents, Component, ScriptedModel
 from .chats import LiveChat
 from .users import Users
 
-__all__ = ["ThreadLayer", "chats", "current_component", "current_key", "hold_chat", "is_operator", "keep_component"]
-__all__ += ["store", "users"]
-
 _COMPONENT = "component"  # kept by Chainlit with the thread
 
 users = Users.from_env()
@@ -45,10 +42,7 @@ def _key(user_id: str, thread_id: str) -> SessionKey:
 
 def current_key() -> SessionKey:
     """Return user and thread of the session that Chainlit calls a hook for."""
-    user = cl.user_session.get("user")
-    if user is None:
-        raise PermissionError("nobody is logged in")
-    return _key(user.identifier, cl.context.session.thread_id)
+    return _key(cl.user_session.get("user").identifier, cl.context.session.thread_id)
 
 
 def is_operator() -> bool:
@@ -63,12 +57,7 @@ def current_component() -> Component | None:
 
 
 def hold_chat() -> AbstractAsyncContextManager[LiveChat]:
-    """Have that chat to oneself; others wait.
-
-    Raises:
-        ComponentError: What was pasted into it cannot be used any more.
-        MemoryContextError: It is deleted, at work, or cannot be read now.
-    """
+    """Have that chat to oneself; raises ComponentError for its agent, MemoryContextError if it cannot be had now."""
     key = current_key()
     if chats.peek(key) is None:
         _components[key] = current_component()

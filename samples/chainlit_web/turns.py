@@ -90,12 +90,7 @@ class TurnDisplay:
         session.emit = self._emit_to_all
 
     def follow(self, session: WebsocketSession, thread: ThreadDict) -> None:
-        """Show the turn to another page of its thread, such as this one after a reload, from now to its end.
-
-        Args:
-            session: The page's session; its stop button stops the turn.
-            thread: What the page is about to show; what this turn has shown is added.
-        """
+        """Show the turn also to a page that was loaded meanwhile, and is about to show the thread."""
         known = {step["id"] for step in thread["steps"]}
         shown = [*self._steps.values(), *([self._writing] if self._writing else [])]
         thread["steps"] += [one.to_dict() for one in shown if one.id not in known]

@@ -20,13 +20,7 @@ _DEMO_USERS = "ada:ada:operator, grace:grace"
 
 @dataclass(frozen=True)
 class Users:
-    """The people who may log in.
-
-    Attributes:
-        passwords: By user name.
-        operators: Who may paste agents, which can run code on the server.
-        are_demo: True for the demo logins, which everybody knows.
-    """
+    """The passwords of people who may log in. Operators may paste agents, which can run code on the server."""
 
     passwords: Mapping[str, str] = field(repr=False)
     operators: frozenset[str]
@@ -62,7 +56,7 @@ class Users:
 
     @property
     def login_hint(self) -> str:
-        """A line for the login page; empty unless these are the demo logins."""
+        """A line for the login page."""
         return "Demo logins: ada / ada (operator), grace / grace." if self.are_demo else ""
 
     def check_host(self, host: str) -> None:

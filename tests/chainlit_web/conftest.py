@@ -17,6 +17,7 @@ from playwright.async_api import Browser, BrowserContext, Locator, Page, Request
 from tests.support.waiting import PATIENT_SECONDS, soon
 
 from ..conftest import NO_TELEMETRY, REPOSITORY, Server, needs
+from ..model_service import ModelService, model_service
 from ..support.browser import chromium, free_port, module_database_of  # noqa: F401
 
 SAMPLE = REPOSITORY / "samples" / "chainlit_web"
@@ -31,6 +32,7 @@ class ChainlitServer:
     database_url: str
     folder: Path
     port: int
+    environment: dict[str, str] = field(default_factory=dict[str, str])
     process: asyncio.subprocess.Process | None = field(default=None, init=False)
     _reading: asyncio.Task[None] | None = field(default=None, init=False)
 
@@ -42,7 +44,7 @@ class ChainlitServer:
     def log(self) -> str:
         return (self.folder / "log.txt").read_text()
 
-    async def start(self, **environment: str) -> None:
+    async def start(self) -> None:
         """Start it and wait until it says where to open it."""
         root = self.folder / "root"
         if not root.exists():  # Chainlit writes into its root
@@ -59,7 +61,7 @@ class ChainlitServer:
                     "CHAT_USERS": "",
                     "CHAINLIT_APP_ROOT": str(root),
                     "CHAINLIT_AUTH_SECRET": "x" * 64,
-                    **environment,
+                    **self.environment,
                 },
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
@@ -202,3 +204,21 @@ async def come(browser: Browser, chainlit_server: ChainlitServer) -> AsyncIterat
     for person in people:
         await person.profile.close()
     assert errors == [[]] * len(people)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def service(chainlit_server: ChainlitServer) -> AsyncIterator[ModelService]:
+    """The model's service; the server, also when it is started again, uses it instead of the scripted model."""
+    await chainlit_server.stop()
+    async with model_service() as service:
+        chainlit_server.environment = {
+            "OPENAI_API_KEY": "any",
+            "OPENAI_BASE_URL": service.url,
+            "MEMORY_CONTEXT_LIGHT_MODEL": "off",
+        }
+        await chainlit_server.start()
+        yield service
+        service.may_go_on.set()
+        await chainlit_server.stop()
+    chainlit_server.environment = {}
+    await chainlit_server.start()

@@ -5,7 +5,7 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from autogen_agentchat.base import TaskRunner
@@ -28,24 +28,13 @@ class BuiltAgent:
     contexts: Mapping[str, MemoryContext]
 
 
+@dataclass
 class UIAgentBuilder(MemoryContextBuilder):
-    """Builds contexts, and agents of component JSON, for the users of an application.
+    """Builds contexts (`build_model_context`), and agents of component JSON, for the users of an application."""
 
-    Args:
-        agent_id: The agent of contexts that `build_model_context` makes.
-        policy: The settings of every context.
-        light_model: The light model of every context; None for the model client that an agent is built with.
-    """
-
-    def __init__(
-        self,
-        agent_id: str = "assistant",
-        policy: ContextPolicy | None = None,
-        light_model: ChatCompletionClient | str | None = None,
-    ) -> None:
-        self.agent_id = agent_id
-        self.policy = policy or ContextPolicy()
-        self.light_model = light_model
+    agent_id: str = "assistant"
+    policy: ContextPolicy = field(default_factory=ContextPolicy)
+    light_model: ChatCompletionClient | str | None = None
 
     def build_component(
         self,
@@ -62,9 +51,7 @@ class UIAgentBuilder(MemoryContextBuilder):
         The context that the JSON names is left aside. Loading a component runs its code: take it from operators only.
 
         Args:
-            user_id: The user.
             data_layer: As for `build_model_context`.
-            component: The component data.
             model_client: For agents that name no model.
             session_id: The conversation's id in the application; None for a new one.
             contexts: Contexts to go on with, by agent name.

@@ -1,7 +1,6 @@
-"""Live objects in component JSON.
+"""Live objects in component JSON: it holds a number in their places, and loading gives the object behind the number.
 
-AutoGen builds an agent from JSON alone, which cannot name a context on this application's store or its model client.
-So the JSON holds a number in such a place, and loading it gives the object behind the number.
+AutoGen builds an agent from JSON alone, which cannot name a context on this application's store, or its model client.
 """
 
 from collections.abc import Iterator

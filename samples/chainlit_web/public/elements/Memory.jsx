@@ -227,7 +227,6 @@ function Agent({ act }) {
     return <p>{who} Operators can change who answers: loading an agent may run code on this server.</p>;
   return (
     <>
-      {props.done ? <p className="mc-done">The chat goes on with this agent.</p> : null}
       <p>{who}</p>
       {props.is_pasted ? <Link onClick={() => act('Agent', { json: '' })}>Go back to the reader</Link> : null}
       <label htmlFor="mc-json">Paste an agent or a team, as AutoGen component JSON</label>
