@@ -19,16 +19,7 @@ from memory_context.surfaces.chainlit.edits import take_back
 
 from .builder import agent_panel, change_agent
 from .panel import change_memory, shown_panel
-from .service import (
-    ThreadLayer,
-    chats,
-    current_key,
-    hold_chat,
-    is_operator,
-    keep_component,
-    store,
-    users,
-)
+from .service import ThreadLayer, chats, current_key, hold_chat, is_operator, keep_component, store, users
 from .turns import run_turn
 from .ui_hook import ComponentError
 

@@ -48,4 +48,6 @@ new MutationObserver(() => {
   line.className = 'mc-hint';
   line.textContent = hint;
   form.append(line);
+  form.querySelector('label[for="email"]').textContent = 'User name';
+  form.querySelector('#email').placeholder = '';
 }).observe(document.documentElement, { childList: true, subtree: true });
