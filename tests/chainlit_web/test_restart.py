@@ -47,7 +47,7 @@ async def test_an_open_page_goes_on_in_its_thread_after_a_restart_when_the_datab
         await page.locator("#chat-input").fill("a draft")
         await ada.profile.set_offline(True)
         await chainlit_server.start()
-        waits = len(_waits(chainlit_server))
+        waits, chainlit_server.had_outage = len(_waits(chainlit_server)), True
         with hanging(server):
             await ada.profile.set_offline(False)
             await until(lambda: len(_waits(chainlit_server)) >= waits + 2)
