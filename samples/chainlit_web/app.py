@@ -1,22 +1,20 @@
 """What Chainlit calls: login, a chat's beginning, return and end, messages, and the side panel."""
 
-import asyncio
 import logging
-from contextlib import suppress
 from typing import Any
 
 import chainlit as cl
 from autogen_core import EVENT_LOGGER_NAME
 from autogen_core.models import AssistantMessage, UserMessage
 from chainlit.config import config
-from chainlit.server import app, sio
-from chainlit.socket import connect
+from chainlit.server import app
 from chainlit.types import ThreadDict
 
-from memory_context import MemoryContextError, StoreError
+from memory_context import MemoryContextError
 from memory_context.surfaces.access.gate import Gate
 from memory_context.surfaces.chainlit.edits import take_back
 
+from . import reconnecting  # noqa: F401  # it registers handlers
 from .builder import agent_panel, change_agent
 from .panel import change_memory, shown_panel
 from .service import ThreadLayer, chats, current_key, hold_chat, is_operator, keep_component, store, users
@@ -24,9 +22,6 @@ from .turns import run_turn
 from .ui_hook import ComponentError
 
 __all__ = ["store"]
-
-_LOOKS = 4  # of a page for its thread, at most ten seconds each; a socket that is silent for longer is closed
-_logger = logging.getLogger(__name__)
 
 # --- the server, and who comes
 
@@ -76,7 +71,6 @@ async def login(name: str, password: str) -> cl.User | None:
 async def starters(user: cl.User | None) -> list[cl.Starter]:
     """Offer first messages."""
     return [
-        cl.Starter("See the parts", "Which parts does the package have?"),
         cl.Starter("Read a large file", "Read context.py and show me how a message is added"),
         cl.Starter("Search the code", "Where is `StoreUnavailableError` raised?"),
         cl.Starter("Ask the memory", "What do you remember about messages?"),
@@ -84,38 +78,6 @@ async def starters(user: cl.User | None) -> list[cl.Starter]:
 
 
 # --- a chat
-
-
-@sio.on("connect")
-async def let_in(sid: str, environ: dict[str, Any], auth: Any) -> bool:
-    """Let a page in as soon as its thread can be read.
-
-    A page that was open when the server ended names its thread here. While the database does not answer, Chainlit would
-    let it in without the thread: it would show the chat, and its next message would begin another one.
-    """
-    for _ in range(_LOOKS):
-        try:
-            if thread_id := auth.get("threadId"):
-                await store.threads.owner(thread_id)
-            break
-        except StoreError as error:
-            _logger.warning("a page waits for its thread: %s", error)
-            await asyncio.sleep(1)
-    return await connect(sid, environ, auth)
-
-
-@cl.on_chat_start
-async def begin() -> None:
-    """Begin a chat, whose agent is made with its first message; or say that the thread of the page cannot be read."""
-    thread_id, owner = cl.context.session.thread_id_to_resume, ""
-    if thread_id:
-        with suppress(StoreError):
-            owner = await store.threads.owner(thread_id)
-        if owner is None:
-            told = "This chat is not stored: it was deleted, or the server ended before. Begin a new one."
-            await cl.ErrorMessage(told).send()
-        else:  # the page loads it again: public/links.js
-            await cl.send_window_message({"memory_context": {"thread": thread_id}})
 
 
 @cl.on_chat_resume

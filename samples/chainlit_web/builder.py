@@ -14,22 +14,9 @@ from .ui_hook import ComponentError, check_component, read_component
 
 __all__ = ["agent_panel", "change_agent"]
 
-
-def _assistant(name: str, system_message: str) -> dict[str, Any]:
-    config = {"name": name, "system_message": system_message}
-    return {"provider": "autogen_agentchat.agents.AssistantAgent", "config": config}
-
-
-_TEAM = [
-    _assistant("writer", "You write what is asked for."),
-    _assistant("critic", "You say in two sentences what could be better."),
-]
-_EXAMPLES = {
-    "an agent": _assistant("secretary", "You keep notes for the user, and find them again."),
-    "a team": {
-        "provider": "autogen_agentchat.teams.RoundRobinGroupChat",
-        "config": {"participants": _TEAM, "max_turns": 2},
-    },
+_EXAMPLE = {
+    "provider": "autogen_agentchat.agents.AssistantAgent",
+    "config": {"name": "secretary", "system_message": "You keep notes for the user, and find them again."},
 }
 
 
@@ -41,7 +28,7 @@ def agent_panel(chat: LiveChat | None) -> dict[str, Any]:
         "is_pasted": component is not None,
         "agents": list(chat.contexts) if chat else [],
         "json": json.dumps(component, indent=2, ensure_ascii=False) if component else "",
-        "examples": _EXAMPLES,
+        "example": _EXAMPLE,
     }
 
 

@@ -232,12 +232,8 @@ function Agent({ act }) {
       <label htmlFor="mc-json">Paste an agent or a team, as AutoGen component JSON</label>
       <textarea id="mc-json" spellCheck={false} value={json} onChange={(event) => write(event.target.value)} />
       <p className="mc-quiet mc-row">
-        Each agent in it gets a memory of its own. Try
-        {Object.entries(props.examples).map(([name, example]) => (
-          <Link key={name} onClick={() => write(JSON.stringify(example, null, 2))}>
-            {name}
-          </Link>
-        ))}
+        Each agent in it gets a memory of its own.
+        <Link onClick={() => write(JSON.stringify(props.example, null, 2))}>Show an example</Link>
       </p>
       {found ? <p>It has the agents {found.agents.join(', ')}.</p> : null}
       {found?.reach.length ? <p className="mc-problem">It runs code, or reaches beyond the chat:</p> : null}
