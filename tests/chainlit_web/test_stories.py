@@ -220,12 +220,12 @@ async def test_an_answer_is_stopped_and_a_message_edited(
     await ada.show("What the model saw")
     await expect(page.locator(".mc-view tr").filter(has_text="user text")).to_have_count(2)
 
-    for _ in ("a live chat", "a chat that was loaded again"):
-        await page.get_by_text("second", exact=False).last.hover()
+    for words in ("in a live chat", "in a chat that was loaded again"):
+        await page.get_by_text("the second question").hover()
         await page.locator(".edit-message").last.click()
-        await page.locator("#edit-chat-input").fill("the second question, in other words")
+        await page.locator("#edit-chat-input").fill(f"the second question {words}")
         await page.get_by_role("button", name="Confirm").click()
-        await expect(page.get_by_text("the second question, in other words")).to_have_count(1)
+        await expect(page.get_by_text(f"the second question {words}")).to_have_count(1)
         await expect(page.get_by_text("Half an answer and the rest.")).to_have_count(1)
         await expect(page.locator("#stop-button")).to_have_count(0)
         await ada.show("What the model saw")
