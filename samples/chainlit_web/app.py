@@ -23,8 +23,6 @@ from .ui_hook import ComponentError
 
 __all__ = ["store"]
 
-# --- the server, and who comes
-
 _own_hosts: list[str] = []
 _ALLOWED = "allow_origins of .chainlit/config.toml"
 # Chainlit applies allow_origins to CORS only, which covers no WebSocket
@@ -85,7 +83,6 @@ async def come_back(thread: ThreadDict) -> None:
     """Go on with a thread: the same agent, with contexts from their archive."""
     chat = chats.peek(current_key())
     if chat is not None and chat.turn is not None:  # the page was loaded again in mid-answer
-        await cl.context.emitter.task_start()
         chat.turn.follow(cl.context.session, thread)
         return
     said = [step for step in thread["steps"] if "message" in step["type"]]

@@ -70,8 +70,7 @@ class LiveChat:
             except Exception as error:
                 _logger.warning("agent %s could not be closed: %s", self.built.runner.name, error)
 
-    # --- called by the cache of live chats
-
+    # the rest is called by the cache of live chats
     async def resume(self) -> None:
         """Take over what the archive has, or raise SessionGoneError after a deletion, StoreError in an outage."""
         conversations = self._agents.store.conversations

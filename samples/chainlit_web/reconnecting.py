@@ -40,9 +40,12 @@ async def let_in(sid: str, environ: dict[str, Any], auth: Any) -> bool:
 
 @sio.on("connection_successful")
 async def come(sid: str) -> None:
-    """Give the page its thread."""
-    async with _coming.setdefault(WebsocketSession.require(sid), asyncio.Lock()):
+    """Give the page its thread, and its stop button if a turn is at work."""
+    session = WebsocketSession.require(sid)
+    async with _coming.setdefault(session, asyncio.Lock()):
         await socket.connection_successful(sid)
+    if session.current_task is not None and not session.current_task.done():
+        await session.emit("task_start", {})
 
 
 @sio.on("client_message")

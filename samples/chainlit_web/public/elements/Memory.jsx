@@ -32,8 +32,6 @@ function Line({ label, hint, button, begun, onSubmit }) {
   );
 }
 
-// --- what is known of the user
-
 function About({ act }) {
   const change = (payload) => act('Memory', { ...payload, show: 'about' });
   return (
@@ -111,8 +109,6 @@ function Notes({ agent, text, version, change }) {
   );
 }
 
-// --- what is stored
-
 function Stored({ act }) {
   const shown = { show: 'stored', scope: props.scope, query: props.query };
   const forget = (key) =>
@@ -174,8 +170,6 @@ function Item() {
   );
 }
 
-// --- what the model saw
-
 function View() {
   const agents = props.agents.filter((agent) => agent.segments.length);
   if (!agents.length) return <p className="mc-quiet">The model has not been asked since this chat was opened.</p>;
@@ -211,8 +205,6 @@ function View() {
     </section>
   ));
 }
-
-// --- who answers
 
 function Agent({ act }) {
   const [json, setJson] = useState(props.json);
