@@ -81,7 +81,7 @@ async def stored_panel(
     items: list[dict[str, Any]]
     if query.strip():
         hits = await memory.search(query, _FOUND, MemoryCriteria(session_id=session_id), reader="panel")
-        items = [_listed(hit.item) | {"passage": hit.passage[:_PASSAGE_CHARACTERS]} for hit in hits if hit.is_relevant]
+        items = [_listed(hit.item) | {"passage": _around(hit.passage, query)} for hit in hits if hit.is_relevant]
     else:
         kept = await memory.query(MemoryCriteria(session_id=session_id, limit=_LISTED), reader=None)
         items = [_listed(item) for item in kept]
@@ -144,8 +144,6 @@ async def change_memory(store: MemoryStore, user_id: str, asked: Mapping[str, An
         elif does == "forget":  # with all items that hold the same content, whichever agent and chat stored them
             if not await store.user_stats.forget(user_id, [key]):
                 raise await memory.not_found(key)
-        else:
-            return f"Not done: {does!r} is no change."
     except ConflictError:
         return "The agent changed its notes meanwhile: copy what you wrote, open the notes again and add it."
     except (MemoryContextError, ValueError) as error:
