@@ -141,9 +141,8 @@ async def change_memory(store: MemoryStore, user_id: str, asked: Mapping[str, An
             version = asked.get("version")
             notes = AgentMemory(store, user_id, str(asked.get("agent"))[:128]).notes
             await notes.overwrite(text, expected_version=version if isinstance(version, int) else -1)
-        elif does == "forget":  # with all items that hold the same content, whichever agent and chat stored them
-            if not await store.user_stats.forget(user_id, [key]):
-                raise await memory.not_found(key)
+        elif does == "forget" and not await store.user_stats.forget(user_id, [key]):  # all items of the same content
+            raise await memory.not_found(key)
     except ConflictError:
         return "The agent changed its notes meanwhile: copy what you wrote, open the notes again and add it."
     except (MemoryContextError, ValueError) as error:
