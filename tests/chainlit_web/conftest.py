@@ -22,6 +22,12 @@ from ..support.browser import chromium, free_port, module_database_of  # noqa: F
 
 SAMPLE = REPOSITORY / "samples" / "chainlit_web"
 
+SECRETARY = {
+    "provider": "autogen_agentchat.agents.AssistantAgent",
+    "config": {"name": "secretary", "system_message": "You keep notes."},
+}
+"""An agent to paste."""
+
 expect.set_options(timeout=PATIENT_SECONDS * 1000)
 
 

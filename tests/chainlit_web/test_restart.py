@@ -13,8 +13,7 @@ from tests.support.waiting import until
 from ..conftest import Server
 from ..model_service import ModelService
 from ..support.outages import hanging
-from .conftest import ChainlitServer, Person
-from .test_stories import SECRETARY
+from .conftest import SECRETARY, ChainlitServer, Person
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

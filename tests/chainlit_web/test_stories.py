@@ -13,16 +13,11 @@ from memory_context import AgentMemory, MemoryStore
 from memory_context.store.items import NewItem
 
 from ..model_service import ModelService
-from .conftest import ChainlitServer, Person
+from .conftest import SECRETARY, ChainlitServer, Person
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 Come = Callable[..., Awaitable[Person]]
-
-SECRETARY = {
-    "provider": "autogen_agentchat.agents.AssistantAgent",
-    "config": {"name": "secretary", "system_message": "You keep notes."},
-}
 
 
 async def test_a_large_result_opens_by_its_reference_lasts_and_is_forgotten(
