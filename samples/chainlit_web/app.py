@@ -88,6 +88,7 @@ async def come_back(thread: ThreadDict) -> None:
     said = [step for step in thread["steps"] if "message" in step["type"]]
     if said and said[-1]["type"] == "user_message":
         notice = cl.ErrorMessage("The server ended before it answered. Send your message again.")
+        notice.parent_id = None  # Chainlit's own step is not on the page
         await notice.send()
         thread["steps"].append(notice.to_dict())
     try:
