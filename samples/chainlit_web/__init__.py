@@ -2,5 +2,5 @@
 
 Read `app.py` (what Chainlit calls), `chats.py` (one live chat a thread), `turns.py` (one answer on the page),
 `agents.py` and `ui_hook/` (who answers), then `panel.py` with `public/elements/Memory.jsx` (the side panel).
-`make chainlit` starts it.
+`reconnecting.py` has what a restart of the server needs. `make chainlit` starts it.
 """
