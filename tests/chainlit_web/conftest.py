@@ -124,14 +124,7 @@ async def chainlit_server(
 
 @dataclass
 class Person:
-    """Somebody with a browser profile of their own.
-
-    Attributes:
-        profile: The profile.
-        page: The page.
-        errors: What was thrown in the page.
-        session_id: Chainlit's id of the page's session.
-    """
+    """Somebody with a browser profile of their own, and what was thrown in its page."""
 
     profile: BrowserContext
     page: Page
