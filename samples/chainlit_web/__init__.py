@@ -1,8 +1,6 @@
-"""A Chainlit application: agents that forget nothing, a panel to see and mend what they remember, an agent builder.
+"""A Chainlit application whose agents remember: a template to copy.
 
-    page ── hooks ──▶ chats (one live chat per thread) ──▶ agents ──▶ ui_hook ──▶ an agent with a MemoryContext
-              └─ panel_hooks ──▶ panels (what is stored, what the model saw)          │
-                                                           threads ──▶ MemoryStore ◀──┘
-
-`make chainlit` starts it. Read `ui_hook/` first: it is what any web application takes from here.
+Read `app.py` (what Chainlit calls), `chats.py` (one live chat a thread), `turns.py` (one answer on the page),
+`agents.py` and `ui_hook/` (who answers), then `panel.py` with `public/elements/Memory.jsx` (the side panel).
+`reconnecting.py` has what a restart of the server needs. `make chainlit` starts it.
 """

@@ -1,32 +1,26 @@
 """Who may log in, and who of them is an operator.
 
-Without CHAT_USERS there are demo logins, for a server on one's own machine only. In production, replace `login` by your
-identity provider: Chainlit has callbacks for OAuth and for headers of a proxy.
+Without CHAT_USERS there are demo logins, for a server on one's own machine only. In production, replace `login` in
+`app.py` by your identity provider: Chainlit has callbacks for OAuth and for headers of a proxy.
 """
 
 import hmac
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_address
+
+from memory_context.surfaces.access.gate import is_loopback
 
 __all__ = ["USERS_ENV", "Users"]
 
 USERS_ENV = "CHAT_USERS"
 
 _DEMO_USERS = "ada:ada:operator, grace:grace"
-_NOBODY = "\0"
 
 
 @dataclass(frozen=True)
 class Users:
-    """The people who may log in.
-
-    Attributes:
-        passwords: By user name.
-        operators: Who may paste agents, which can run code on the server.
-        are_demo: Whether these are the demo logins, which everybody knows.
-    """
+    """The passwords of people who may log in. Operators may paste agents, which can run code on the server."""
 
     passwords: Mapping[str, str] = field(repr=False)
     operators: frozenset[str]
@@ -34,9 +28,7 @@ class Users:
 
     @classmethod
     def from_env(cls) -> "Users":
-        """Return the users of CHAT_USERS, or the demo's.
-
-        It holds `name:password` or `name:password:operator`, with commas between.
+        """Return the users of CHAT_USERS (`name:password` or `name:password:operator`, with commas), or the demo's.
 
         Raises:
             ValueError: CHAT_USERS cannot be read; its text is not shown.
@@ -45,12 +37,10 @@ class Users:
         passwords: dict[str, str] = {}
         operators: set[str] = set()
         for number, entry in enumerate((given or _DEMO_USERS).split(","), 1):
-            name, _, rest = entry.strip().partition(":")
-            password, colon, role = rest.rpartition(":")
-            if colon and role == "operator":
+            name, _, password = entry.strip().partition(":")
+            if password.endswith(":operator"):
+                password = password.removesuffix(":operator")
                 operators.add(name)
-            else:
-                password = rest
             if not name or not password:
                 raise ValueError(
                     f"{USERS_ENV}: entry {number} cannot be read; write name:password or name:password:operator, with "
@@ -61,40 +51,15 @@ class Users:
 
     def knows(self, name: str, password: str) -> bool:
         """Return whether somebody may log in; it takes as long for a name that is not there."""
-        expected = self.passwords.get(name, _NOBODY)
+        expected = self.passwords.get(name, "\0")
         return hmac.compare_digest(expected.encode(), password.encode()) and name in self.passwords
 
     @property
     def login_hint(self) -> str:
-        """What the login page and the terminal say; empty unless these are the demo logins."""
-        return "\n".join(["Demo logins (name / password):", *self.demo_logins]) if self.are_demo else ""
-
-    @property
-    def demo_logins(self) -> list[str]:
-        """The demo logins, to be shown; empty if these are not."""
-        if not self.are_demo:
-            return []
-        return [
-            f"{name} / {password}{'  (operator)' if name in self.operators else ''}"
-            for name, password in self.passwords.items()
-        ]
+        """A line for the login page."""
+        return "Demo logins: ada / ada (operator), grace / grace." if self.are_demo else ""
 
     def check_host(self, host: str) -> None:
-        """Refuse to serve demo logins where others can reach them.
-
-        Raises:
-            ValueError: They can.
-        """
-        if self.are_demo and not _is_this_machine(host):
+        """Raise ValueError if others can reach a server with demo logins."""
+        if self.are_demo and not is_loopback(host):
             raise ValueError(f"{host} can be reached by others, and everybody knows the demo logins: set {USERS_ENV}")
-
-    def is_operator(self, name: str) -> bool:
-        """Return whether somebody may paste agents; asked when they do, not when they logged in."""
-        return name in self.operators
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -26,7 +26,7 @@ from memory_context import MemoryContext, MemoryStore, StoreError, choose_light_
 from memory_context.surfaces.http_server import bounded_config, check_port, serve_until_stopped
 from memory_context.surfaces.web import create_app
 
-from ..chainlit_web.panels import item_panel
+from ..chainlit_web.panel import item_panel
 from ..code_agent import model_client_from_env
 from ..places import output_folder
 from .code_tools import code_tools
@@ -80,7 +80,7 @@ def chat_app(
         start = asked.get("start", "1")
         start_line = int(start) if start.isascii() and start.isdigit() and len(start) < 10 else 1
         shown = await item_panel(
-            memory_store, await current_user(request), "", asked.get("key", "")[:64], start_line=start_line
+            memory_store, await current_user(request), asked.get("key", "")[:64], start_line=start_line
         )
         body = json.dumps(shown).encode()  # ASCII, so that no text can break it
         return Response(body, 200 if "text" in shown else 404, {"Cache-Control": "no-store"}, "application/json")

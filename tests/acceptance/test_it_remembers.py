@@ -16,7 +16,7 @@ from memory_context.surfaces.web import create_chat_router
 from memory_context.testing import ScriptedModel
 from samples.chainlit_web.agents import Agents
 from samples.chainlit_web.chats import LiveChat
-from samples.chainlit_web.plans import Plan
+from samples.code_agent import CodeAgent
 from tests.support.waiting import PATIENT_SECONDS
 
 from ..agents.scripted import text_of
@@ -83,7 +83,7 @@ async def chainlit(store: MemoryStore, request: str, light: ChatCompletionClient
     """The live chat of the Chainlit application, whose agent `UIAgentBuilder` makes."""
     model = ScriptedModel("All right.")
     key = SessionKey("alice", "reader", uuid.uuid4().hex)
-    chat = LiveChat(key, Agents(store, model, light or "off"), Plan())
+    chat = LiveChat(key, Agents(store, model, light or "off"))
     await chat.resume()
     await chat.built.runner.run(task=request)
     await chat.archive()
@@ -92,12 +92,13 @@ async def chainlit(store: MemoryStore, request: str, light: ChatCompletionClient
 
 
 async def coder(store: MemoryStore, request: str, light: ChatCompletionClient | None) -> Views:
-    """The `CodeAgent` of the same application."""
+    """The `CodeAgent` of the samples."""
     model = ScriptedModel("All right.")
-    chat = LiveChat(SessionKey("alice", "coder", uuid.uuid4().hex), Agents(store, model, light or "off"), Plan("coder"))
-    await chat.built.runner.run(task=request)
-    await chat.archive()
-    await chat.close()
+    context = MemoryContext("alice", "coder", uuid.uuid4().hex, store, model_client=light)
+    agent = CodeAgent("coder", model, model_context=context)
+    await agent.run(task=request)
+    await agent.close()
+    await context.close()
     return model.views
 
 

@@ -12,14 +12,21 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page, Request, expect
+from playwright.async_api import Browser, BrowserContext, Locator, Page, Request, expect
 
 from tests.support.waiting import PATIENT_SECONDS, soon
 
 from ..conftest import NO_TELEMETRY, REPOSITORY, Server, needs
+from ..model_service import ModelService, model_service
 from ..support.browser import chromium, free_port, module_database_of  # noqa: F401
 
 SAMPLE = REPOSITORY / "samples" / "chainlit_web"
+
+SECRETARY = {
+    "provider": "autogen_agentchat.agents.AssistantAgent",
+    "config": {"name": "secretary", "system_message": "You keep notes."},
+}
+"""An agent to paste."""
 
 expect.set_options(timeout=PATIENT_SECONDS * 1000)
 
@@ -31,7 +38,8 @@ class ChainlitServer:
     database_url: str
     folder: Path
     port: int
-    module: str = "samples.chainlit_web"
+    environment: dict[str, str] = field(default_factory=dict[str, str])
+    had_outage: bool = False  # Chainlit logs the database's errors with tracebacks
     process: asyncio.subprocess.Process | None = field(default=None, init=False)
     _reading: asyncio.Task[None] | None = field(default=None, init=False)
 
@@ -43,14 +51,14 @@ class ChainlitServer:
     def log(self) -> str:
         return (self.folder / "log.txt").read_text()
 
-    async def start(self, **environment: str) -> None:
+    async def start(self) -> None:
         """Start it and wait until it says where to open it."""
         root = self.folder / "root"
         if not root.exists():  # Chainlit writes into its root
             shutil.copytree(SAMPLE, root, ignore=shutil.ignore_patterns("__pycache__", ".files", "*.py"))
         with (self.folder / "log.txt").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", self.module, "--port", str(self.port)),
+                *(sys.executable, "-m", "samples.chainlit_web", "--port", str(self.port)),
                 cwd=REPOSITORY,
                 env={
                     **os.environ,
@@ -60,7 +68,7 @@ class ChainlitServer:
                     "CHAT_USERS": "",
                     "CHAINLIT_APP_ROOT": str(root),
                     "CHAINLIT_AUTH_SECRET": "x" * 64,
-                    **environment,
+                    **self.environment,
                 },
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
@@ -85,10 +93,10 @@ class ChainlitServer:
             log.write(line)
         return line.decode()
 
-    async def stop(self) -> None:
-        """Stop it as a person does, and wait until it has ended."""
+    async def stop(self, by: signal.Signals = signal.SIGINT) -> None:
+        """Stop it, as a person does unless told otherwise, and wait until it has ended."""
         if self.process is not None and self.process.returncode is None:
-            self.process.send_signal(signal.SIGINT)
+            self.process.send_signal(by)
             await self.process.wait()
             if self._reading is not None:
                 await self._reading
@@ -111,40 +119,30 @@ async def chainlit_server(
     await chainlit_server.start()
     yield chainlit_server
     await chainlit_server.stop()
-    assert "Traceback" not in chainlit_server.log, chainlit_server.log
+    assert chainlit_server.had_outage or "Traceback" not in chainlit_server.log, chainlit_server.log
 
 
 @dataclass
 class Person:
-    """Somebody with a browser profile of their own.
-
-    Attributes:
-        profile: The profile.
-        page: The page.
-        foreign: What the page asked other hosts for.
-        errors: What was thrown in the page.
-        session_id: Chainlit's id of the page's session.
-    """
+    """Somebody with a browser profile of their own, and what was thrown in its page."""
 
     profile: BrowserContext
     page: Page
     server: ChainlitServer
-    foreign: list[str] = field(default_factory=list[str])
     errors: list[str] = field(default_factory=list[str])
     session_id: str = ""
 
-    def watch(self) -> None:
-        """Note what should not happen."""
+    async def watch(self) -> None:
+        """Note what should not happen, and let no request leave this machine."""
         self.page.set_default_timeout(PATIENT_SECONDS * 1000)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("dialog", lambda dialog: dialog.accept())
         self.page.on("request", self._note)
+        await self.profile.route(lambda url: not url.startswith(self.server.url), lambda route: route.abort())
 
     def _note(self, request: Request) -> None:
-        url = request.url
-        if url.endswith("/set-session-cookie"):
+        if request.url.endswith("/set-session-cookie"):
             self.session_id = request.post_data_json["session_id"]
-        if not url.startswith((self.server.url, self.server.url.replace("http", "ws"), "data:", "blob:", "about:")):
-            self.foreign.append(url)
 
     async def log_in(self, name: str, password: str) -> None:
         """Log in at the form."""
@@ -153,17 +151,25 @@ class Person:
         await self.page.fill("#password", password)
         await self.page.press("#password", "Enter")
 
-    async def say(self, text: str, answers: int) -> None:
-        """Send a message and wait until so many answers are complete, with what they came to."""
+    @property
+    def answers(self) -> Locator:
+        """The messages of agents, and the errors, on the page."""
+        return self.page.locator("[data-step-type='assistant_message']")
+
+    async def write(self, text: str) -> None:
+        """Send a message."""
         await self.page.locator("#chat-input").fill(text)
         await self.page.locator("#chat-submit").click()  # waits until the page is connected
+
+    async def say(self, text: str, answers: int) -> None:
+        """Send a message and wait until there are so many answers, the last of them complete."""
+        await self.write(text)
         await self.answered(answers)
 
     async def answered(self, answers: int) -> None:
-        """Wait for so many complete answers."""
-        await self.page.wait_for_function(
-            "many => document.querySelectorAll('.mc-meter').length >= many", arg=answers, polling=50
-        )
+        """Wait until there are so many answers, the last of them complete."""
+        await expect(self.answers).to_have_count(answers)
+        await expect(self.page.locator("#stop-button")).to_have_count(0)
 
     async def act(self, name: str, payload: dict[str, Any]) -> Any:
         """Call an action by a request, as whoever wants to do more than the page offers, and return the response."""
@@ -173,25 +179,46 @@ class Person:
         )
         return (await answer.json())["response"]
 
-    async def show(self, panel: str) -> None:
-        """Open a side panel by its link in the header."""
-        await self.page.locator(f"#header a[href='#memory-panel/{panel}']").click()
+    async def show(self, tab: str) -> None:
+        """Open the side panel at a tab."""
+        if not await self.page.locator(".mc-panel").is_visible():
+            await self.page.locator("#header a[href='#memory']").click()
+        await self.page.get_by_role("tab", name=tab, exact=True).click()
+        await expect(self.page.get_by_role("tab", name=tab, selected=True)).to_be_visible()
 
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def come(browser: Browser, chainlit_server: ChainlitServer) -> AsyncIterator[Callable[[], Awaitable[Person]]]:
-    """Make people: `await come()`; at the end, nothing was thrown and no other host was asked for anything."""
+    """Make people: `await come()`; at the end, nothing was thrown in their pages."""
     people: list[Person] = []
 
     async def come(**options: Any) -> Person:
         profile = await browser.new_context(reduced_motion="reduce", **options)  # a panel that slides is missed
         person = Person(profile, await profile.new_page(), chainlit_server)
-        person.watch()
+        await person.watch()
         people.append(person)
         return person
 
     yield come
-    found = [(person.errors, person.foreign) for person in people]
+    errors = [person.errors for person in people]
     for person in people:
         await person.profile.close()
-    assert found == [([], [])] * len(people)
+    assert errors == [[]] * len(people)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def service(chainlit_server: ChainlitServer) -> AsyncIterator[ModelService]:
+    """The model's service; the server, also when it is started again, uses it instead of the scripted model."""
+    await chainlit_server.stop()
+    async with model_service() as service:
+        chainlit_server.environment = {
+            "OPENAI_API_KEY": "any",
+            "OPENAI_BASE_URL": service.url,
+            "MEMORY_CONTEXT_LIGHT_MODEL": "off",
+        }
+        await chainlit_server.start()
+        yield service
+        service.may_go_on.set()
+        await chainlit_server.stop()
+    chainlit_server.environment = {}
+    await chainlit_server.start()

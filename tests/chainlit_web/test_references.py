@@ -6,81 +6,51 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from memory_context import MemoryRef
-from samples.chainlit_web.references import LINK, chips, excerpt, fenced, find_references, labelled, linked, titled
+from samples.chainlit_web.references import excerpt, fenced, find_references, linked, title_of
 
-REF = MemoryRef("npm_install_k3f9x2", "npm install *output*, 500 lines", 2340)
+REF = MemoryRef("npm_install_k3f9x2", "command=npm install *output*, 500 lines", 2340)
+LINK = r"[npm install \*output\*, 500 lines · 2,340 tokens](#memory/npm_install_k3f9x2)"
 
 
 def test_a_placeholder_becomes_a_link_with_its_description_and_size() -> None:
-    text = f"It worked. {REF.render()} Anything else?"
-    assert linked(text) == (
-        "It worked. [npm install \\*output\\*, 500 lines · 2,340 tokens](#memory/npm_install_k3f9x2) Anything else?"
-    )
+    assert linked(f"It worked. {REF.render()} Anything else?", {}) == f"It worked. {LINK} Anything else?"
 
 
 def test_a_known_key_that_stands_as_code_becomes_a_link() -> None:
-    known = {REF.key: REF}
-    assert linked(f"see `{REF.key}` or `another`", known) == f"see [`{REF.key}`]({LINK}{REF.key}) or `another`"
+    text = f"see `{REF.key}` or `another`"
+    assert linked(text, {REF.key: REF}) == f"see [`{REF.key}`](#memory/{REF.key}) or `another`"
 
 
 @pytest.mark.parametrize("fence", ["```", "````", "~~~"])
 def test_code_blocks_stay_as_they_are(fence: str) -> None:
     block = f"{fence}text\n{REF.render()} `{REF.key}`\n{fence}\n"
     assert linked(block, {REF.key: REF}) == block
-    assert linked(f"{fence}\n{REF.render()}") == f"{fence}\n{REF.render()}"  # one that is not closed yet, too
+    assert linked(f"{fence}\n{REF.render()}", {}) == f"{fence}\n{REF.render()}"  # also one that is not closed yet
 
 
-def test_what_is_no_placeholder_is_no_link() -> None:
+def test_other_brackets_are_no_links() -> None:
     for text in ("[MemoryRef: ../x - y - 3 tokens]", "[MemoryRef: a - b - many tokens]", "MemoryRef: a - b - 3 tokens"):
-        assert linked(text) == text
+        assert linked(text, {}) == text
 
 
 def test_references_are_found_once_and_in_order() -> None:
     other = MemoryRef("grep_a2b3c4", "matches", 12)
-    text = f"{other.render()}\n{REF.render()} {other.render()}"
-    assert find_references(text) == [other, REF]
-    assert [one["key"] for one in chips(find_references(text))["refs"]] == [other.key, REF.key]
+    assert find_references(f"{other.render()}\n{REF.render()} {other.render()}") == [other, REF]
 
 
-@pytest.mark.parametrize(
-    ("description", "title", "rest"),
-    [
-        ("path=store/policy.py, Python source, lines 1-223", "policy.py", "Python source, lines 1-223"),
-        ("path=a.py start_line=3, Python source", "a.py", "start_line=3, Python source"),
-        ("command=cat log | grep -c x, 3 lines", "cat log | grep -c x", "3 lines"),
-        ("url=https://example.org/a, a page", "https://example.org/a", "a page"),
-        ("## The **release** is on `Friday`, see [the plan](http://x)", "The release is on Friday, see the plan", ""),
-        ("snake_case stays _so_", "snake_case stays so", ""),
-        ("word " * 30, "word " * 13 + "word…", ""),
-        ("**", "**", ""),
-    ],
-)
-def test_a_title_is_what_a_person_calls_the_item(description: str, title: str, rest: str) -> None:
-    assert titled(description) == (title, rest)
-
-
-@pytest.mark.parametrize(
-    ("thing", "tool", "label"),
-    [
-        ("store/pool.py", "read_file", "pool.py · read file"),
-        ("raise\nTimeoutError", "search_code", "raise TimeoutError · search code"),
-        ("word " * 30, "store_memory", "word " * 8 + "word… · store memory"),
-        ("", "list_files", "List files"),
-    ],
-)
-def test_the_title_of_a_step_begins_with_what_the_tool_works_on(thing: str, tool: str, label: str) -> None:
-    assert labelled(thing, tool) == label
+def test_a_title_is_short_and_without_the_name_of_an_argument() -> None:
+    assert title_of("path=store/policy.py, Python source") == "store/policy.py, Python source"
+    assert len(title_of("word " * 30)) <= 72
 
 
 def test_an_excerpt_says_how_much_is_left_out() -> None:
     assert excerpt("one\ntwo") == "one\ntwo"
-    assert excerpt("\n".join("abcdefghij"), most_lines=3) == "a\nb\nc\n… 7 more lines"
-    assert excerpt("x" * 100, most_characters=10) == "x" * 10 + " …"
-    assert excerpt("") == ""
+    assert excerpt("\n".join("abcdefghijklmnopqrstuvwxyz")).endswith("x\n… 2 more lines")
+    assert excerpt("x" * 100_000) == "x" * 2400 + " …"
 
 
 @given(st.text(alphabet="`~a \n![](<>", max_size=60))
 def test_no_text_ends_its_code_block(text: str) -> None:
-    """What a tool returns is never Markdown: no link, no image, no heading comes of it."""
+    """A tool's result is never Markdown: no link, no image, no heading comes of it."""
     tokens = MarkdownIt().parse(fenced(text))
     assert [token.type for token in tokens] == ["fence"]

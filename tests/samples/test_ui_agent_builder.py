@@ -76,26 +76,6 @@ async def test_the_policy_holds_for_every_context(store: MemoryStore) -> None:
     assert context.stats.view_tokens <= 2000
 
 
-async def test_builds_an_agent_that_holds_the_context(store: MemoryStore, tmp_path: Path) -> None:
-    (tmp_path / "one.py").write_text("answer = 42\n")
-    usage = RequestUsage(prompt_tokens=0, completion_tokens=0)
-    info = ModelInfo(
-        vision=False, function_calling=True, json_output=False, family=ModelFamily.UNKNOWN, structured_output=False
-    )
-    call = FunctionCall(id="1", name="grep", arguments=json.dumps({"pattern": "answer"}))
-    asked = CreateResult(finish_reason="function_calls", content=[call], usage=usage, cached=False)
-    client = ReplayChatCompletionClient([asked, "In one.py."], info)
-    agent = UIAgentBuilder("helper", light_model="off").build_agent(
-        "alice", store, client, session_id="thread-1", code_root=tmp_path
-    )
-    assert isinstance(agent.model_context, MemoryContext)
-    assert agent.model_context.session_id == "thread-1"
-    await agent.run(task="Where is the answer?")
-    assert "one.py:1:answer = 42" in str(await agent.model_context.get_messages())
-    await agent.close()
-    await agent.model_context.close()
-
-
 class HostBuilder:
     """An application's own builder, which knows nothing of memory."""
 
@@ -263,14 +243,6 @@ async def test_goes_on_with_contexts_that_are_given(store: MemoryStore) -> None:
     assert again.contexts["helper"] is first.contexts["helper"]
 
 
-def test_an_agent_whose_model_calls_no_tools_gets_a_context_and_no_tools(store: MemoryStore) -> None:
-    agent = AssistantAgent("helper", replay(calls_tools=False), system_message="Be kind.")
-    built = UIAgentBuilder().build_component("alice", store, dumped(agent))
-    assert isinstance(built.runner, AssistantAgent)
-    assert built.runner.dump_component().config["system_message"] == "Be kind."
-    assert built.runner.model_context is built.contexts["helper"]
-
-
 async def test_a_workbench_stays_beside_the_tools_of_the_memory(store: MemoryStore) -> None:
     component = dumped(AssistantAgent("helper", replay(), tools=[clock()]))  # a dump has its tools in a workbench
     built = UIAgentBuilder().build_component("alice", store, component)
@@ -294,26 +266,25 @@ def test_what_may_run_on_the_server_is_told_before_it_is_loaded() -> None:
         "config": {"name": "c", "description": "Runs code.", "code_executor": executor},
     }
     team["config"]["participants"].append(runner)
-    reach = check_component(team, has_model=True).reach
+    reach = check_component(team).reach
     assert len(reach) == 3
-    assert reach[0].startswith("config.participants[0].config.tools[0]: the tool 'clock' is Python in this JSON")
-    assert reach[1] == "config.participants[1].config.workbench[0]: starts the command `uvx some-server` (MCP)"
-    assert reach[2].startswith("config.participants[2].config.code_executor: LocalCommandLineCodeExecutor runs what")
-    assert check_component(simple(), has_model=True).reach == ()
+    assert reach[0] == "config.participants[0].config.tools[0]: the tool 'clock' is Python in this JSON"
+    assert reach[1].startswith("config.participants[1].config.workbench[0]: autogen_ext.tools.mcp.")
+    assert reach[1].endswith("McpWorkbench, which starts 'uvx'")
+    assert reach[2].startswith("config.participants[2].config.code_executor: autogen_ext.code_executors.local")
+    assert check_component(simple()).reach == ()
 
 
 @pytest.mark.parametrize(
     ("component", "told"),
     [
-        (simple(), "config.model_client is missing: which model is it to use?"),
         ({"provider": "os.system", "config": {}}, "provider: 'os.system' is outside of the known namespaces"),
         ({"provider": "autogen_agentchat_evil.Agent"}, "is outside of the known namespaces"),
-        ({"provider": "AssistantAgent"}, "provider: 'AssistantAgent' is not the path of a class"),
+        ({"provider": "AssistantAgent"}, "provider: 'AssistantAgent' is outside of the known namespaces"),
         ({"provider": "autogen_agentchat.nowhere.Agent"}, "cannot be imported: No module named"),
         ({"provider": "autogen_core.CancellationToken"}, "is no component"),
         ({"provider": "autogen_core.tools.FunctionTool", "config": {}}, "is neither an agent nor a team"),
         ({"provider": ASSISTANT, "config": []}, "config: this has to be an object"),
-        ({"provider": TEAM, "config": {}}, "config.participants: this is missing"),
         (
             {
                 "provider": TEAM,
@@ -339,10 +310,8 @@ def test_what_cannot_be_used_is_told_with_its_place(component: dict[str, Any], t
 def test_two_agents_of_one_name_are_refused() -> None:
     """A name is whose memory it is."""
     team = {"provider": TEAM, "config": {"participants": [simple("a"), simple("a")]}}
-    with pytest.raises(
-        ComponentError, match=r"participants\[1\].config.name: there is an agent 'a' already at config.p"
-    ):
-        check_component(team, has_model=True)
+    with pytest.raises(ComponentError, match=r"participants\[1\]: there is an agent 'a' already"):
+        check_component(team)
 
 
 @pytest.mark.parametrize(
@@ -351,7 +320,6 @@ def test_two_agents_of_one_name_are_refused() -> None:
         ('{"provider": "x",}', "This is no JSON: .* \\(line 1, column 18\\)"),
         ("[1]", 'A component is a JSON object with "provider" and "config"'),
         ("[" * 100_000, "nested too deeply"),
-        (" " * 1_000_001, "takes 1,000,000 at most"),
     ],
 )
 def test_a_text_that_is_no_component_is_told_so(text: str, told: str) -> None:
@@ -362,16 +330,12 @@ def test_a_text_that_is_no_component_is_told_so(text: str, told: str) -> None:
 def test_a_namespace_of_ones_own_can_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     code_agent = {"provider": "samples.code_agent.CodeAgent", "config": {"name": "coder", "code_root": "."}}
     with pytest.raises(ComponentError, match="outside of the known namespaces"):
-        check_component(code_agent, has_model=True)
+        check_component(code_agent)
     monkeypatch.setenv("AUTOGEN_ALLOWED_PROVIDER_NAMESPACES", "other, samples")
-    checked = check_component(code_agent, has_model=True)
-    assert checked.reach == ("the component itself: samples.code_agent.CodeAgent is code of your own namespace",)
+    checked = check_component(code_agent)
+    assert checked.reach == ("the component itself: samples.code_agent.CodeAgent",)
 
 
 def test_what_an_agent_refuses_is_told_in_its_words(store: MemoryStore) -> None:
-    with pytest.raises(ComponentError, match=r"The agent cannot be built: .*identifier"):
+    with pytest.raises(ComponentError, match=r"It cannot be built: .*identifier"):
         UIAgentBuilder().build_component("alice", store, simple("not a name"), model_client=replay())
-
-
-def test_an_agent_that_stops_after_its_first_tool_is_noted() -> None:
-    assert "max_tool_iterations is 1" in check_component(simple(max_tool_iterations=1), has_model=True).notes[0]

@@ -19,7 +19,7 @@ from autogen_core.models import (
 
 from memory_context import AgentMemory, MemoryContext, MemoryCriteria, MemoryItem, MemoryStore, PostgresMemory
 from memory_context.surfaces.cli import execute as command
-from samples.chainlit_web.panels import _listed
+from samples.chainlit_web.panel import _listed
 from tests.conftest import Server, database_of
 from tests.mcp_server.conftest import connected, key_of, said
 from tests.support.exports import item, written
@@ -180,7 +180,7 @@ async def test_what_a_model_stored_as_a_wish_is_labelled_wherever_a_person_reads
         assert "kept by a model" in " ".join(f"{shown.out} {shown.err}".split()), arguments
     (one,) = await AgentMemory(store, "alice").query()
     assert isinstance(one, MemoryItem)
-    assert _listed(one, "")["type"] == f"user preference ({CAVEAT})"
+    assert _listed(one)["type"] == f"user preference ({CAVEAT})"
 
 
 async def test_what_a_model_stored_as_a_wish_is_pruned_like_anything_else(store: MemoryStore, server: Server) -> None:

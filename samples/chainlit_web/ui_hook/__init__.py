@@ -1,6 +1,6 @@
-"""Where a user interface takes its agents from."""
+"""Agents with memory for a user interface: `UIAgentBuilder` makes them of component JSON. Imports no user interface."""
 
+from .builder import BuiltAgent, UIAgentBuilder
 from .components import Checked, ComponentError, check_component, read_component
-from .ui_agent_builder import BuiltAgent, UIAgentBuilder
 
 __all__ = ["BuiltAgent", "Checked", "ComponentError", "UIAgentBuilder", "check_component", "read_component"]
