@@ -44,7 +44,7 @@ class ChatServer:
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "samples.web_chat", "--port", str(self.port)),
-                *("--words-per-second", str(self.words_per_second)),
+                *("--words-per-second", str(self.words_per_second), "--public-host", "chat.test"),
                 cwd=REPOSITORY,
                 env={**os.environ, "MEMORY_CONTEXT_URL": self.database_url, "OPENAI_API_KEY": ""},
                 stdout=log,
@@ -106,11 +106,13 @@ class Visitor:
 
     Attributes:
         context: The profile.
+        host: The name in the address of the server.
         errors: What the pages wrote to the console as errors, or threw.
     """
 
     context: BrowserContext
     server: ChatServer
+    host: str = "127.0.0.1"
     errors: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
@@ -121,7 +123,7 @@ class Visitor:
         """Open the page in a new tab and wait until it is connected."""
         page = await self.context.new_page()
         page.set_default_timeout(PATIENT_SECONDS * 1000)
-        await page.goto(self.server.url + path)
+        await page.goto(f"http://{self.host}:{self.server.port}/{path}")
         await page.wait_for_selector("#connection[data-state=online]")
         return page
 

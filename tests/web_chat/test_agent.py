@@ -8,6 +8,7 @@ import pytest
 from autogen_core.models import FunctionExecutionResult, FunctionExecutionResultMessage, LLMMessage, UserMessage
 
 from memory_context import AgentMemory, MemoryStore
+from memory_context.testing import Call
 from samples.web_chat.app import chat_app
 from samples.web_chat.code_tools import CODE_ROOT, list_files, read_file, search_code
 from samples.web_chat.rules import decide
@@ -53,9 +54,9 @@ async def test_tools_return_what_is_there():
 def test_the_words_of_the_user_pick_the_tool(question: str, tool: str, argument: str | None):
     """And what it is to look for."""
     decision = decide(asked(question))
-    assert isinstance(decision, tuple)
-    assert decision[0] == tool
-    assert argument is None or argument in decision[1].values()
+    assert isinstance(decision, Call)
+    assert decision.tool == tool
+    assert argument is None or argument in decision.arguments.values()
 
 
 def test_what_is_too_large_to_be_seen_is_looked_up_in_the_memory():
@@ -63,9 +64,8 @@ def test_what_is_too_large_to_be_seen_is_looked_up_in_the_memory():
     placeholder = "read_file succeeded. [MemoryRef: read_file_k3f7x2 - path=a.py - 9000 tokens]"
     first = asked("Read a.py: how are rows written?", ("read_file", placeholder))
     decision = decide(first)
-    assert isinstance(decision, tuple)
-    assert decision[0] == "retrieve_memory"
-    assert decision[1]["memory_key"] == "read_file_k3f7x2"
+    assert isinstance(decision, Call)
+    assert (decision.tool, decision.arguments["memory_key"]) == ("retrieve_memory", "read_file_k3f7x2")
     second = asked(
         "Read a.py: how are rows written?",
         ("read_file", placeholder),
