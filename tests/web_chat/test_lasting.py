@@ -79,10 +79,8 @@ async def test_over_plain_http_from_another_machine_everything_works(chat_server
         browser = await playwright.chromium.launch(**options)
         visitor = Visitor(await browser.new_context(reduced_motion="reduce"), chat_server, host="chat.test")
         page = await visitor.come()
-        assert (
-            await page.evaluate("() => [isSecureContext, Boolean(crypto.randomUUID), Boolean(navigator.clipboard)]")
-            == [False] * 3
-        )
+        has = await page.evaluate("() => [isSecureContext, 'randomUUID' in crypto, 'locks' in navigator]")
+        assert has == [False, False, False]
         await say(page, A_FILE)
         await answers(page, 1)
         code = await page.locator(".message.ai pre code").inner_text()

@@ -146,7 +146,7 @@ async def test_markdown_is_shown_as_what_it_means(visit: Visit):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_everything_can_be_read_and_has_a_name(visit: Visit, scheme: Any):
-    """Contrast of 4.5 and more, names for all that can be pressed, landmarks; an answer is announced once, as a whole."""
+    """Contrast of 4.5 and more, names for all that can be pressed, landmarks; an answer is announced once."""
     visitor = await visit(color_scheme=scheme)
     page = await visitor.come()
     assert await page.evaluate(CONTRAST) == []
@@ -217,10 +217,7 @@ async def test_older_messages_come_in_above_and_reading_is_left_alone(visit: Vis
     await answers(page, 1)
     address = f"{visitor.server.url}api/chat/session/archive_messages"
     times = [f"2020-01-01T00:{i // 60:02}:{i % 60:02}Z" for i in range(90)]
-    said = [
-        {"id": f"m{i:03}", "text": f"message {i}\n" * 3, "sender": "user", "timestamp": at}
-        for i, at in enumerate(times)
-    ]
+    said = [{"id": at, "text": f"message {at}\n" * 3, "sender": "user", "timestamp": at} for at in times]
     answer = await page.request.post(address, data={"session_id": session_of(page), "messages_batch": said})
     assert answer.ok, await answer.text()
     await page.reload()
