@@ -3,33 +3,20 @@
 import contextlib
 import json
 import signal
-from collections.abc import Awaitable, Callable
 
 import pytest
 from playwright.async_api import Error, Page, async_playwright
 
 from ..support.browser import chromium_options
-from .conftest import ChatServer, Visitor, answers, mid_answer, say, session_of, until, words
+from .conftest import ChatServer, Visit, Visitor, answers, begin, mid_answer, say, session_of, until, words
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-Visit = Callable[..., Awaitable[Visitor]]
 
 A_FILE = "Read store/pool.py and show me how a connection is opened"
 A_TOUR = "Give me a tour: which parts does the package have?"  # the longest answer
 A_FACT = "Remember that the release is on Friday"
 A_SEARCH = "Where is StoreUnavailableError raised?"
 KEPT = "() => Object.keys(localStorage).filter(key => key.startsWith('web-chat/pending/')).length"
-
-# in the page: a request that a route of Playwright holds goes on to the server when the page closes
-HOLD_QUESTIONS = """() => {
-  const send = window.fetch;
-  window.fetch = (address, options) => {
-    if (new URL(address, location).pathname !== "/api/chat") return send(address, options);
-    window.isHeld = true;
-    return new Promise(() => {});
-  };
-}"""
 
 
 async def nothing_is_kept(page: Page) -> None:
@@ -51,10 +38,7 @@ async def crash(page: Page) -> None:
 
 async def test_a_reload_and_the_next_visit_show_the_conversation(visit: Visit):
     """By the address, and without one; the closed tab has archived everything, and the browser keeps nothing of it."""
-    visitor = await visit()
-    page = await visitor.come()
-    await say(page, A_FILE)
-    await answers(page, 1)
+    visitor, page = await begin(visit, A_FILE)
     await say(page, A_SEARCH)
     await answers(page, 2)
     before = await words(page)
@@ -106,11 +90,11 @@ async def test_over_plain_http_from_another_machine_everything_works(chat_server
 
 async def test_a_tab_that_closes_before_its_first_answer_has_archived_the_question(visit: Visit):
     """The page makes the session's id itself, so that it need not wait for the server's; the next visit asks again."""
-    visitor = await visit()
-    page = await visitor.come()
-    await page.evaluate(HOLD_QUESTIONS)
+    visitor, page = await begin(visit)
+    await page.route("**/api/chat", lambda route: route.abort())
     await say(page, A_FACT)
-    await page.wait_for_function("() => window.isHeld", polling=50)
+    await page.wait_for_selector("[data-state=queued]")
+    visitor.errors.clear()
     await page.close(run_before_unload=True)
     user_id = await visitor.user_id()
 
@@ -127,8 +111,7 @@ async def test_a_tab_that_closes_before_its_first_answer_has_archived_the_questi
 
 async def test_a_tab_that_dies_in_mid_answer_gets_the_answer_at_the_next_visit(visit: Visit):
     """No hook runs. The question is asked again under its id, and answered once."""
-    visitor = await visit()
-    page = await visitor.come()
+    visitor, page = await begin(visit)
     await say(page, A_TOUR)
     await mid_answer(page)
     await crash(page)
@@ -142,8 +125,7 @@ async def test_a_tab_that_dies_in_mid_answer_gets_the_answer_at_the_next_visit(v
 
 async def test_what_is_written_offline_is_sent_in_order_when_back(visit: Visit):
     """A conversation can begin offline; what waits shows as such, and survives a crash of the tab."""
-    visitor = await visit()
-    page = await visitor.come()
+    visitor, page = await begin(visit)
     await visitor.context.set_offline(True)
     await page.wait_for_selector("#connection[data-state=offline]")
     for text in (A_FACT, A_SEARCH, A_FILE):
@@ -190,10 +172,7 @@ async def test_two_tabs_show_the_same_and_send_once(visit: Visit):
 
 async def test_a_server_killed_in_mid_answer_answers_when_it_is_back(visit: Visit, chat_server: ChatServer):
     """The page waits and asks again by itself; what only the dead process had is archived from the browser."""
-    visitor = await visit()
-    page = await visitor.come()
-    await say(page, A_FACT)
-    await answers(page, 1)
+    visitor, page = await begin(visit, A_FACT)
     await say(page, A_TOUR)
     await mid_answer(page)
     await chat_server.end(signal.SIGKILL)
@@ -210,38 +189,9 @@ async def test_a_server_killed_in_mid_answer_answers_when_it_is_back(visit: Visi
     visitor.errors.clear()
 
 
-async def test_what_browsers_do_not_finish_is_archived_by_the_next_visit(visit: Visit):
-    """They finish 64 kB of requests of a page that goes away; nothing is cut, nothing is sent twice."""
-    visitor = await visit()
-    page = await visitor.come()
-    for place in range(3):
-        await say(page, f"{A_FACT} {place} {'ä' * 20_000}")
-        await answers(page, place + 1)
-    await page.close(run_before_unload=True)
-    page = await visitor.come()
-    await answers(page, 3)
-    await nothing_is_kept(page)
-    assert [message.sender for message in await visitor.archived(page, 6)] == ["user", "ai"] * 3
-
-
-async def test_a_full_local_storage_stops_nobody(visit: Visit):
-    """Questions are asked and answered; the browser keeps them as long as the page is open."""
-    visitor = await visit()
-    page = await visitor.come()
-    await page.evaluate(
-        "() => { for (let size = 1 << 22; size; size >>= 1) for (let i = 0; i < 9; i += 1)"
-        " try { localStorage.setItem(`full/${size}/${i}`, 'x'.repeat(size)); } catch {} }"
-    )
-    await say(page, A_FACT)
-    await answers(page, 1)
-    await page.close(run_before_unload=True)
-    assert len(await visitor.archived(page, 2)) == 2
-
-
 async def test_what_the_page_of_before_had_kept_is_sent(visit: Visit):
     """Under the name that its conversation had in the browser; what it was sending is asked again."""
-    visitor = await visit()
-    page = await visitor.come()
+    visitor, page = await begin(visit)
     message = {"id": "m1", "text": A_FACT, "sender": "user", "timestamp": "2020-01-01T00:00:00.000Z"}
     record = {"conversation": "new-1", "message": message, "state": "sending", "note": "", "wasSent": True, "at": 1}
     put = "record => localStorage.setItem('web-chat/pending/new-1/m1', record)"
@@ -254,8 +204,7 @@ async def test_what_the_page_of_before_had_kept_is_sent(visit: Visit):
 
 async def test_a_stopped_answer_stays_as_far_as_it_got(visit: Visit):
     """Escape stops; what was written is kept as the answer, and the conversation goes on."""
-    visitor = await visit()
-    page = await visitor.come()
+    visitor, page = await begin(visit)
     await say(page, A_TOUR)
     await mid_answer(page)
     await page.keyboard.press("Escape")
@@ -269,29 +218,16 @@ async def test_a_stopped_answer_stays_as_far_as_it_got(visit: Visit):
     assert len(await visitor.archived(page, 4)) == 4
 
 
-async def test_a_busy_server_is_asked_again_when_it_says_so(visit: Visit):
-    """503 with Retry-After: the page says that the server is busy, waits, and gets its answer."""
-    visitor = await visit()
-    page = await visitor.come()
-    headers = {"Retry-After": "1", "Content-Type": "application/json"}
-    busy = '{"detail": "too much to do"}'
-    await page.route("**/api/chat", lambda route: route.fulfill(status=503, headers=headers, body=busy))
-    await say(page, A_FACT)
-    await page.wait_for_selector("#connection[data-state=busy]")
-    await page.wait_for_selector(".message.user >> text=too much to do")
-    await page.unroute("**/api/chat")
-    await answers(page, 1)
-    await page.wait_for_selector("#connection[data-state=online]")
-    visitor.errors.clear()  # Chromium writes the 503 to the console
-
-
 async def test_a_refused_message_can_be_tried_again_or_removed(visit: Visit):
-    """The reason shows beside it, also after a reload; trying again sends it once; a removed one stays away."""
-    visitor = await visit()
-    page = await visitor.come()
-    problem = '{"detail": "the agent fell over"}'
-    await page.route("**/api/chat", lambda route: route.fulfill(status=500, body=problem), times=2)
+    """A busy server is asked again when it says so; the reason of others shows, also after a reload."""
+    visitor, page = await begin(visit)
+    busy, failed = ({"body": f'{{"detail": "{told}"}}'} for told in ("too much to do", "the agent fell over"))
+    headers = {"Retry-After": "1", "Content-Type": "application/json"}
+    await page.route("**/api/chat", lambda route: route.fulfill(status=500, **failed), times=2)
+    await page.route("**/api/chat", lambda route: route.fulfill(status=503, headers=headers, **busy), times=1)
     await say(page, A_FACT)
+    await page.wait_for_selector(".message.user >> text=too much to do")
+    await page.wait_for_selector("#connection[data-state=busy]")
     await page.wait_for_selector(".message.user[data-state=failed] >> text=the agent fell over")
     await say(page, A_SEARCH)
     await page.wait_for_function("() => document.querySelectorAll('[data-state=failed]').length === 2")
@@ -304,23 +240,3 @@ async def test_a_refused_message_can_be_tried_again_or_removed(visit: Visit):
     await page.close(run_before_unload=True)
     assert (await visitor.archived(page, 2))[0].text == A_FACT
     visitor.errors.clear()
-
-
-async def test_two_browsers_see_nothing_of_each_other(visit: Visit):
-    """Neither in the list nor by the address; a forged cookie makes a stranger."""
-    one, other = await visit(), await visit()
-    page = await one.come()
-    await say(page, A_FACT)
-    await answers(page, 1)
-    await page.close(run_before_unload=True)
-    await one.archived(page, 2)
-    stranger = await other.come(f"#/{session_of(page)}")
-    await stranger.wait_for_selector("#notice >> text=not here")
-    assert await words(stranger) == []
-    assert await stranger.locator(".session").count() == 0
-    forged = f"{await one.user_id()}.0"
-    await other.context.add_cookies([{"name": "web_chat_visitor", "value": forged, "url": one.server.url}])
-    stranger = await other.come()
-    assert await other.user_id() != await one.user_id()
-    assert await stranger.locator(".session").count() == 0
-    other.errors.clear()  # the 404
