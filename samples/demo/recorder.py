@@ -9,6 +9,7 @@ its unchanged head. Of the first call of a process nothing is known, so it is ta
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +92,7 @@ class Recorder:
     """Records each call of a model, with what the context says of the view.
 
     Attributes:
+        client: The model for the agent.
         turn: Which turn calls belong to.
         views: The messages of each call, as the model got them, without the system message.
         segments: What the context says the last view was made of.
@@ -101,7 +103,8 @@ class Recorder:
         self, client: ChatCompletionClient, context: MemoryContext, display: Display, first_number: int
     ) -> None:
         self._create, self._context, self._display, self._first_number = client.create, context, display, first_number
-        client.create = self._recorded  # type: ignore[method-assign]
+        self.client = copy(client)  # the light model may be the same client, whose own calls are not the agent's
+        self.client.create = self._recorded  # type: ignore[method-assign]
         self._asked: dict[str, dict[str, Any]] = {}
         self.turn = 1
         self.calls: list[Call] = []

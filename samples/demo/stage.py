@@ -71,7 +71,7 @@ async def stage(
     """Give an agent whose calls are recorded and displayed; afterwards nothing of it is left but what it stored."""
     context = MemoryContext(user_id=USER_ID, agent_id=AGENT, model_client=light_model, policy=policy)
     recorder = Recorder(client, context, display, first_number)
-    agent = CodeAgent(AGENT, client, model_context=context, code_root=CODE_ROOT)
+    agent = CodeAgent(AGENT, recorder.client, model_context=context, code_root=CODE_ROOT)
     try:
         yield Stage(agent, context, recorder)
     finally:
