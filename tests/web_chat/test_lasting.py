@@ -198,8 +198,9 @@ async def test_what_the_page_of_before_had_kept_is_sent(visit: Visit):
     await page.evaluate(put, json.dumps(record | {"isStored": False}))
     page = await visitor.come("#/new-1")
     await answers(page, 1)
-    visitor.errors.clear()  # 404: the server had never heard of it
     assert [who for who, _ in await words(page)] == ["user", "ai"]
+    await until(lambda: visitor.errors, "the 404: the server had never heard of it")
+    visitor.errors.clear()
 
 
 async def test_a_stopped_answer_stays_as_far_as_it_got(visit: Visit):
