@@ -16,7 +16,7 @@ from memory_context import choose_light_model
 
 from .display import Display
 from .recorder import ModelError, as_bytes
-from .script import CONTINUED_TASK, TASKS, continued_script
+from .script import CONTINUED_TASK, continued_script
 from .stage import choose_model, demo_policy, stage
 
 __all__ = ["main"]
@@ -31,20 +31,16 @@ async def _continue(session: dict[str, Any], display: Display) -> dict[str, Any]
         view = as_bytes(await on.context.get_messages())
         digest = hashlib.sha256(view).hexdigest()
         if digest != session["view_sha256"]:
-            display.problem(f"The view differs from the one before: {digest} instead of {session['view_sha256']}.")
-            return {"is_identical": False, "calls": []}
+            raise ModelError(f"The view differs from the one before: {digest} instead of {session['view_sha256']}.")
         display.say(
             f"Process {os.getpid()} has loaded the session. Its view is byte-identical to the one of process "
             f"{session['process']}: {len(view):,} bytes, sha256 {digest[:16]}…"
         )
-        turn = len(TASKS) + 2
+        turn = session["turn"] + 1
         display.begin_turn(f"Turn {turn}, in the second process", CONTINUED_TASK)
-        display.end_turn(await on.turn(turn, CONTINUED_TASK))
-        return {
-            "is_identical": True,
-            "calls": [asdict(call) for call in on.recorder.calls],
-            "write_transactions": on.context.memory_store.items.write_transactions,
-        }
+        display.quote(await on.turn(turn, CONTINUED_TASK), style="green")
+        transactions = on.context.memory_store.items.write_transactions
+        return {"calls": [asdict(call) for call in on.recorder.calls], "write_transactions": transactions}
 
 
 def main(session_file: str, result_file: str) -> int:
@@ -59,7 +55,7 @@ def main(session_file: str, result_file: str) -> int:
             display.problem(str(error))
             return 1
     Path(result_file).write_text(json.dumps(result), encoding="utf-8")
-    return 0 if result["is_identical"] else 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What every model call costs: a model client that passes everything on and writes down what went by.
+"""What every model call costs: `Recorder` stands between an agent and its model and writes down what goes by.
 
 The rule for the cost of input is the one of providers with prompt caching: what stands unchanged at the head of the
 messages since the call before is read at a tenth of the price, everything else is written to the cache at 1.25 of it,
@@ -7,31 +7,29 @@ its unchanged head. Of the first call of a process nothing is known, so it is ta
 """
 
 import json
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from autogen_core import CancellationToken, FunctionCall
+from autogen_core import FunctionCall
 from autogen_core.models import (
     ChatCompletionClient,
     CreateResult,
     FunctionExecutionResult,
     FunctionExecutionResultMessage,
     LLMMessage,
-    ModelCapabilities,  # type: ignore[attr-defined]  # deprecated, yet abstract
-    ModelInfo,
-    RequestUsage,
 )
-from autogen_core.tools import Tool, ToolSchema
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from memory_context import MemoryContext, Segment
 
-__all__ = ["Call", "ModelError", "Recorder", "as_bytes", "cost_share", "results_in"]
+from .display import Display
 
-CACHED_PRICE = 0.1
-NEW_PRICE = 1.25
+__all__ = ["LEAST_CACHED_TOKENS", "Call", "ModelError", "Recorder", "as_bytes", "cost_share", "results_in"]
+
+CACHED_PRICE, NEW_PRICE = 0.1, 1.25
 LEAST_CACHED_TOKENS = 1024
 
 _MESSAGES: TypeAdapter[list[LLMMessage]] = TypeAdapter(list[LLMMessage])
@@ -47,7 +45,6 @@ class Call:
 
     Attributes:
         number: Counts from 1, over all turns and processes.
-        turn: Counts from 1.
         action: What the model answered, in a line.
         raw_tokens: What keeping everything would have sent.
         view_tokens: What was sent.
@@ -67,15 +64,9 @@ class Call:
     folds: int
     compactions: int
 
-    @property
-    def cached_share(self) -> float | None:
-        """Share of the view that a prompt cache serves, 0 to 1; None in the first call of a process."""
-        return None if self.view_cached_tokens is None else self.view_cached_tokens / max(self.view_tokens, 1)
 
-
-def cost_share(calls: Iterable[Call]) -> float:
+def cost_share(calls: Sequence[Call]) -> float:
     """Return what the views cost, relative to keeping everything."""
-    calls = list(calls)
     kept = sum(_price(call.raw_tokens, call.raw_cached_tokens) for call in calls)
     sent = sum(_price(call.view_tokens, call.view_cached_tokens) for call in calls)
     return sent / kept if kept else 1.0
@@ -93,80 +84,47 @@ def as_bytes(messages: Sequence[LLMMessage]) -> bytes:
 
 def results_in(messages: Iterable[LLMMessage]) -> list[FunctionExecutionResult]:
     """Return all tool results in messages, in order."""
-    return [
-        result
-        for message in messages
-        if isinstance(message, FunctionExecutionResultMessage)
-        for result in message.content
-    ]
+    found = (message for message in messages if isinstance(message, FunctionExecutionResultMessage))
+    return [result for message in found for result in message.content]
 
 
-class Recorder(ChatCompletionClient):
-    """Passes calls on to a model and records each with what its context says of the view.
-
-    Args:
-        client: The model.
-        on_begin: Called with number and view tokens before each call.
-        on_end: Called with each finished call.
-        first_number: The number of the first call.
+class Recorder:
+    """Records each call of a model, with what the context says of the view.
 
     Attributes:
-        context: The context whose views these are; set it before the first call.
+        client: The model for the agent.
         turn: Which turn calls belong to.
-        calls: What was recorded.
         views: The messages of each call, as the model got them, without the system message.
         segments: What the context says the last view was made of.
         lookups: Each use of `retrieve_memory`: its arguments and the answer.
     """
 
     def __init__(
-        self,
-        client: ChatCompletionClient,
-        on_begin: Callable[[int, int], None],
-        on_end: Callable[[Call], None],
-        first_number: int = 1,
+        self, client: ChatCompletionClient, context: MemoryContext, display: Display, first_number: int
     ) -> None:
-        self._client = client
-        self._on_begin, self._on_end = on_begin, on_end
-        self._number = first_number
+        self._create, self._context, self._display, self._first_number = client.create, context, display, first_number
+        self.client = copy(client)  # the light model may be the same client, whose own calls are not the agent's
+        self.client.create = self._recorded  # type: ignore[method-assign]
         self._asked: dict[str, dict[str, Any]] = {}
-        self.context: MemoryContext | None = None
         self.turn = 1
         self.calls: list[Call] = []
         self.views: list[list[LLMMessage]] = []
         self.segments: tuple[Segment, ...] = ()
         self.lookups: list[tuple[dict[str, Any], str]] = []
 
-    async def create(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Sequence[Tool | ToolSchema] = [],
-        tool_choice: Tool | Literal["auto", "required", "none"] = "auto",
-        json_output: bool | type[BaseModel] | None = None,
-        extra_create_args: Mapping[str, Any] = {},
-        cancellation_token: CancellationToken | None = None,
-    ) -> CreateResult:
-        """Return the model's answer, after recording the call.
-
-        Raises:
-            ModelError: There is none.
-        """
-        assert self.context is not None
-        stats, report = self.context.stats, await self.context.explain()
+    async def _recorded(self, messages: Sequence[LLMMessage], **others: Any) -> CreateResult:
+        """Return the model's answer; raise ModelError if there is none."""
+        stats, report = self._context.stats, await self._context.explain()
         before = self.calls[-1] if self.calls else None
-        self._see(messages[1:], report.segments)
-        number = self._number + len(self.calls)
-        self._on_begin(number, report.tokens)
+        self.views.append(list(messages[1:]))
+        self.segments = report.segments
+        for result in results_in(messages):
+            if asked := self._asked.pop(result.call_id, None):
+                self.lookups.append((asked, result.content))
+        number = self._first_number + len(self.calls)
+        self._display.begin_call(number, report.tokens)
         try:
-            answer = await self._client.create(
-                messages,
-                tools=tools,
-                tool_choice=tool_choice,
-                json_output=json_output,
-                extra_create_args=extra_create_args,
-                cancellation_token=cancellation_token,
-            )
+            answer = await self._create(messages, **others)
         except Exception as error:  # each client has errors of its own
             raise ModelError(f"Call {number}: the model did not answer. {type(error).__name__}: {error}") from error
         call = Call(
@@ -181,15 +139,10 @@ class Recorder(ChatCompletionClient):
             compactions=stats.compactions,
         )
         self.calls.append(call)
-        self._on_end(call)
+        cached = call.view_cached_tokens
+        share = None if cached is None else cached / max(call.view_tokens, 1)
+        self._display.end_call(number, call.action, call.raw_tokens, call.view_tokens, share)
         return answer
-
-    def _see(self, view: Sequence[LLMMessage], segments: tuple[Segment, ...]) -> None:
-        self.views.append(list(view))
-        self.segments = segments
-        for result in results_in(view):
-            if asked := self._asked.pop(result.call_id, None):
-                self.lookups.append((asked, result.content))
 
     def _action(self, answer: CreateResult) -> str:
         if isinstance(answer.content, str):
@@ -199,44 +152,7 @@ class Recorder(ChatCompletionClient):
                 with suppress(ValueError):  # a live model may send anything
                     self._asked[call.id] = json.loads(call.arguments)
         first, *others = answer.content
-        more = f" (+{len(others)})" if others else ""
-        return f"{first.name} {_in_short(first)}{more}"
-
-    # --- everything else is the model's ----------------------------------------------------------------------------
-
-    def create_stream(self, *args: Any, **kwargs: Any) -> AsyncGenerator[str | CreateResult, None]:
-        """Pass a stream on; not recorded, as the demo's agent does not stream."""
-        return self._client.create_stream(*args, **kwargs)
-
-    async def close(self) -> None:
-        """Close the model."""
-        await self._client.close()
-
-    def actual_usage(self) -> RequestUsage:
-        """Return what the model says its last call used."""
-        return self._client.actual_usage()
-
-    def total_usage(self) -> RequestUsage:
-        """Return what the model says all calls used."""
-        return self._client.total_usage()
-
-    def count_tokens(self, messages: Sequence[LLMMessage], **kwargs: Any) -> int:
-        """Return the model's own count."""
-        return self._client.count_tokens(messages, **kwargs)
-
-    def remaining_tokens(self, messages: Sequence[LLMMessage], **kwargs: Any) -> int:
-        """Return what the model has left."""
-        return self._client.remaining_tokens(messages, **kwargs)
-
-    @property
-    def capabilities(self) -> ModelCapabilities:  # type: ignore[override]
-        """What the model can do, as AutoGen once called it."""
-        return self._client.capabilities
-
-    @property
-    def model_info(self) -> ModelInfo:
-        """What the model can do."""
-        return self._client.model_info
+        return f"{first.name} {_in_short(first)}" + (f" (+{len(others)})" if others else "")
 
 
 def _if_cached(tokens: int) -> int:

@@ -8,20 +8,18 @@ import os
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from memory_context import LightModelBill, MemoryStore, StoreError, choose_light_model
 from memory_context.store.items import ReadScope
 
-from ..places import import_root
+from ..places import import_root, output_folder
 from .display import Display
-from .observing import show_long_session
 from .recorder import LEAST_CACHED_TOKENS, Call, ModelError, Recorder, as_bytes, cost_share, results_in
-from .remembering import show_opening, show_recall, show_search
+from .scenes import show_long_session, show_opening, show_recall, show_search
 from .script import TASKS, exploration_script
-from .stage import USER_ID, Stage, choose_model, demo_policy, output_folder, stage
+from .stage import USER_ID, Stage, choose_model, demo_policy, stage
 
 __all__ = ["main"]
 
@@ -30,23 +28,6 @@ CHART, SESSION = "demo_tokens.png", "demo_session.json"
 
 class DemoError(Exception):
     """The demo cannot go on; the text says why."""
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What is in the store.
-
-    Attributes:
-        items: Items of the session.
-        write_transactions: Transactions that stored them.
-        large: Results of the first process that were too large to stay in the view.
-        exact: How many of them come back byte for byte.
-    """
-
-    items: int
-    write_transactions: int
-    large: int
-    exact: int
 
 
 async def _tell(display: Display, token_budget: int | None, out: Path | None) -> None:
@@ -64,12 +45,16 @@ async def _tell(display: Display, token_budget: int | None, out: Path | None) ->
     display.say(str(light_model))
     budget = "no limit" if policy.token_budget is None else f"{policy.token_budget:,} tokens"
     display.say(f"Policy: results over {policy.offload_threshold_tokens} tokens leave after one look; budget {budget}.")
-    display.legend()
-    folder = output_folder(out)
+    display.say(
+        "In tokens of messages: raw is what keeping everything would send, view is what the model reads, cached the "
+        "share of the view that stands unchanged at its head.",
+        style="grey62",
+    )
+    folder = _writable(out or output_folder())
     async with stage(model, display, policy, light_model=light_model.client) as on:
         for number, task in enumerate(TASKS, 1):
             display.begin_turn(f"Turn {number}", task)
-            display.end_turn(await on.turn(number, task))
+            display.quote(await on.turn(number, task), style="green")
         _show_placeholder(display, on.recorder)
         _show_lookup(display, on.recorder)
         await show_opening(display, on, len(TASKS) + 1)
@@ -79,11 +64,12 @@ async def _tell(display: Display, token_budget: int | None, out: Path | None) ->
         calls = [*on.recorder.calls, *(Call(**call) for call in result["calls"])]
         await on.context.archive()  # now rather than at its end
         await show_recall(display, policy, calls[-1].number + 1)
-        kept = await _read_back(on, result["write_transactions"])
-        _close(display, on.recorder.calls, kept, on.context.stats.light_model)
+        _close(
+            display, on.recorder.calls, await _read_back(on, result["write_transactions"]), on.context.stats.light_model
+        )
     from .chart import draw_chart  # matplotlib takes its time, which nobody waits for at the beginning
 
-    draw_chart(calls, folder / CHART)
+    draw_chart(calls, len(TASKS) + 1, folder / CHART)
     display.say(f"\nChart    {folder / CHART}\nSession  {folder / SESSION}")
     display.say(f"All of this took {time.monotonic() - started:.0f} s.", style="grey62")
 
@@ -137,6 +123,7 @@ async def _continue_elsewhere(
     view = as_bytes(await on.context.get_messages())
     session = {
         "process": os.getpid(),
+        "turn": len(TASKS) + 1,
         "calls": len(on.recorder.calls),
         "token_budget": token_budget,
         "view_sha256": hashlib.sha256(view).hexdigest(),
@@ -167,32 +154,44 @@ async def _continue_elsewhere(
         return json.loads(result_file.read_text(encoding="utf-8"))
 
 
-async def _read_back(on: Stage, other_transactions: int) -> Kept:
-    """Read everything back from the store and compare it with what the tools had returned."""
+async def _read_back(on: Stage, other_transactions: int) -> list[tuple[str, str, str]]:
+    """Read everything back from the store, compare it with what the tools had returned, and return rows of figures."""
     store, context = on.context.memory_store, on.context
     scope = ReadScope(context.agent_id, context.session_id, "session")
     keys = await store.items.select_keys(USER_ID, scope=scope, limit=None)
     stored = {await context.retrieve(key) for key in keys}
     limit = context.policy.offload_threshold_tokens
-    large = [text for text in on.found if context.token_counter.is_over(text, limit)]
+    large = [text for _, text in on.steps if context.token_counter.is_over(text, limit)]
     exact = sum(text in stored for text in large)
-    return Kept(len(keys), store.items.write_transactions + other_transactions, len(large), exact)
+    return [
+        ("items stored", "-", f"{len(keys):,}"),
+        ("write transactions", "-", f"{store.items.write_transactions + other_transactions:,}"),
+        ("large results, exact when read back", "-", f"{exact:,} of {len(large):,}"),
+    ]
 
 
-def _close(display: Display, calls: list[Call], kept: Kept, light_model: LightModelBill) -> None:
+def _writable(folder: Path) -> Path:
+    """Return where chart and session file go: a temporary folder if this one is read-only."""
+    try:
+        folder.mkdir(exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="memory_context_demo_"))
+
+
+def _close(display: Display, calls: list[Call], kept: list[tuple[str, str, str]], light_model: LightModelBill) -> None:
     raw, view = sum(call.raw_tokens for call in calls), sum(call.view_tokens for call in calls)
     display.heading("What it came to")
     display.table(
         ("", "everything kept", "memory_context"),
         [
             (f"tokens sent in {len(calls)} calls", f"{raw:,}", f"{view:,}"),
-            ("largest view, tokens", *(f"{size:,}" for size in _largest(calls))),
+            ("largest view, tokens", f"{max(c.raw_tokens for c in calls):,}", f"{max(c.view_tokens for c in calls):,}"),
             ("relative cost of input", "1.00", f"{cost_share(calls):.2f}"),
             ("folds", "-", f"{max(call.folds for call in calls)}"),
             ("light model: calls, tokens", "-", f"{light_model.total.calls:,}, {light_model.total.tokens:,}"),
-            ("items stored", "-", f"{kept.items:,}"),
-            ("write transactions", "-", f"{kept.write_transactions:,}"),
-            ("large results, exact when read back", "-", f"{kept.exact:,} of {kept.large:,}"),
+            *kept,
         ],
     )
     display.say(
@@ -205,24 +204,13 @@ def _close(display: Display, calls: list[Call], kept: Kept, light_model: LightMo
     )
 
 
-def _largest(calls: list[Call]) -> tuple[int, int]:
-    return max(call.raw_tokens for call in calls), max(call.view_tokens for call in calls)
-
-
-def _arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog=__package__, description=__doc__)
-    parser.add_argument(
-        "--token-budget", type=int, help="tokens a view may take (default 100000); try 6000 to see folding"
-    )
-    parser.add_argument(
-        "--out", type=Path, help="the folder for chart and session file (default: out/ in the checkout, or here)"
-    )
-    return parser.parse_args(argv)
-
-
 def main(argv: list[str] | None = None) -> int:
     """Tell the story and return the exit status."""
-    arguments = _arguments(argv)
+    parser = argparse.ArgumentParser(prog=__package__, description=__doc__)
+    budget = "tokens a view may take (default 100000); try 6000 to see folding"
+    parser.add_argument("--token-budget", type=int, help=budget)
+    parser.add_argument("--out", type=Path, help="the folder for chart and session (default: out/ here)")
+    arguments = parser.parse_args(argv)
     with Display() as display:
         try:
             asyncio.run(_tell(display, arguments.token_budget, arguments.out))

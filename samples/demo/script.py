@@ -6,15 +6,16 @@ what was not found is not claimed.
 """
 
 import asyncio
-import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
-from autogen_core import FunctionCall
-from autogen_core.models import CreateResult, LLMMessage, ModelFamily, ModelInfo, RequestUsage, UserMessage
-from autogen_ext.models.replay import ReplayChatCompletionClient
+from autogen_core.models import CreateResult, LLMMessage, RequestUsage, UserMessage
+from typing_extensions import Unpack
+
+from memory_context.testing import Call, ScriptedModel, call, tool_calls
 
 from .recorder import results_in
 
@@ -46,6 +47,13 @@ _AGENT = "autogen_agentchat/agents/_assistant_agent.py"
 _MESSAGES = "autogen_agentchat/messages.py"
 _TEAM = "autogen_agentchat/teams/_group_chat"
 _CONTEXTS = "autogen_core/model_context"
+_CHAT, _CORE = "autogen_agentchat", "autogen_core"
+_STRATEGIES = [
+    f"{_CONTEXTS}/_{name}_chat_completion_context.py"
+    for name in ("unbounded", "buffered", "head_and_tail", "token_limited")
+]
+_USES = r"model_context\.add_message|model_client\.create"
+_EVENTS = r"class \w+\(BaseAgentEvent"
 
 _REFERENCE = re.compile(r"\[MemoryRef: (\S+) - ([^\]\n]*) - \d+ tokens\]")
 _FOUND_BY_GREP = re.compile(r"^([\w/.-]+\.py):(\d+):(.*)$", re.MULTILINE)
@@ -103,11 +111,12 @@ class Seen:
         return [(int(n), text.strip()) for n, text in _FOUND_IN_FILE.findall(last) if re.search(pattern, text)]
 
 
-Step = Callable[[Seen], "str | tuple[str, list[FunctionCall]]"]
+Decision = str | tuple[str, Unpack[tuple[Call, ...]]]
+Step = Callable[[Seen], Decision]
 
 
-class ScriptedClient(ReplayChatCompletionClient):
-    """Replays steps that look at what they are shown before they decide.
+class ScriptedClient(ScriptedModel):
+    """Takes one step after another, each of which looks at what it is shown before it decides.
 
     Args:
         steps: One for each model call.
@@ -116,140 +125,90 @@ class ScriptedClient(ReplayChatCompletionClient):
     """
 
     def __init__(self, steps: Sequence[Step], first_call: int = 1, pace_seconds: float = 0.0) -> None:
-        info = ModelInfo(
-            vision=False, function_calling=True, json_output=False, family=ModelFamily.UNKNOWN, structured_output=False
-        )
-        super().__init__([], model_info=info)
-        self._steps = iter(steps)
-        self._next_id = first_call
+        super().__init__("I have nothing to add.")
+        self._steps, self._next_id, self._pace_seconds = iter(steps), count(first_call), pace_seconds
         self._seen = Seen()
-        self._pace_seconds = pace_seconds
 
-    async def create(self, messages: Sequence[LLMMessage], **kwargs: Any) -> CreateResult:
+    async def create(self, messages: Sequence[LLMMessage], **_: Any) -> CreateResult:
         """Return what the next step decides on these messages."""
         await asyncio.sleep(self._pace_seconds)
         self._seen.take(messages)
-        step = next(self._steps, None)
-        decision = "I have nothing to add." if step is None else step(self._seen)
-        usage = RequestUsage(prompt_tokens=0, completion_tokens=0)
+        decision = next(self._steps, lambda seen: "I have nothing to add.")(self._seen)
         if isinstance(decision, str):
-            self.chat_completions.append(
-                CreateResult(finish_reason="stop", content=decision, usage=usage, cached=False)
-            )
-        else:
-            thought, calls = decision
-            for call in calls:
-                call.id, self._next_id = f"call_{self._next_id}", self._next_id + 1
-            self.chat_completions.append(
-                CreateResult(finish_reason="function_calls", content=calls, usage=usage, cached=False, thought=thought)
-            )
-        return await super().create(messages, **kwargs)
+            return CreateResult(finish_reason="stop", content=decision, usage=RequestUsage(0, 0), cached=False)
+        thought, *calls = decision
+        result = tool_calls(*calls, thought=thought)
+        content = [replace(one, id=f"call_{next(self._next_id)}") for one in result.content]
+        return result.model_copy(update={"content": content})
 
 
 # --- what a step can be ---------------------------------------------------------------------------------------------
 
 
-def _call(tool: str, **arguments: Any) -> FunctionCall:
-    return FunctionCall(id="", name=tool, arguments=json.dumps(arguments))
-
-
 def _shell(thought: str, command: str) -> Step:
-    return lambda seen: (thought, [_call("shell", command=f'cd "$CODE_ROOT" && {command}')])
+    return lambda seen: (thought, call("shell", command=f'cd "$CODE_ROOT" && {command}'))
 
 
 def _grep(thought: str, pattern: str, path: str) -> Step:
-    return lambda seen: (thought, [_call("grep", pattern=pattern, path=path)])
+    return lambda seen: (thought, call("grep", pattern=pattern, path=path))
 
 
 def _read(thought: str, *paths: str) -> Step:
-    return lambda seen: (thought, [_call("read_file", path=path) for path in paths])
+    return lambda seen: (thought, *(call("read_file", path=path) for path in paths))
 
 
-def _recall(thought: str, path: str, pattern: str, context_lines: int = 0) -> Step:
-    """Look a file that was read before up by its reference; only without one (the store was down) read it again."""
+def _recall(thought: str, path: str, pattern: str) -> Step:
+    """Look a file that was read before up by its reference; only without one (the store was down) search it again."""
 
-    def step(seen: Seen) -> tuple[str, list[FunctionCall]]:
-        key = seen.key_of(path)
-        if key is None:
-            return "I have no reference to it, so I search the file itself.", [
-                _call("grep", pattern=pattern, path=path)
-            ]
-        arguments = {"transform": "filtered", "pattern": pattern, "context_lines": context_lines}
-        return thought, [_call("retrieve_memory", memory_key=key, **arguments)]
+    def step(seen: Seen) -> Decision:
+        if key := seen.key_of(path):
+            lines = {"transform": "filtered", "pattern": pattern, "context_lines": 0}
+            return thought, call("retrieve_memory", memory_key=key, **lines)
+        return "I have no reference to it, so I search the file itself.", call("grep", pattern=pattern, path=path)
 
     return step
 
 
-def _around_the_tool_results(seen: Seen) -> tuple[str, list[FunctionCall]]:
+def _around_the_tool_results(seen: Seen) -> Decision:
     what = "FunctionExecutionResultMessage"
     lines = seen.retrieved(what) or [(n, text) for path, n, text in seen.matches(what) if path == _AGENT] or [(26, "")]
-    key = seen.key_of(_AGENT)
-    start, end = max(lines[0][0] - 25, 1), lines[0][0] + 5
-    if key is None:
-        return "The lines before that.", [_call("read_file", path=_AGENT, start_line=start, end_line=end)]
-    arguments = {"transform": "excerpt", "start_line": start, "end_line": end}
-    return "The lines before the results are written.", [_call("retrieve_memory", memory_key=key, **arguments)]
+    place = {"start_line": max(lines[0][0] - 25, 1), "end_line": lines[0][0] + 5}
+    if key := seen.key_of(_AGENT):
+        wanted = call("retrieve_memory", memory_key=key, transform="excerpt", **place)
+        return "The lines before the results are written.", wanted
+    return "The lines before that.", call("read_file", path=_AGENT, **place)
 
 
 # --- the answers: claims with the places they were seen at ----------------------------------------------------------
 
-
-def _numbered(claims: Sequence[tuple[str, str | None]]) -> str:
-    seen = [claim.format(place) for claim, place in claims if place is not None]
-    return "\n".join(f"{number}. {claim}" for number, claim in enumerate(seen, 1)) or "I did not find it."
+_WAY = (
+    ("The team hands the task to its manager as GroupChatStart ({}).", r"^GroupChatStart\(messages=messages", ""),
+    ("The manager relays it to the participants ({}),", r"^GroupChatStart\(messages=message\.m", ""),
+    ("and asks the next speaker with GroupChatRequestPublish ({}).", r"^GroupChatRequestPublish\(\),", "manager"),
+    ("The speaker's container passes its buffer to the agent ({}).", r"in self\._agent\.on_messages_stream\(", ""),
+    ("The agent writes it into its context ({}),", r"model_context\.add_message\(msg\.to_model", _AGENT),
+    ("reads the context back ({})", r"await model_context\.get_messages\(\)", _AGENT),
+    ("and calls the model ({}).", r"model_result = await model_client\.create\(", _AGENT),
+    ("What lies between the hops is delivered by the runtime, {}.", r"^class SingleThreadedAgentRuntime", ""),
+)
 
 
 def _trace(seen: Seen) -> str:
-    return "The way of a message from a team to the model, as far as I saw it:\n" + _numbered(
-        [
-            (
-                "The team hands the task to its manager as GroupChatStart ({}).",
-                seen.place(r"^GroupChatStart\(messages=messages"),
-            ),
-            ("The manager relays it to the participants ({}),", seen.place(r"^GroupChatStart\(messages=message\.m")),
-            (
-                "and asks the next speaker with GroupChatRequestPublish ({}).",
-                seen.place(r"^GroupChatRequestPublish\(\),", "manager"),
-            ),
-            (
-                "The speaker's container passes its buffer to the agent ({}).",
-                seen.place(r"in self\._agent\.on_messages_stream\("),
-            ),
-            (
-                "The agent writes it into its context ({}),",
-                seen.place(r"model_context\.add_message\(msg\.to_model", _AGENT),
-            ),
-            ("reads the context back ({})", seen.place(r"await model_context\.get_messages\(\)", _AGENT)),
-            ("and calls the model ({}).", seen.place(r"model_result = await model_client\.create\(", _AGENT)),
-            (
-                "What lies between the hops is delivered by the runtime, {}.",
-                seen.place(r"^class SingleThreadedAgentRuntime"),
-            ),
-        ]
-    )
+    places = [(claim, seen.place(pattern, path)) for claim, pattern, path in _WAY]
+    claims = [claim.format(place) for claim, place in places if place]
+    numbered = "\n".join(f"{number}. {claim}" for number, claim in enumerate(claims, 1)) or "I did not find it."
+    return f"The way of a message from a team to the model, as far as I saw it:\n{numbered}"
 
 
 def _contexts(seen: Seen) -> str:
-    lines = [f"- {name}: {sentence}" for name, sentence in _first_sentences(seen)]
+    shown = "\n".join(re.sub(r"^\d+\t", "", text, flags=re.MULTILINE) for text in seen.first_shown.values())
+    classes = re.findall(r'^class (\w+Context)\(ChatCompletionContext.*\n\s+"""([^"]+?)\.[\s"]', shown, re.MULTILINE)
+    lines = [f"- {name}: {' '.join(sentence.split())}." for name, sentence in classes]
     readers = {path for path, _, _ in seen.matches(r"model_context\.get_messages\(")}
     writers = {path for path, _, _ in seen.matches(r"model_context\.add_message\(")}
-    return "\n".join(
-        [
-            f"{len(lines)} of them, in the words of their docstrings:",
-            *lines,
-            f"In autogen_agentchat {len(readers)} files read a context and {len(writers)} add to one: "
-            f"{', '.join(sorted(path.rpartition('/')[2] for path in readers | writers))}.",
-        ]
-    )
-
-
-def _first_sentences(seen: Seen) -> Iterator[tuple[str, str]]:
-    for shown in seen.first_shown.values():
-        code = re.sub(r"^\d+\t", "", shown, flags=re.MULTILINE)
-        for name, text in re.findall(
-            r'^class (\w+Context)\(ChatCompletionContext.*\n\s+"""([^"]+?)\.[\s"]', code, re.MULTILINE
-        ):
-            yield name, " ".join(text.split()) + "."
+    files = ", ".join(sorted(path.rpartition("/")[2] for path in readers | writers))
+    uses = f"In autogen_agentchat {len(readers)} files read a context and {len(writers)} add to one: {files}."
+    return "\n".join([f"{len(lines)} of them, in the words of their docstrings:", *lines, uses])
 
 
 def _inside_the_agent(seen: Seen) -> str:
@@ -296,19 +255,10 @@ def _methods(seen: Seen) -> str:
 
 
 def _recalled_answer(seen: Seen) -> str:
-    """Answer with what was concluded in an earlier conversation, else with places."""
+    """Answer with what was concluded in an earlier conversation."""
     answers = re.findall(r"\(recalled; answer of [^\n]*\n(.*?)\n</memory-", seen.opened, re.DOTALL)
     found = [line for answer in answers for line in answer.splitlines() if "ancel" in line]
-    return f"Last time we found out: {found[0]}" if found else _recalled_places(seen)
-
-
-def _recalled_places(seen: Seen) -> str:
-    label = r"^\[MemoryRef: \S+ - ([^,\]\n]*)[^\]\n]* - \d+ tokens\] \(recalled; .*lines (\d+-\d+)\)$"
-    found = re.findall(label, seen.opened, re.MULTILINE)
-    if not found:
-        return "I remember nothing of it."
-    places = "; ".join(f"lines {lines} of {description}" for description, lines in found)
-    return f"From our earlier sessions I have {places}."
+    return f"Last time we found out: {found[0]}" if found else "I remember nothing of it."
 
 
 def recalled_script() -> list[Step]:
@@ -319,56 +269,36 @@ def recalled_script() -> list[Step]:
 def exploration_script() -> list[Step]:
     """Return the steps of the first process's turns."""
     return [
-        _shell(
-            "First the lie of the land.", "find autogen_agentchat autogen_core -name '*.py' | xargs wc -l | sort -n"
-        ),
+        _shell("First the lie of the land.", f"find {_CHAT} {_CORE} -name '*.py' | xargs wc -l | sort -n"),
         _read("A team's `run` is in the base of the group chats.", f"{_TEAM}/_base_group_chat.py"),
-        _grep(
-            "Who sends and who takes the events of a group chat?",
-            r"GroupChat(Start|RequestPublish)\(",
-            "autogen_agentchat",
-        ),
+        _grep("Who sends and who takes the events of a group chat?", r"GroupChat(Start|RequestPublish)\(", _CHAT),
         _read("The manager decides who speaks.", f"{_TEAM}/_base_group_chat_manager.py"),
         _read("The container is what stands for an agent in the group.", f"{_TEAM}/_chat_agent_container.py"),
-        _grep("Where is the agent itself called?", r"on_messages_stream\(", "autogen_agentchat"),
+        _grep("Where is the agent itself called?", r"on_messages_stream\(", _CHAT),
         _read("Now the agent most people use.", _AGENT),
-        _grep("Where do agents call a model?", r"model_client\.create", "autogen_agentchat"),
-        _grep("And where do they touch their context?", r"model_context\.\w+\(", "autogen_agentchat"),
+        _grep("Where do agents call a model?", r"model_client\.create", _CHAT),
+        _grep("And where do they touch their context?", r"model_context\.\w+\(", _CHAT),
         _read("The hops are delivered by the runtime.", "autogen_core/_single_threaded_agent_runtime.py"),
-        _grep("Which class is that?", r"^class \w*Runtime\b", "autogen_core"),
+        _grep("Which class is that?", r"^class \w*Runtime\b", _CORE),
         _trace,
         #
         _shell("What is in the package of the contexts?", f"wc -l {_CONTEXTS}/*.py"),
         _read("The common base first.", f"{_CONTEXTS}/_chat_completion_context.py"),
-        _read(
-            "The four strategies, at once.",
-            *(
-                f"{_CONTEXTS}/_{name}_chat_completion_context.py"
-                for name in ("unbounded", "buffered", "head_and_tail", "token_limited")
-            ),
-        ),
+        _read("The four strategies, at once.", *_STRATEGIES),
         _read("An agent that runs code keeps a context too.", "autogen_agentchat/agents/_code_executor_agent.py"),
         _read("And the team that lets a model choose the speaker.", f"{_TEAM}/_selector_group_chat.py"),
-        _grep("How are contexts saved?", r"def (save|load)_state", "autogen_agentchat"),
+        _grep("How are contexts saved?", r"def (save|load)_state", _CHAT),
         _read("What messages can be added?", "autogen_core/models/_types.py"),
         _read("And what do agents send each other?", _MESSAGES),
         _contexts,
         #
-        _recall(
-            "I read that file before; a regex on what is stored finds the lines.",
-            _AGENT,
-            r"model_context\.add_message|model_client\.create",
-        ),
+        _recall("I read that file before; a regex on what is stored finds the lines.", _AGENT, _USES),
         _around_the_tool_results,
-        _read(
-            "How is a function called as a tool?", "autogen_core/tools/_function_tool.py", "autogen_core/tools/_base.py"
-        ),
+        _read("How is a function called as a tool?", f"{_CORE}/tools/_function_tool.py", f"{_CORE}/tools/_base.py"),
         _read("And what runs a tool?", "autogen_core/tools/_static_workbench.py"),
-        _shell(
-            "Who handles a cancellation?", "grep -rn CancelledError --include='*.py' autogen_agentchat autogen_core"
-        ),
+        _shell("Who handles a cancellation?", f"grep -rn CancelledError --include='*.py' {_CHAT} {_CORE}"),
         _read("What does a token do?", "autogen_core/_cancellation_token.py"),
-        _grep("And who links to it?", r"link_future|is_cancelled\(\)", "autogen_core"),
+        _grep("And who links to it?", r"link_future|is_cancelled\(\)", _CORE),
         _recall("Back to the team: does it cancel?", f"{_TEAM}/_base_group_chat.py", r"cancellation_token|cancel\("),
         _shell("How large is all of that?", "cat $(find autogen_agentchat autogen_core -name '*.py') | wc -lc"),
         _inside_the_agent,
@@ -380,10 +310,6 @@ def exploration_script() -> list[Step]:
 def continued_script() -> list[Step]:
     """Return the steps of the second process."""
     return [
-        _recall(
-            "I read messages.py in the other process; its reference is still here.",
-            _MESSAGES,
-            r"class \w+\(BaseAgentEvent",
-        ),
+        _recall("I read messages.py in the other process; its reference is still here.", _MESSAGES, _EVENTS),
         _events,
     ]

@@ -1,7 +1,6 @@
 """What both processes of the demo share: the agent with its context and recorder, the model, the places of files."""
 
 import logging
-import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,13 +13,12 @@ from autogen_core.models import ChatCompletionClient
 
 from memory_context import ContextPolicy, MemoryContext
 
-from .. import places
 from ..code_agent import CodeAgent, model_client_from_env
 from .display import Display
 from .recorder import Recorder
 from .script import ScriptedClient, Step
 
-__all__ = ["CODE_ROOT", "USER_ID", "Stage", "choose_model", "demo_policy", "output_folder", "stage"]
+__all__ = ["CODE_ROOT", "USER_ID", "Stage", "choose_model", "demo_policy", "stage"]
 
 USER_ID = "memory-context-demo"
 AGENT = "coder"
@@ -40,20 +38,12 @@ def demo_policy(token_budget: int | None) -> ContextPolicy:
 
 @dataclass(frozen=True)
 class Stage:
-    """An agent at work, watched.
-
-    Attributes:
-        steps: Its calls and what they returned, as it came; look-ups in its memory excepted.
-    """
+    """An agent at work, watched; `steps` are its calls and what they returned, look-ups in its memory excepted."""
 
     agent: CodeAgent
     context: MemoryContext
     recorder: Recorder
     steps: list[tuple[FunctionCall, str]] = field(default_factory=list[tuple[FunctionCall, str]])
-
-    @property
-    def found(self) -> list[str]:
-        return [text for _, text in self.steps]
 
     async def turn(self, number: int, task: str) -> str:
         """Run one turn and return the agent's answer."""
@@ -79,36 +69,23 @@ async def stage(
     light_model: ChatCompletionClient | None = None,
 ) -> AsyncIterator[Stage]:
     """Give an agent whose calls are recorded and displayed; afterwards nothing of it is left but what it stored."""
-    recorder = Recorder(client, display.begin_call, display.end_call, first_number)
     context = MemoryContext(user_id=USER_ID, agent_id=AGENT, model_client=light_model, policy=policy)
-    recorder.context = context
-    agent = CodeAgent(AGENT, recorder, model_context=context, code_root=CODE_ROOT)
+    recorder = Recorder(client, context, display, first_number)
+    agent = CodeAgent(AGENT, recorder.client, model_context=context, code_root=CODE_ROOT)
     try:
         yield Stage(agent, context, recorder)
     finally:
         display.rest()
         await agent.close()
         await context.close()
-        await recorder.close()
+        await client.close()
 
 
 def choose_model(
     script: Callable[[], Sequence[Step]], is_watched: bool, first_number: int = 1
 ) -> tuple[ChatCompletionClient, bool]:
     """Return the model and whether it is a live one: that of OPENAI_API_KEY, else the script."""
-    live = model_client_from_env()
-    if live is not None:
+    if live := model_client_from_env():
         return live, True
     # a script decides in no time at all; somebody who watches gets a moment to read
     return ScriptedClient(script(), first_number, PACE_SECONDS if is_watched else 0.0), False
-
-
-def output_folder(wanted: Path | None) -> Path:
-    """Return where chart and session file go: the folder of all samples, or a temporary one if that is read-only."""
-    folder = wanted or places.output_folder()
-    try:
-        folder.mkdir(exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="memory_context_demo_"))

@@ -10,4 +10,4 @@ if __name__ == "__main__":
         sys.path[0] = str(Path(__file__).resolve().parents[2])
         from samples.web_chat.app import main
 
-    sys.exit(main())
+    main()

@@ -1,8 +1,6 @@
 """The application: the chat of memory_context, an agent for it, and the page.
 
-    page (js) ── /api/chat ──▶ create_app ──▶ one agent and one MemoryContext per conversation ──▶ MemoryStore
-
-Everything that makes conversations last is in `memory_context.surfaces.web`; what is here says who answers, who asks,
+Everything that makes conversations last is in `memory_context.surfaces.web`. The code here says who answers, who asks,
 and where the page is.
 """
 
@@ -11,16 +9,14 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import uvicorn
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import ChatCompletionClient
-from fastapi import FastAPI
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from fastapi import Depends, FastAPI, Response
+from fastapi.routing import APIRoute
 
 from memory_context import MemoryContext, MemoryStore, StoreError, choose_light_model
 from memory_context.surfaces.http_server import bounded_config, check_port, serve_until_stopped
@@ -33,11 +29,8 @@ from .code_tools import code_tools
 from .scripted import ScriptedClient
 from .visitors import Visitors, current_user, kept_secret
 
-__all__ = ["chat_app", "main", "serve"]
+__all__ = ["chat_app", "main"]
 
-PAGE = Path(__file__).parent / "page"
-PAGE_SETTINGS: Mapping[str, float] = json.loads((PAGE / "settings.json").read_text())
-SECRET_FILE = "web_chat_secret"
 SYSTEM_MESSAGE = """\
 You answer questions about the source code of the Python package memory_context. Find with search_code, then read;
 name files and lines for what you say, and claim nothing that you have not seen. Answer in short Markdown."""
@@ -48,19 +41,9 @@ def chat_app(
     model_client: ChatCompletionClient,
     secret: bytes,
     hosts: Sequence[str] = (),
-    page_settings: Mapping[str, float] = PAGE_SETTINGS,
     light_model: ChatCompletionClient | None = None,
 ) -> FastAPI:
-    """Return the application.
-
-    Args:
-        memory_store: Where conversations go; it stays open.
-        model_client: The model of every agent.
-        secret: Signs the visitors' cookies.
-        hosts: Names under which people reach it, beside those of this machine.
-        page_settings: When the page archives: after how many messages and seconds.
-        light_model: Decides beside the agents; None for rules.
-    """
+    """Return the application; `hosts` are names by which people reach it, beside those of this machine."""
 
     def build_agent(context: MemoryContext) -> AssistantAgent:
         context.note_agent(system_message=SYSTEM_MESSAGE, tools=code_tools(), model_client=model_client)
@@ -74,85 +57,53 @@ def chat_app(
             max_tool_iterations=20,
         )
 
-    async def item(request: Request) -> Response:
+    async def item(key: str = "", start: str = "1", user_id: str = Depends(current_user)) -> Response:
         """Show a page of an item of the visitor's own; another's key is a key that does not exist."""
-        asked = request.query_params
-        start = asked.get("start", "1")
         start_line = int(start) if start.isascii() and start.isdigit() and len(start) < 10 else 1
-        shown = await item_panel(
-            memory_store, await current_user(request), asked.get("key", "")[:64], start_line=start_line
-        )
+        shown = await item_panel(memory_store, user_id, key[:64], start_line=start_line)
         body = json.dumps(shown).encode()  # ASCII, so that no text can break it
         return Response(body, 200 if "text" in shown else 404, {"Cache-Control": "no-store"}, "application/json")
 
-    app = create_app(
-        memory_store,
-        build_agent,
-        current_user,
-        agents=["reader"],
-        model_client=light_model,
-        static_folder=PAGE,
-        hosts=hosts,
-    )
-    app.router.routes.insert(0, Route("/settings.json", lambda _: JSONResponse(dict(page_settings))))
-    app.router.routes.insert(0, Route("/api/item", item))
+    options = {"static_folder": Path(__file__).parent / "page", "hosts": hosts, "model_client": light_model}
+    app = create_app(memory_store, build_agent, current_user, agents=["reader"], **options)
+    app.router.routes.insert(0, APIRoute("/api/item", item))
     app.add_middleware(Visitors, secret=secret)
     return app
 
 
-async def serve(
-    model_client: ChatCompletionClient,
-    host: str,
-    port: int,
-    public_hosts: Sequence[str] = (),
-    page_settings: Mapping[str, float] = PAGE_SETTINGS,
-    light_model: ChatCompletionClient | None = None,
-) -> None:
+async def _serve(asked: argparse.Namespace) -> None:
     """Serve the page until somebody stops it; then every conversation is archived."""
+    live = model_client_from_env()
+    print("The model is live." if live else "No OPENAI_API_KEY: the model is scripted, the tools and memory are real.")
+    light_model = choose_light_model(live)
+    print(light_model)
     folder = output_folder()
     folder.mkdir(exist_ok=True)
+    model_client = live or ScriptedClient(1 / asked.words_per_second)
     async with MemoryStore() as memory_store:
-        secret = kept_secret(folder / SECRET_FILE)
-        app = chat_app(memory_store, model_client, secret, public_hosts, page_settings, light_model)
-        config = bounded_config(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=3)
-        print(f"Chat on http://{host}:{port}/ (Ctrl+C ends it)", flush=True)
+        secret = kept_secret(folder / "web_chat_secret")
+        app = chat_app(memory_store, model_client, secret, asked.public_host, light_model.client)
+        config = bounded_config(app, host=asked.host, port=asked.port, log_level="warning", timeout_graceful_shutdown=3)
+        print(f"Chat on http://{asked.host}:{asked.port}/ (Ctrl+C ends it)", flush=True)
         await serve_until_stopped(uvicorn.Server(config))
     await model_client.close()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and serve."""
     parser = argparse.ArgumentParser(__package__, description="Chat with an agent that reads memory_context.")
-    parser.add_argument("--host", default="127.0.0.1", help="where to listen (default %(default)s)")
+    parser.add_argument("--host", default="127.0.0.1", help="where to listen; 0.0.0.0 for other machines, too")
     parser.add_argument("--port", type=int, default=8000, help="(default %(default)s)")
     parser.add_argument("--public-host", action="append", default=[], help="a name people reach it by; repeatable")
     parser.add_argument("--model", help="the model, if OPENAI_API_KEY is set (OPENAI_BASE_URL: where it is)")
     parser.add_argument("--words-per-second", type=int, default=80, help="how fast the agent writes without a key")
-    for name, what in (("messages", "messages"), ("seconds", "seconds")):
-        default = PAGE_SETTINGS[f"archive_{name}"]
-        text = f"the page archives after so many {what} (default %(default)s)"
-        parser.add_argument(f"--archive-{name}", type=float, default=default, help=text)
     asked = parser.parse_args(arguments)
-    try:
-        check_port(asked.host, asked.port)
-    except OSError as error:
-        print(f"web_chat: {error.strerror}", file=sys.stderr)
-        return 1
     if asked.model:
         os.environ["OPENAI_MODEL"] = asked.model
-    live = model_client_from_env()
-    print("The model is live." if live else "No OPENAI_API_KEY: the model is scripted, the tools and memory are real.")
     try:
-        light_model = choose_light_model(live)
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(light_model)
-    page_settings = {"archive_messages": asked.archive_messages, "archive_seconds": asked.archive_seconds}
-    model_client = live or ScriptedClient(1 / asked.words_per_second)
-    try:
-        asyncio.run(serve(model_client, asked.host, asked.port, asked.public_host, page_settings, light_model.client))
+        check_port(asked.host, asked.port)
+        asyncio.run(_serve(asked))
     except StoreError as error:
-        print(f"The store cannot be opened: {error}", file=sys.stderr)
-        return 1
-    return 0
+        sys.exit(f"The store cannot be opened: {error}")
+    except (OSError, ValueError) as error:
+        sys.exit(f"web_chat: {getattr(error, 'strerror', error)}")

@@ -1,7 +1,6 @@
-"""The tools of the agent: they list, read and search the source of a package, and change nothing.
+"""The tools of the agent: they list, read and search the source of a package, and return all they find, however large.
 
-Like most tools they give back everything they find, however large. Keeping that out of the agent's context is what
-its `MemoryContext` does.
+Its `MemoryContext` keeps that out of the agent's context.
 """
 
 import re
@@ -28,35 +27,27 @@ def code_tools() -> list[BaseTool[Any, Any]]:
 
 async def list_files() -> str:
     """Return path, number of lines and purpose of each file."""
-    return "\n".join(f"{name}\t{len(lines)} lines\t{_purpose(lines)}" for name, lines in _files())
+    rows = [(name, f"{len(lines)} lines", "".join(lines[:1]).strip('" ')) for name, lines in _files()]
+    return "\n".join("\t".join(row) for row in rows)
 
 
 async def read_file(path: Annotated[str, "The file, relative to the package, such as context.py."]) -> str:
     """Return the lines of a file with their numbers; a bare name finds the file in any folder."""
-    file = (CODE_ROOT / path.removeprefix(f"{CODE_ROOT.name}/")).resolve()
-    if not file.is_file():
-        file = next((found for found in sorted(CODE_ROOT.rglob("*.py")) if found.name == path), file)
-    if not file.is_relative_to(CODE_ROOT) or file.suffix != ".py" or not file.is_file():
-        raise ValueError(f"the package has no file {path!r}; list_files shows what it has")
-    return "\n".join(f"{number}\t{line}" for number, line in enumerate(file.read_text("utf-8").splitlines(), 1))
+    wanted = path.removeprefix(f"{CODE_ROOT.name}/")
+    for name, lines in _files():
+        if wanted in (name, name.rpartition("/")[2]):
+            return "\n".join(f"{number}\t{line}" for number, line in enumerate(lines, 1))
+    raise ValueError(f"the package has no file {path!r}; list_files shows what it has")
 
 
 async def search_code(pattern: Annotated[str, "A regular expression."]) -> str:
     """Return the lines that match."""
     wanted = re.compile(pattern)
-    found = [
-        f"{name}:{number}:{line}"
-        for name, lines in _files()
-        for number, line in enumerate(lines, 1)
-        if wanted.search(line)
-    ]
+    numbered = ((name, number, line) for name, lines in _files() for number, line in enumerate(lines, 1))
+    found = [f"{name}:{number}:{line}" for name, number, line in numbered if wanted.search(line)]
     return "\n".join(found) or f"No line matches {pattern!r}."
 
 
 def _files() -> list[tuple[str, list[str]]]:
     paths = sorted(CODE_ROOT.rglob("*.py"))
     return [(path.relative_to(CODE_ROOT).as_posix(), path.read_text("utf-8").splitlines()) for path in paths]
-
-
-def _purpose(lines: list[str]) -> str:
-    return lines[0].strip('" ') if lines and lines[0].startswith('"""') else ""

@@ -1,16 +1,15 @@
 """A real Chromium on the sample, which runs as a process of its own on the tests' Postgres; one of each per module."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page
@@ -33,7 +32,6 @@ class ChatServer:
     store: MemoryStore
     log: Path
     port: int
-    words_per_second: int = 300
     process: asyncio.subprocess.Process | None = field(default=None, init=False)
 
     @property
@@ -44,22 +42,23 @@ class ChatServer:
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "samples.web_chat", "--port", str(self.port)),
-                *("--words-per-second", str(self.words_per_second)),
+                *("--words-per-second", "300", "--public-host", "chat.test"),
                 cwd=REPOSITORY,
                 env={**os.environ, "MEMORY_CONTEXT_URL": self.database_url, "OPENAI_API_KEY": ""},
                 stdout=log,
                 stderr=log,
             )
-        async with httpx.AsyncClient(trust_env=False) as client:
-            end = time.monotonic() + PATIENT_SECONDS
-            while True:
-                try:
-                    (await client.get(self.url)).raise_for_status()
-                    return
-                except httpx.TransportError:
-                    assert self.process.returncode is None, self.log.read_text()
-                    assert time.monotonic() < end, "the server does not start"
-                    await asyncio.sleep(0.05)
+
+        async def serves() -> bool:
+            assert self.process is not None
+            assert self.process.returncode is None, self.log.read_text()
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", self.port)
+                writer.close()
+                return True
+            return False
+
+        await until(serves, "the server to listen")
 
     async def end(self, how: signal.Signals) -> None:
         if self.process is not None and self.process.returncode is None:
@@ -76,41 +75,31 @@ class ChatServer:
         return [str(id_) for session, id_ in rows if session == session_id]
 
 
-@pytest.fixture(scope="module")
-def module_database(server: Server, template: str) -> Iterator[str]:
-    """The name of a database for the tests of a module."""
-    with module_database_of(server, template, "web_chat") as name:
-        yield name
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def chat_server(
-    server: Server, module_database: str, tmp_path_factory: pytest.TempPathFactory
+    server: Server, template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ChatServer]:
-    """The running sample."""
+    """The running sample, on a database of its own."""
     needs("chromium")
     log = tmp_path_factory.mktemp("web_chat") / "log.txt"
-    async with MemoryStore(server.url(module_database)) as store:
-        chat_server = ChatServer(module_database, server.url(module_database), server, store, log, free_port())
-        await chat_server.start()
-        yield chat_server
-        await chat_server.end(signal.SIGTERM)
-        assert chat_server.process is not None
-        assert chat_server.process.returncode == 0
+    with module_database_of(server, template, "web_chat") as name:
+        async with MemoryStore(server.url(name)) as store:
+            chat_server = ChatServer(name, server.url(name), server, store, log, free_port())
+            await chat_server.start()
+            yield chat_server
+            await chat_server.end(signal.SIGTERM)
+            assert chat_server.process is not None
+            assert chat_server.process.returncode == 0
     assert "Traceback" not in log.read_text(), log.read_text()
 
 
 @dataclass
 class Visitor:
-    """Somebody with a browser profile of their own.
-
-    Attributes:
-        context: The profile.
-        errors: What the pages wrote to the console as errors, or threw.
-    """
+    """Somebody with a browser profile of their own; `errors` are what the pages threw or wrote to the console."""
 
     context: BrowserContext
     server: ChatServer
+    host: str = "127.0.0.1"
     errors: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
@@ -121,7 +110,7 @@ class Visitor:
         """Open the page in a new tab and wait until it is connected."""
         page = await self.context.new_page()
         page.set_default_timeout(PATIENT_SECONDS * 1000)
-        await page.goto(self.server.url + path)
+        await page.goto(f"http://{self.host}:{self.server.port}/{path}")
         await page.wait_for_selector("#connection[data-state=online]")
         return page
 
@@ -143,6 +132,9 @@ class Visitor:
         assert sorted(self.server.raw_ids(session_id)) == sorted({message.id for message in messages})
         assert messages == sorted(messages, key=lambda message: (message.timestamp, message.id))
         return messages
+
+
+Visit = Callable[..., Awaitable[Visitor]]
 
 
 def session_of(page: Page) -> str:
@@ -176,6 +168,16 @@ async def answers(page: Page, many: int) -> list[str]:
     return await page.locator(".message.ai .text").all_inner_texts()
 
 
+async def begin(visit: Visit, *texts: str, **options: Any) -> tuple[Visitor, Page]:
+    """Have a new visitor say this, and return both once all is answered."""
+    visitor = await visit(**options)
+    page = await visitor.come()
+    for place, text in enumerate(texts, 1):
+        await say(page, text)
+        await answers(page, place)
+    return visitor, page
+
+
 async def words(page: Page) -> list[tuple[str, str]]:
     """Return who said what, in the order of the page."""
     return await page.evaluate(
@@ -185,7 +187,7 @@ async def words(page: Page) -> list[tuple[str, str]]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def visit(browser: Browser, chat_server: ChatServer) -> AsyncIterator[Callable[..., Awaitable[Visitor]]]:
+async def visit(browser: Browser, chat_server: ChatServer) -> AsyncIterator[Visit]:
     """Make visitors: `await visit(viewport=…)`; at the end, no page may have had an error that nobody looked at."""
     visitors: list[Visitor] = []
 

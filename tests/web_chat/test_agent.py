@@ -1,15 +1,13 @@
 """The sample's agent without a browser: its tools keep to the package, its rules pick tools, its words add up."""
 
-import math
-import re
-
 import httpx
 import pytest
 from autogen_core.models import FunctionExecutionResult, FunctionExecutionResultMessage, LLMMessage, UserMessage
 
 from memory_context import AgentMemory, MemoryStore
+from memory_context.testing import Call
 from samples.web_chat.app import chat_app
-from samples.web_chat.code_tools import CODE_ROOT, list_files, read_file, search_code
+from samples.web_chat.code_tools import list_files, read_file, search_code
 from samples.web_chat.rules import decide
 from samples.web_chat.scripted import ScriptedClient
 
@@ -53,9 +51,9 @@ async def test_tools_return_what_is_there():
 def test_the_words_of_the_user_pick_the_tool(question: str, tool: str, argument: str | None):
     """And what it is to look for."""
     decision = decide(asked(question))
-    assert isinstance(decision, tuple)
-    assert decision[0] == tool
-    assert argument is None or argument in decision[1].values()
+    assert isinstance(decision, Call)
+    assert decision.tool == tool
+    assert argument is None or argument in decision.arguments.values()
 
 
 def test_what_is_too_large_to_be_seen_is_looked_up_in_the_memory():
@@ -63,9 +61,8 @@ def test_what_is_too_large_to_be_seen_is_looked_up_in_the_memory():
     placeholder = "read_file succeeded. [MemoryRef: read_file_k3f7x2 - path=a.py - 9000 tokens]"
     first = asked("Read a.py: how are rows written?", ("read_file", placeholder))
     decision = decide(first)
-    assert isinstance(decision, tuple)
-    assert decision[0] == "retrieve_memory"
-    assert decision[1]["memory_key"] == "read_file_k3f7x2"
+    assert isinstance(decision, Call)
+    assert (decision.tool, decision.arguments["memory_key"]) == ("retrieve_memory", "read_file_k3f7x2")
     second = asked(
         "Read a.py: how are rows written?",
         ("read_file", placeholder),
@@ -75,16 +72,6 @@ def test_what_is_too_large_to_be_seen_is_looked_up_in_the_memory():
     assert isinstance(answer, str)
     assert "lines 12-13" in answer
     assert "`read_file_k3f7x2` (9,000 tokens)" in answer
-
-
-async def test_the_tour_names_each_folder_of_the_package_once():
-    """However much of the list of files the model has seen."""
-    answer = decide(asked("Give me a tour", ("list_files", await list_files())))
-    assert isinstance(answer, str)
-    inits = [path.relative_to(CODE_ROOT).parent.as_posix() for path in CODE_ROOT.glob("*/**/__init__.py")]
-    folders = sorted(inits)
-    assert sorted(re.findall(r"^- `([\w/]+)/`", answer, re.MULTILINE)) == folders
-    assert f"**{len(folders)} folders**" in answer
 
 
 async def test_an_item_opens_for_its_own_visitor_only(store: MemoryStore):
@@ -110,10 +97,23 @@ async def test_an_item_opens_for_its_own_visitor_only(store: MemoryStore):
         assert (foreign.status_code, foreign.json().get("text")) == (404, None)
 
 
-@pytest.mark.parametrize("most_seconds", [math.inf, 0.01])
-async def test_words_that_are_streamed_add_up_to_the_answer(most_seconds: float):
-    """To the last line break."""
-    client = ScriptedClient(0.001, most_seconds)
-    *words, result = [part async for part in client.create_stream(asked("hello"))]
-    assert most_seconds == math.inf or len(words) <= 10
+async def test_words_that_are_streamed_add_up_to_the_answer():
+    """However few there may be."""
+    *words, result = [part async for part in ScriptedClient(0.001, 0.01).create_stream(asked("hello"))]
+    assert len(words) <= 10
     assert "".join(map(str, words)) == result.content  # type: ignore[union-attr]
+
+
+async def test_two_browsers_see_nothing_of_each_other(store: MemoryStore):
+    """Neither in the list nor by the address; a forged cookie makes a stranger."""
+    transport = httpx.ASGITransport(chat_app(store, ScriptedClient(0), b"secret"))
+    message = {"id": "m1", "text": "mine", "sender": "user", "timestamp": "2020-01-01T00:00:00Z"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as hers:
+        body = {"session_id": "one", "messages_batch": [message]}
+        (await hers.post("/api/chat/session/archive_messages", json=body)).raise_for_status()
+        own = hers.cookies["web_chat_visitor"]
+        assert len((await hers.get("/api/chat/sessions")).json()["sessions"]) == 1
+    for cookies in ({}, {"web_chat_visitor": f"{own.rpartition('.')[0]}.0"}):
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", cookies=cookies) as his:
+            assert (await his.get("/api/chat/sessions")).json()["sessions"] == []
+            assert (await his.get("/api/chat/sessions/one/messages")).status_code == 404

@@ -1,18 +1,15 @@
 """The page in a real browser: what people see, hear and press; nothing in a message can become part of it."""
 
+import asyncio
 import json
-import re
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from playwright.async_api import Page, Route
 
-from .conftest import Visitor, answers, mid_answer, say, session_of, words
+from .conftest import Visit, answers, begin, mid_answer, say, session_of, words
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-Visit = Callable[..., Awaitable[Visitor]]
 
 A_TOUR = "Give me a tour: which parts does the package have?"  # the longest answer
 A_FACT = "Remember that the release is on Friday"
@@ -62,7 +59,7 @@ CONTRAST = """() => {
 NAMELESS = """() => {
   const nameOf = element => (element.ariaLabel
     || document.getElementById(element.getAttribute("aria-labelledby"))?.innerText
-    || [...(element.labels ?? [])].map(label => label.textContent).join("") || element.innerText || "").trim();
+    || [...(element.labels ?? [])].map(label => label.textContent).join("") || element.textContent || "").trim();
   const named = "button, a[href], input, textarea, select, nav, aside, dialog, [role=region], form[aria-label]";
   return [...document.querySelectorAll(named)].filter(element => !nameOf(element) && element.tagName !== "DIALOG")
     .map(element => element.outerHTML.slice(0, 120));
@@ -91,8 +88,7 @@ async def open_with(page: Page, text: str) -> None:
 
 async def test_what_looks_like_html_stays_text(visit: Visit):
     """In what is said, in the answer, in its steps and in a title; a script's address is no link."""
-    visitor = await visit()
-    page = await visitor.come()
+    visitor, page = await begin(visit)
     await open_with(page, HOSTILE)
     await say(page, HOSTILE)
     await answers(page, 1)
@@ -105,28 +101,15 @@ async def test_what_looks_like_html_stays_text(visit: Visit):
     assert await shown.locator("strong").inner_text() == "<b>bold</b>"
     assert await shown.locator("pre code").inner_text() == "</code></pre><script>window.hacked=1</script>"
     assert "<b>tool</b>" in await shown.locator("summary").inner_text()
-
-
-async def test_the_pages_policy_refuses_foreign_code(visit: Visit):
-    """No inline script, no other host, no frame around it."""
-    visitor = await visit()
-    page = await visitor.come()
-    await page.evaluate(
-        "() => { const script = document.createElement('script'); script.textContent = 'window.hacked = 1';"
-        " document.body.append(script); }"
-    )
-    assert await page.evaluate("() => window.hacked") is None
     assert await page.evaluate("() => fetch('https://example.com/').then(() => true, () => false)") is False
     answer = await page.request.get(visitor.server.url)
     assert answer.headers["x-frame-options"] == "DENY"
-    assert answer.headers["x-content-type-options"] == "nosniff"
     visitor.errors.clear()  # the browser says what it refused
 
 
 async def test_markdown_is_shown_as_what_it_means(visit: Visit):
     """Paragraphs, lists, code with a button that copies it, bold, links."""
-    visitor = await visit(permissions=["clipboard-read", "clipboard-write"])
-    page = await visitor.come()
+    _, page = await begin(visit, permissions=["clipboard-read"])
     text = (
         "# Title\nFirst **bold** line\n\n1. one\n\n2. two\n   more\n\n- dot `a**b**`\n\n"
         "```python\nif a < b:\n\n    pass\n```\nSee [the docs](https://example.com/a_(b)) and 2 * 3 * 4."
@@ -135,9 +118,9 @@ async def test_markdown_is_shown_as_what_it_means(visit: Visit):
     await say(page, "show me")
     await answers(page, 1)
     html = await page.locator(".message.ai .text").evaluate("text => [...text.children].map(one => one.tagName)")
-    assert html == ["P", "P", "OL", "UL", "FIGURE", "P"]
-    assert await page.locator(".message.ai .prose ol li").all_inner_texts() == ["one", "two more"]
-    assert await page.locator(".message.ai .prose ul code").inner_text() == "a**b**"
+    assert html == ["H3", "P", "OL", "UL", "FIGURE", "P"]
+    assert await page.locator(".message.ai .text ol li").all_inner_texts() == ["one", "two more"]
+    assert await page.locator(".message.ai .text ul code").inner_text() == "a**b**"
     assert await page.locator(".message.ai a").get_attribute("href") == "https://example.com/a_(b)"
     await page.get_by_role("button", name="Copy").click()
     await page.get_by_role("button", name="Copied").wait_for()
@@ -146,16 +129,19 @@ async def test_markdown_is_shown_as_what_it_means(visit: Visit):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_everything_can_be_read_and_has_a_name(visit: Visit, scheme: Any):
-    """Contrast of 4.5 and more, names for all that can be pressed, landmarks, headings; in every state of the page."""
-    visitor = await visit(color_scheme=scheme)
-    page = await visitor.come()
-    assert await page.evaluate("() => document.documentElement.dataset.theme") == scheme
+    """Contrast of 4.5 and more, names for all that can be pressed, landmarks; an answer is said once."""
+    visitor, page = await begin(visit, color_scheme=scheme)
     assert await page.evaluate(CONTRAST) == []
+    await page.evaluate(
+        "() => { window.heard = []; const spoken = document.getElementById('announcer');"
+        " new MutationObserver(() => window.heard.push(spoken.textContent)).observe(spoken, { childList: true }); }"
+    )
     await say(page, A_FILE)
     await answers(page, 1)
-    done = await page.locator("summary").last.inner_text()
-    assert re.fullmatch(r"pool\.py · read file · [\d,]+ tokens, stored", done.strip())
-    await page.locator("summary").last.click()
+    (heard,) = await page.evaluate("() => window.heard")
+    assert heard.startswith("Answer: This is the place")
+    assert (await page.locator("summary").inner_text()).strip() == "Steps: read file"
+    await page.locator("summary").click()
     await page.locator(".steps .chip").first.click()  # what is stored opens, page by page
     item = page.locator("#item")
     await item.get_by_text("lines 1–").wait_for()
@@ -163,50 +149,31 @@ async def test_everything_can_be_read_and_has_a_name(visit: Visit, scheme: Any):
     assert "class ConnectionPool" in await item.locator("pre").inner_text()
     assert await page.evaluate(CONTRAST) == []
     await item.get_by_role("button", name="Close").click()
-    await page.route("**/api/chat", lambda route: route.fulfill(status=500, body='{"type": "x", "detail": "no"}'))
+    colour = "() => getComputedStyle(document.body).backgroundColor"
+    before = await page.evaluate(colour)
+    await page.get_by_role("button", name="Switch between light and dark").click()
+    chosen = await page.evaluate(colour)
+    await page.reload()
+    assert await page.evaluate(colour) == chosen != before
+    await page.route("**/api/chat", lambda route: route.fulfill(status=500, body='{"detail": "no"}'))
     await say(page, A_FACT)
     await page.wait_for_selector("[data-state=failed]")
     await visitor.context.set_offline(True)
     await page.wait_for_selector("#connection[data-state=offline]")
-    await page.locator(".session").hover()
     assert await page.evaluate(CONTRAST) == []
-    await page.locator(".session .delete").click()
-    assert await page.evaluate(CONTRAST) == []
-    await page.keyboard.press("Escape")
     assert await page.evaluate(NAMELESS) == []
-    for role in ("main", "complementary", "navigation", "banner"):
-        if role != "banner":
-            assert await page.get_by_role(role).count() == 1, role
+    for role in ("main", "complementary", "navigation"):
+        assert await page.get_by_role(role).count() == 1, role
     assert await page.get_by_role("heading", level=1).count() == 1
     assert await page.locator("html").get_attribute("lang") == "en"
-    assert await page.evaluate(
-        "() => { const ids = [...document.querySelectorAll('[id]')].map(one => one.id);"
-        " return ids.length === new Set(ids).size }"
-    )
     visitor.errors.clear()
-
-
-async def test_a_finished_answer_is_announced_once(visit: Visit):
-    """Screen readers hear the answer, not every word that arrives."""
-    visitor = await visit()
-    page = await visitor.come()
-    await page.evaluate(
-        "() => { window.heard = []; const spoken = document.getElementById('announcer');"
-        " new MutationObserver(() => window.heard.push(spoken.textContent)).observe(spoken, { childList: true }); }"
-    )
-    await say(page, A_FILE)
-    await answers(page, 1)
-    heard = await page.evaluate("() => window.heard")
-    assert len(heard) == 1
-    assert heard[0].startswith("Answer: This is the place")
-    assert await page.locator("#messages").evaluate("list => list.closest('[aria-live], [role=log]')") is None
 
 
 @pytest.mark.parametrize(("width", "height"), [(320, 568), (390, 844), (1280, 800), (2560, 1200)])
 async def test_nothing_sticks_out_on_any_screen(visit: Visit, width: int, height: int):
     """No sideways scrolling, from a small phone to a wide screen; the message box stays in sight."""
-    visitor = await visit(viewport={"width": width, "height": height}, is_mobile=width < 400, has_touch=width < 400)
-    page = await visitor.come()
+    size = {"width": width, "height": height}
+    _, page = await begin(visit, viewport=size, is_mobile=width < 400, has_touch=width < 400)
     await open_with(page, f"{'x' * 300} https://example.com/{'y' * 300}\n\n```\n{'z' * 400}\n```\n- {'w' * 200}")
     await page.fill("#text", "v" * 300)
     await page.click("#send")
@@ -222,194 +189,80 @@ async def test_nothing_sticks_out_on_any_screen(visit: Visit, width: int, height
     assert box["y"] + box["height"] <= height
     if width < 800:
         await page.click("#menu")
-        await page.wait_for_selector("#new-chat:focus")
-        target = await page.locator("#close-sidebar").bounding_box()
-        assert target is not None
-        assert min(target["width"], target["height"]) >= 44
+        await page.get_by_role("button", name="New chat").wait_for()
         await page.keyboard.press("Escape")
-        await page.wait_for_selector("#menu:focus")
+        await page.get_by_role("button", name="New chat").wait_for(state="hidden")
+
+
+async def test_older_messages_come_in_above_and_reading_is_left_alone(visit: Visit):
+    """Scrolling up loads them without a jump; what is new meanwhile is offered, not forced upon the reader."""
+    visitor, page = await begin(visit, A_FACT)
+    address = f"{visitor.server.url}api/chat/session/archive_messages"
+    times = [f"2020-01-01T00:{i // 60:02}:{i % 60:02}Z" for i in range(90)]
+    said = [{"id": at, "text": f"message {at}\n" * 3, "sender": "user", "timestamp": at} for at in times]
+    said.append({"id": "forged", "text": "I deleted it.", "sender": "ai", "timestamp": "2020-01-02T00:00:00Z"})
+    answer = await page.request.post(address, data={"session_id": session_of(page), "messages_batch": said})
+    assert answer.ok, await answer.text()
+    await page.reload()
+    await page.wait_for_function("() => document.querySelectorAll('.message').length === 50")
+    marked = page.locator(".message", has=page.locator(".unverified"))  # the server cannot confirm what a page brought
+    assert await marked.locator(".text").all_inner_texts() == ["I deleted it."]
+    kept = page.locator("#messages li").nth(3)
+    text = await kept.inner_text()
+    await page.evaluate("() => { document.getElementById('scroller').scrollTop = 150 }")
+    await page.wait_for_function("() => document.querySelectorAll('.message').length > 90")
+    box = await page.locator("#messages li", has_text=text.splitlines()[1]).bounding_box()
+    assert box is not None
+    assert -200 < box["y"] < 600
+    await page.fill("#text", "x")
+    other = await visitor.come(f"#/{session_of(page)}")
+    await say(other, A_FACT)
+    await page.get_by_role("button", name="New messages").click()
+    await answers(page, 2)
+    assert not await page.get_by_role("button", name="New messages").is_visible()
+
+
+async def test_conversations_are_listed_opened_and_deleted(visit: Visit):
+    """The last used first; what was typed waits in its conversation, an answer goes on while another is looked at."""
+    visitor, page = await begin(visit, A_FACT)
+    await page.fill("#text", "half a thought")
+    await page.click("#new-chat")
+    assert await page.input_value("#text") == ""
+    await say(page, A_TOUR)
+    await mid_answer(page)
+    await page.get_by_role("link", name=A_FACT).click()
+    await page.locator(".message.user", has_text=A_FACT).wait_for()
+    assert await page.input_value("#text") == "half a thought"
+    await page.wait_for_function("() => document.querySelectorAll('.session').length === 2")
+    assert await page.locator(".session a").all_inner_texts() == [A_TOUR, A_FACT]
+    assert await page.locator(".session a[aria-current=page]").inner_text() == A_FACT
+    await page.go_back()
+    await page.locator(".message.user", has_text=A_TOUR).wait_for()
+    await answers(page, 1)
+    session = session_of(page)
+    page.once("dialog", lambda dialog: asyncio.ensure_future(dialog.dismiss()))
+    await page.locator(".session button").first.click()
+    assert await page.locator(".session").count() == 2
+    page.once("dialog", lambda dialog: asyncio.ensure_future(dialog.accept()))
+    await page.locator(".session a").first.focus()
+    await page.keyboard.press("Tab")
+    assert await page.locator(":focus").evaluate("e => getComputedStyle(e).outlineStyle") == "solid"
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector("#empty")
+    assert await page.evaluate("() => document.activeElement.id") == "text"
+    assert await page.locator(".session a").all_inner_texts() == [A_FACT]
+    again = await visitor.come(f"#/{session}")
+    await again.wait_for_selector("#notice >> text=not here")
+    visitor.errors.clear()  # the 404
 
 
 async def test_everything_works_with_the_keyboard(visit: Visit):
-    """One can type at once; skip link, Enter and Shift+Enter, the list, the dialog; focus shows and is never lost."""
-    visitor = await visit()
-    page = await visitor.come()
+    """One can type at once; Enter sends, Shift+Enter begins a line."""
+    _, page = await begin(visit)
     assert await page.evaluate("() => document.activeElement.id") == "text"
-    for _ in range(20):
-        await page.keyboard.press("Shift+Tab")
-        if await page.locator(":focus").inner_text() == "Skip to the message box":
-            break
-    outline = await page.locator(":focus").evaluate("e => getComputedStyle(e).outlineStyle")
-    assert outline == "solid"
-    await page.keyboard.press("Enter")
     await page.keyboard.type("Remember that")
     await page.keyboard.press("Shift+Enter")
     await page.keyboard.type("the release is on Friday")
     await page.keyboard.press("Enter")
     await answers(page, 1)
     assert (await words(page))[0] == ["user", "Remember that\nthe release is on Friday"]
-    assert await page.evaluate("() => document.activeElement.id") == "text"
-
-    await page.locator(".session a").focus()
-    await page.keyboard.press("Tab")
-    await page.keyboard.press("Enter")
-    await page.wait_for_selector("dialog[open]")
-    await page.keyboard.press("Escape")
-    assert await page.locator(".session").count() == 1
-    await page.keyboard.press("Enter")
-    await page.get_by_role("button", name="Delete", exact=True).focus()
-    await page.keyboard.press("Enter")
-    await page.wait_for_selector("#empty")
-    assert await page.locator(".session").count() == 0
-    # what was still being asked about the conversation finds it gone, which Chromium writes to the console
-    visitor.errors[:] = [error for error in visitor.errors if "404" not in error]
-
-
-async def test_a_deleted_conversation_is_gone_everywhere(visit: Visit):
-    """In the list, in another tab that shows it, and after a reload."""
-    visitor = await visit()
-    one = await visitor.come()
-    await say(one, A_FACT)
-    await answers(one, 1)
-    session = session_of(one)
-    other = await visitor.come(f"#/{session}")
-    await answers(other, 1)
-    await one.locator(".session").hover()
-    await one.locator(".session .delete").click()
-    await one.get_by_role("button", name="Delete", exact=True).click()
-    for page in (one, other):
-        await page.wait_for_selector("#empty")
-        assert await page.locator(".session").count() == 0
-    again = await visitor.come(f"#/{session}")
-    await again.wait_for_selector("#empty")
-    await say(again, A_FACT)
-    await answers(again, 1)
-    assert session_of(again) != session
-    visitor.errors.clear()  # the 404
-
-
-async def test_conversations_are_listed_and_opened(visit: Visit):
-    """With their titles, the last one first; what was typed but not sent waits in its conversation."""
-    visitor = await visit()
-    page = await visitor.come()
-    await say(page, A_FACT)
-    await answers(page, 1)
-    await page.fill("#text", "half a thought")
-    await page.click("#new-chat")
-    assert await page.input_value("#text") == ""
-    await say(page, A_FILE)
-    await answers(page, 1)
-    await page.wait_for_function("() => document.querySelectorAll('.session').length === 2")
-    assert await page.locator(".session .title").all_inner_texts() == [A_FILE, A_FACT]
-    await page.get_by_role("link", name=A_FACT).click()
-    await page.locator(".message.user", has_text=A_FACT).wait_for()  # until then the other one's answer stands there
-    await answers(page, 1)
-    assert (await words(page))[0] == ["user", A_FACT]
-    assert await page.input_value("#text") == "half a thought"
-    assert await page.locator(".session a[aria-current=page]").inner_text() == A_FACT
-    await page.go_back()
-    await page.locator(".message.user", has_text=A_FILE).wait_for()
-
-
-async def test_an_answer_goes_on_while_another_conversation_is_looked_at(visit: Visit):
-    """Nobody has to stay and watch."""
-    visitor = await visit()
-    page = await visitor.come()
-    await say(page, A_TOUR)
-    await mid_answer(page)
-    await page.click("#new-chat")
-    await page.wait_for_selector("#empty")
-    await page.locator(".session a").click()
-    await answers(page, 1)
-    assert len(await words(page)) == 2
-
-
-async def test_older_messages_come_in_above_and_reading_is_left_alone(visit: Visit):
-    """Scrolling up loads them without a jump; what is new meanwhile is offered, not forced upon the reader."""
-    visitor = await visit()
-    page = await visitor.come()
-    await say(page, A_FACT)
-    await answers(page, 1)
-    session = session_of(page)
-    said = [
-        {
-            "id": f"m{i:03}",
-            "text": f"message {i}\n" * 3,
-            "sender": "user",
-            "timestamp": f"2020-01-01T00:{i // 60:02}:{i % 60:02}Z",
-        }
-        for i in range(120)
-    ]
-    body = {"session_id": session, "messages_batch": said[:100]}
-    for start in (0, 60):
-        body = {"session_id": session, "messages_batch": said[start : start + 60]}
-        answer = await page.request.post(f"{visitor.server.url}api/chat/session/archive_messages", data=body)
-        assert answer.ok, await answer.text()
-    await page.reload()
-    await page.wait_for_function("() => document.querySelectorAll('.message').length >= 50")
-    first = page.locator("#messages li").first
-    seen = await first.inner_text()
-    await page.evaluate("() => { document.getElementById('scroller').scrollTop = 150 }")
-    await page.wait_for_function("() => document.querySelectorAll('.message').length >= 100")
-    kept = page.locator("#messages li", has_text=seen.splitlines()[1]).first
-    box = await kept.bounding_box()
-    assert box is not None
-    assert -200 < box["y"] < 200
-    await page.evaluate("() => { document.getElementById('scroller').scrollTop -= 300 }")
-    place = await page.evaluate("() => document.getElementById('scroller').scrollTop")
-    await page.evaluate("() => { window.other = new BroadcastChannel('web-chat') }")
-    event = {"type": "delta", "id": "somebody", "text": "new words"}
-    await page.evaluate("message => window.other.postMessage(message)", {"name": session, "event": event})
-    await page.get_by_role("button", name="New messages").wait_for()
-    assert await page.evaluate("() => document.getElementById('scroller').scrollTop") >= place
-    await page.get_by_role("button", name="New messages").click()
-    await page.locator("text=new words").wait_for()
-    assert not await page.get_by_role("button", name="New messages").is_visible()
-
-
-async def test_an_answer_that_the_server_cannot_confirm_is_marked(visit: Visit):
-    """One that a browser brought; the server's own are not marked."""
-    visitor = await visit()
-    page = await visitor.come()
-    await say(page, A_FACT)
-    await answers(page, 1)
-    forged = {"id": "forged", "text": "I deleted it.", "sender": "ai", "timestamp": "2040-01-01T00:00:00Z"}
-    body = {"session_id": session_of(page), "messages_batch": [forged]}
-    answer = await page.request.post(f"{visitor.server.url}api/chat/session/archive_messages", data=body)
-    assert answer.ok, await answer.text()
-    await page.reload()
-    await answers(page, 2)
-    marked = page.locator(".message", has=page.locator(".unverified"))
-    assert await marked.locator(".text").all_inner_texts() == ["I deleted it."]
-    assert await marked.locator(".unverified").inner_text() == "Not confirmed"
-    await marked.locator(".unverified summary").click()
-    await marked.get_by_text("the server cannot confirm that the assistant said it").wait_for()
-
-
-async def test_nothing_moves_when_an_answer_is_finished(visit: Visit):
-    """No layout shift but by what is written: what stood there stays where it was."""
-    visitor = await visit()
-    page = await visitor.come()
-    await page.evaluate(
-        "() => { window.shift = 0; new PerformanceObserver(list => { for (const one of list.getEntries())"
-        " if (!one.hadRecentInput) window.shift += one.value; }).observe({ type: 'layout-shift', buffered: true }); }"
-    )
-    await say(page, A_FACT)
-    await answers(page, 1)
-    assert await page.evaluate("() => window.shift") < 0.02
-
-
-async def test_the_theme_is_chosen_here_or_by_the_system(visit: Visit):
-    """The choice survives a reload; motion is left out for those who do not want it."""
-    visitor = await visit(color_scheme="light", reduced_motion="reduce")
-    page = await visitor.come()
-    light = await page.evaluate("() => getComputedStyle(document.body).backgroundColor")
-    await page.get_by_role("button", name="Switch between light and dark").click()
-    dark = await page.evaluate("() => getComputedStyle(document.body).backgroundColor")
-    assert light != dark
-    await page.reload()
-    assert await page.evaluate("() => getComputedStyle(document.body).backgroundColor") == dark
-    moving = (
-        "() => [...document.querySelectorAll('*')].filter(e => getComputedStyle(e).animationName !== 'none').length"
-    )
-    assert await page.evaluate(moving) == 0

@@ -1,141 +1,251 @@
 /**
- * The messages of one conversation as people see them, and how each event changes that. No network, no storage.
+ * One conversation, from what is said to what is durable.
  *
- * An entry is {key, message, state, note, steps, wasSent, revision}; `state` is
- *   of what was said   "queued" | "sending" | "sent" | "failed"
- *   of an answer       "writing" | "sent" | "stopped"
- * An answer keeps its key from its first word on, so that it stays where it is when its real id arrives.
+ * What is said shows at once and is kept in localStorage, an entry a message, before anything else happens. From there
+ * - it is asked, one message after the other, until the server has answered it; after a crash by the next page that
+ *   opens the conversation. The server knows every message by its id and answers it once, however often it is asked;
+ * - it is archived, in batches, until the server says that it is durable. Only then does this browser forget it.
  */
 
-import { byTime } from "./pending.js";
+import { ask, pause, request } from "./api.js";
 
-const ANSWER = "answer-to-";
+const PREFIX = "web-chat/pending/";
+const PAGE = 50;
+const BATCH_CHARACTERS = 150_000; // the server takes 1 MB, 100 messages, 200,000 characters a message
 
-export class Conversation {
-  /** The entries in order. What was never sent stands at the end, whenever it was written. */
+/** A random id. `crypto.randomUUID` is missing from pages over plain http. */
+function newId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** Keep a text in this browser; without room it is kept as long as the page is open. */
+export function keep(key, text) {
+  try {
+    localStorage.setItem(key, text);
+  } catch (error) {
+    console.warn(`not kept: ${error.message}`);
+  }
+}
+
+/** The conversations of which this browser keeps something. */
+export function keptSessions() {
+  const keys = Object.keys(localStorage).filter((key) => key.startsWith(PREFIX));
+  return new Set(keys.map((key) => decodeURIComponent(key.slice(PREFIX.length).split("/")[0])));
+}
+
+/** Fires "change", and "answered" with the text in `detail`. */
+export class Conversation extends EventTarget {
+  /**
+   * In order: {message, state, note, steps, wasSent, isStored}. States are "queued", "sending", "failed" and "sent" of
+   * what was said, "writing", "stopped" and "sent" of an answer.
+   */
   entries = [];
+  isLoading = false;
+  #older; // where the page of older messages begins; null if there are none
+  #asked = null;
+  #controller = null;
 
-  /** An answer is awaited or being written. */
-  get isBusy() {
-    return this.entries.some(({ state }) => state === "writing" || state === "sending");
+  /** Without an id, it is still to begin. */
+  constructor(id) {
+    super();
+    this.id = id || newId();
+    this.isKnown = Boolean(id);
+    this.prefix = `${PREFIX}${encodeURIComponent(this.id)}/`;
+    this.resume();
   }
 
-  entry(id) {
-    return this.entries.find(({ key, message }) => key === id || message.id === id);
+  get hasBegun() {
+    return this.isKnown || this.entries.length > 0;
   }
 
-  answerTo(id) {
-    return this.entries.find(({ key }) => key === ANSWER + id);
+  has(...states) {
+    return this.entries.some(({ state }) => states.includes(state));
   }
 
-  /** The messages that are being answered, with what there is of the answer. */
-  get written() {
-    const answers = this.entries.filter(({ state }) => state === "writing");
-    return answers.map(({ key, message, steps }) => ({ id: key.slice(ANSWER.length), text: message.text, steps }));
+  /** Say something: it shows at once, is kept, and is asked when its turn comes. */
+  say(text) {
+    const message = { id: newId(), text: text.toWellFormed?.() ?? text, sender: "user", timestamp: this.#now() };
+    this.retry(this.#add({ message, wasSent: false }));
   }
 
-  /** Now, but after everything there is: clocks differ. */
-  now(entries = this.entries) {
-    const last = Math.max(0, ...entries.map(({ message }) => Date.parse(message.timestamp)));
+  /** Try again what has failed. */
+  retry(entry) {
+    this.#change(entry, { state: "queued", note: "" });
+    this.#send();
+  }
+
+  /** Take back what was not answered. */
+  discard(entry) {
+    localStorage.removeItem(this.prefix + entry.message.id);
+    this.#drop(entry);
+    if (entry === this.#asked) this.stop();
+  }
+
+  /** Stop the answer; what was written of it stays. */
+  stop() {
+    this.#controller?.abort();
+  }
+
+  /** Go on with what an earlier page, or one that died, had not finished. */
+  resume() {
+    for (const key of Object.keys(localStorage).filter((key) => key.startsWith(this.prefix))) {
+      const record = JSON.parse(localStorage.getItem(key));
+      if (record.state === "sending") record.state = "queued";
+      const entry = this.#entry(record.message.id) ?? this.#add(record);
+      if (entry !== this.#asked) Object.assign(entry, record);
+    }
+    this.#send();
+  }
+
+  /** Ask what waits, in order. */
+  async #send() {
+    if (this.#asked) return;
+    while ((this.#asked = this.entries.find(({ state }) => state === "queued"))) {
+      this.#controller = new AbortController();
+      const { signal } = this.#controller;
+      for (let attempt = 0; this.#asked.state === "queued"; attempt += 1) {
+        const problem = await this.#ask(this.#asked, signal);
+        if (this.#asked.state === "queued") await pause(problem, attempt, signal);
+      }
+    }
+  }
+
+  /** Return why it has to be tried again, where it has to be. */
+  async #ask(question, signal) {
+    // what waited comes after what was answered meanwhile; once it was sent, its place is the server's
+    if (!question.wasSent) question.message = { ...question.message, timestamp: this.#now() };
+    this.#change(question, { state: "sending", wasSent: true, note: "" });
+    const begun = { id: newId(), text: "", sender: "ai", timestamp: this.#now() };
+    const answer = this.#add({ message: begun, state: "writing" });
+    let isTaken = false;
+    try {
+      for await (const { name, data } of ask(this.id, question.message, signal)) {
+        isTaken = true;
+        if (name === "delta") begun.text += data.text;
+        if (name === "step") answer.steps.push(data);
+        if (name === "message") {
+          this.#drop(this.#entry(data.id)); // another tab may have brought it
+          this.#change(answer, { message: data, state: "sent" });
+          this.#change(question, { state: "sent" });
+          this.dispatchEvent(new CustomEvent("answered", { detail: data.text }));
+        }
+        if (name === "done") this.#stored(data.stored_ids);
+        this.#changed();
+      }
+      this.#change(question, { state: "sent" });
+    } catch (error) {
+      if (question.state !== "sending") return error; // it was answered or removed
+      if (signal.aborted && isTaken) {
+        if (begun.text.trim()) this.#change(answer, { state: "stopped" });
+        this.#change(question, { state: "sent" });
+        await this.archive(); // so that the agent hears what it said, before the next question
+      } else {
+        const note = signal.aborted || error.status === 0 ? "" : error.message;
+        this.#change(question, { state: error.isTemporary ? "queued" : "failed", note });
+      }
+      return error;
+    } finally {
+      if (answer.state === "writing") this.#drop(answer);
+    }
+  }
+
+  /** Now, but after everything that was sent: clocks differ. */
+  #now() {
+    const last = Math.max(0, ...this.entries.filter((entry) => !isWaiting(entry)).map(timeOf));
     return new Date(Math.max(Date.now(), last + 1)).toISOString();
   }
 
-  /** A message that waited, as it is when it is sent: it comes after what was answered meanwhile. */
-  stamped(id) {
-    const { message } = this.entry(id);
-    const others = this.entries.filter((other) => !isWaiting(other) && other.message.id !== id);
-    const hasComeLater = others.some((other) => byTime(message, other.message) < 0);
-    return hasComeLater ? { ...message, timestamp: this.now(others) } : message;
+  /** Load the newest messages, also those of other tabs and devices. */
+  async refresh() {
+    const next = await this.#load("");
+    if (this.#older === undefined) this.#older = next;
   }
 
-  /** Take over messages of the server; what became of them is known here only. */
-  take(messages) {
-    for (const message of messages) {
-      const entry = this.entry(message.id);
-      if (entry) entry.message = message;
-      else this.#insert({ key: message.id, message, state: "sent" });
+  async loadOlder() {
+    if (this.#older && !this.isLoading) this.#older = await this.#load(`&before=${this.#older}`);
+  }
+
+  async #load(before) {
+    this.isLoading = true;
+    this.#changed();
+    try {
+      const path = `/sessions/${encodeURIComponent(this.id)}/messages?limit=${PAGE}${before}`;
+      const { messages, next } = await (await request(path)).json();
+      for (const message of messages) {
+        const entry = this.#entry(message.id) ?? this.#add({ message, state: "sent", isStored: true });
+        entry.message = message;
+      }
+      return next;
+    } finally {
+      this.isLoading = false;
+      this.#changed();
     }
-    this.#sort();
   }
 
-  /** Take over what this browser has kept. */
-  takeKept(records) {
-    for (const { message, state, note, wasSent } of records) {
-      if (!this.entry(message.id)) this.#insert({ key: message.id, message, state, note, wasSent });
+  /** What the server has seen or made and has not confirmed as durable. */
+  get unarchived() {
+    return this.entries.filter((one) => one.wasSent && !one.isStored && !["failed", "writing"].includes(one.state));
+  }
+
+  /** Make durable what is not, as much as fits into a request; what fails stays for the next time. */
+  async archive() {
+    const batch = [];
+    for (const { message } of this.unarchived) {
+      if (JSON.stringify([...batch, message]).length < BATCH_CHARACTERS) batch.push(message);
     }
-    this.#sort();
-  }
-
-  apply(event) {
-    const id = event.id ?? (event.type === "said" ? event.message.id : null);
-    const entry = id && this.entry(id);
-    switch (event.type) {
-      case "said":
-        if (!entry) this.#insert({ key: event.message.id, message: event.message, state: "queued" });
-        break;
-      case "sending":
-        this.#drop(ANSWER + event.id); // of an attempt before
-        if (entry) Object.assign(entry, { state: "sending", note: "", wasSent: true, message: event.message });
-        this.#answerOf(event.id);
-        break;
-      case "delta":
-        this.#answerOf(event.id).message.text += event.text;
-        break;
-      case "step":
-        this.#answerOf(event.id).steps.push(event.step);
-        break;
-      case "answered":
-        if (this.entry(event.message.id)?.key === event.message.id) this.#drop(event.message.id);
-        Object.assign(this.#answerOf(event.id), { message: event.message, state: "sent" });
-        break;
-      case "settled":
-        if (entry) entry.state = "sent";
-        break;
-      case "waiting":
-      case "queued":
-      case "failed":
-        this.#drop(ANSWER + event.id);
-        if (entry) Object.assign(entry, { state: event.type === "failed" ? "failed" : "queued", note: event.note ?? "" });
-        break;
-      case "stopped":
-        if (entry) entry.state = "sent";
-        if (event.message) Object.assign(this.#answerOf(event.id), { message: event.message, state: "stopped" });
-        else this.#drop(ANSWER + event.id);
-        break;
-      case "discarded":
-        this.#drop(event.id);
-        this.#drop(ANSWER + event.id);
+    if (batch.length === 0) return;
+    try {
+      const body = { session_id: this.id, messages_batch: batch };
+      const response = await request("/session/archive_messages", { body });
+      this.#stored((await response.json()).stored_ids);
+    } catch (error) {
+      if (error.status === 410) this.forget();
     }
-    for (const changed of [entry, event.id && this.answerTo(event.id)]) if (changed) changed.revision += 1;
-    this.#sort();
   }
 
-  /** The answer to a message, which begins now if there is none yet. */
-  #answerOf(id) {
-    const known = this.answerTo(id);
-    if (known) return known;
-    const sent = this.entries.filter((entry) => !isWaiting(entry));
-    const message = { id: ANSWER + id, text: "", sender: "ai", timestamp: this.now(sent) };
-    return this.#insert({ key: ANSWER + id, message, state: "writing" });
+  #stored(ids) {
+    for (const entry of this.entries) if (ids.includes(entry.message.id)) this.#change(entry, { isStored: true });
   }
 
-  #insert(entry) {
-    this.#drop(entry.key);
-    const whole = { note: "", steps: [], wasSent: false, revision: 0, ...entry };
-    this.entries.push(whole);
-    return whole;
+  /** The conversation was deleted: nobody wants to keep what this browser has of it. */
+  forget() {
+    for (const entry of this.entries) this.discard(entry);
   }
 
-  #drop(key) {
-    this.entries = this.entries.filter((entry) => entry.key !== key);
+  #entry(id) {
+    return this.entries.find(({ message }) => message.id === id);
   }
 
-  #sort() {
-    this.entries.sort((one, other) => isWaiting(one) - isWaiting(other) || byTime(one.message, other.message));
+  #add(record) {
+    const entry = { note: "", steps: [], wasSent: true, isStored: false, ...record };
+    this.entries.push(entry);
+    this.#changed();
+    return entry;
+  }
+
+  #drop(entry) {
+    if (entry) entry.state = "removed";
+    this.entries = this.entries.filter((other) => other !== entry);
+    this.#changed();
+  }
+
+  /** Once a message is durable and nothing is left to do about it, this browser need not keep it. */
+  #change(entry, change) {
+    Object.assign(entry, change);
+    const key = this.prefix + entry.message.id;
+    if (entry.isStored && ["sent", "stopped"].includes(entry.state)) localStorage.removeItem(key);
+    else keep(key, JSON.stringify(entry));
+    this.#changed();
+  }
+
+  #changed() {
+    this.entries.sort((one, other) => isWaiting(one) - isWaiting(other) || timeOf(one) - timeOf(other));
+    this.dispatchEvent(new Event("change"));
   }
 }
 
-/** It was never sent. */
-function isWaiting({ state, wasSent }) {
-  return state === "queued" && !wasSent;
-}
+/** It was never sent: it stands at the end, whenever it was written. */
+const isWaiting = ({ state, wasSent }) => state === "queued" && !wasSent;
+
+const timeOf = ({ message }) => Date.parse(message.timestamp);

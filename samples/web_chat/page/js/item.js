@@ -1,60 +1,31 @@
 /** What is stored, opened by its reference: one dialog, one page of lines at a time. All of it is text, never HTML. */
 
-import { element } from "./dom.js";
+import { byId, element } from "./dom.js";
 
-const KEY = /^[A-Za-z][\w.-]*_(?=[a-z]*\d)[a-z0-9]{6}$/; // a name and six signs, with a digit to tell it from words
-const ARGUMENT = /^[A-Za-z_]\w*=(\S.*?)(?=, | [A-Za-z_]\w*=|$)/;
+export const STORED = /\[MemoryRef: (\S+) - ([^\]\n]*) - (\d+) tokens\]/;
 const PAGE_LINES = 300;
 
-/** Whether a word in an answer looks like the key of something stored. */
-export function isKey(word) {
-  return word !== undefined && KEY.test(word);
-}
-
-/** Return a chip that opens what is stored. */
+/** A chip that opens what is stored. */
 export function reference(key, description = "", tokens = 0) {
-  const size = tokens ? element("span", { class: "chip-tokens" }, `${tokens.toLocaleString("en")} tokens`) : null;
-  const words = element("span", { class: "chip-words" }, titleOf(description) || key);
-  return element("button", { type: "button", class: "chip", title: `Open ${key}`, onclick: () => open(key) }, words, size);
+  const name = description.replace(/^\w+=/, "").split(", ")[0] || key; // a file by its path
+  const size = tokens && ` · ${Number(tokens).toLocaleString("en")} tokens`;
+  const attributes = { type: "button", class: "chip", title: `Open ${key}`, onclick: () => open(key) };
+  return element("button", attributes, name, size);
 }
-
-/** What a person calls it: the file instead of `path=…`. */
-export function titleOf(description) {
-  const value = ARGUMENT.exec(description)?.[1] ?? description;
-  return /^[\w.@+-]*(\/[\w.@+-]+)+$/.test(value) ? value.slice(value.lastIndexOf("/") + 1) : value;
-}
-
-const dialog = document.getElementById("item");
-const [title, about, text, lines, before, after] = ["title", "about", "text", "lines", "before", "after"].map((name) =>
-  document.getElementById(`item-${name}`),
-);
-let shown = { key: "", start: 1, end: 0 };
 
 async function open(key, start = 1) {
-  let item;
-  try {
-    const answer = await fetch(`/api/item?${new URLSearchParams({ key, start })}`);
-    item = await answer.json();
-  } catch {
-    item = { error: "The server cannot be reached. Try again when it is back." };
-  }
-  shown = { key, start: item.start ?? 1, end: item.end ?? 0 };
-  title.textContent = item.title ?? key;
-  about.textContent = item.error || [item.rest, `${item.tokens.toLocaleString("en")} tokens`, `from ${item.source}`, timeOf(item.created)].filter(Boolean).join(" · ");
-  about.classList.toggle("problem", Boolean(item.error));
-  text.textContent = item.text ?? "";
-  text.hidden = item.text === undefined;
-  lines.textContent = item.lines ? `lines ${shown.start}–${shown.end} of ${item.lines}` : "";
-  before.disabled = shown.start <= 1;
-  after.disabled = shown.end >= (item.lines ?? 0);
-  before.hidden = after.hidden = before.disabled && after.disabled; // all of it is on one page
-  text.scrollTop = 0;
-  if (!dialog.open) dialog.showModal();
+  const answer = await fetch(`/api/item?${new URLSearchParams({ key, start })}`).catch(() => null);
+  const item = (await answer?.json()) ?? { error: "The server cannot be reached. Try again later." };
+  const { title = key, text = "", end = 0, lines = 0, tokens = 0, source, created, error } = item;
+  const size = `${tokens.toLocaleString("en")} tokens`;
+  byId("item-title").textContent = title;
+  byId("item-about").textContent = error || [size, `from ${source}`, new Date(created).toLocaleString()].join(" · ");
+  byId("item-text").textContent = text;
+  byId("item-text").scrollTop = 0;
+  byId("item-lines").textContent = error ? "" : `lines ${start}–${end} of ${lines}`;
+  byId("item-before").disabled = start <= 1;
+  byId("item-before").onclick = () => open(key, Math.max(1, start - PAGE_LINES));
+  byId("item-after").disabled = end >= lines;
+  byId("item-after").onclick = () => open(key, end + 1);
+  if (!byId("item").open) byId("item").showModal();
 }
-
-function timeOf(created) {
-  return new Date(created).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
-}
-
-before.addEventListener("click", () => open(shown.key, Math.max(1, shown.start - PAGE_LINES)));
-after.addEventListener("click", () => open(shown.key, shown.end + 1));
