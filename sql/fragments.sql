@@ -39,15 +39,19 @@ item.id, item.memory_key, item.agent_id, item.session_id, item.memory_type, item
 ) AS session_title
 
 -- fragment: other_keys(item)
--- The keys of other items with the same content that the reader may read, the newest first.
+-- The keys of other items with the same content that the reader may read, the newest first. OFFSET keeps the planner from
+-- reading all items in the order of their ids.
 ARRAY(
-    SELECT other.memory_key FROM memory_context.agent_memories AS other
-    WHERE other.user_id = %(user_id)s
-        AND other.content_id = item.content_id
-        AND other.id <> item.id
-        AND other.memory_type <> 'user_secret'
-        AND {may_read(other)}
-    ORDER BY other.id DESC
+    SELECT memory_key FROM (
+        SELECT other.id, other.memory_key FROM memory_context.agent_memories AS other
+        WHERE other.user_id = %(user_id)s
+            AND other.content_id = item.content_id
+            AND other.id <> item.id
+            AND other.memory_type <> 'user_secret'
+            AND {may_read(other)}
+        OFFSET 0
+    ) AS other
+    ORDER BY id DESC
     LIMIT 20
 ) AS other_keys
 

@@ -19,7 +19,7 @@ SELECT
 -- Whether text waits to be indexed that is not put off.
 SELECT EXISTS (
     SELECT FROM memory_context.jobs
-    WHERE user_id = %(user_id)s AND kind IN ('conversation', 'index') AND NOT is_failed
+    WHERE user_id = %(user_id)s AND kind = 'index' AND NOT is_failed
         AND (claim IS NOT NULL OR due_at <= now())
 ) AS is_pending;
 
@@ -130,12 +130,15 @@ WITH {readable}{nearest}, known AS MATERIALIZED (
         before.chunk_number AS before_number, after.content_id AS after_id
     FROM chosen
     CROSS JOIN LATERAL (
-        SELECT item.* FROM memory_context.agent_memories AS item
-        WHERE item.user_id = %(user_id)s
-            AND item.content_id = chosen.content_id
-            AND {meets(item)}
-            AND {may_read(item)}
-        ORDER BY item.id DESC
+        SELECT * FROM (
+            SELECT item.id, item.session_id, item.agent_id, item.memory_type FROM memory_context.agent_memories AS item
+            WHERE item.user_id = %(user_id)s
+                AND item.content_id = chosen.content_id
+                AND {meets(item)}
+                AND {may_read(item)}
+            OFFSET 0
+        ) AS item
+        ORDER BY id DESC
         LIMIT 1
     ) AS item
     LEFT JOIN LATERAL (
@@ -238,18 +241,22 @@ JOIN memory_context.agent_memory_chunks AS chosen
     AND chosen.chunk_number = given.chunk_number;
 
 -- name: select_items_of_contents :many
--- The newest item of each content that meets criteria and that the reader may read; it names the others.
+-- The newest item of each content that meets criteria and that the reader may read; it names the others. OFFSET keeps the planner
+-- from reading all items in the order of their ids.
 SELECT
     {item_columns(item)}, given.content_id,
     {session_title(item)},
     {other_keys(item)}
 FROM (SELECT DISTINCT unnest(%(content_ids)s::bigint[]) AS content_id) AS given
 JOIN LATERAL (
-    SELECT item.* FROM memory_context.agent_memories AS item
-    WHERE item.user_id = %(user_id)s
-        AND item.content_id = given.content_id
-        AND {meets(item)}
-        AND {may_read(item)}
-    ORDER BY item.id DESC
+    SELECT * FROM (
+        SELECT item.* FROM memory_context.agent_memories AS item
+        WHERE item.user_id = %(user_id)s
+            AND item.content_id = given.content_id
+            AND {meets(item)}
+            AND {may_read(item)}
+        OFFSET 0
+    ) AS item
+    ORDER BY id DESC
     LIMIT 1
 ) AS item ON true;

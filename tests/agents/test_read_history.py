@@ -68,7 +68,7 @@ async def test_words_find_messages_also_by_what_the_store_has_of_them(
     await context.memory_store.flush_index()
     found = await read(context, query="buoy 79 lies at berth 2923")
     assert "(7.1) " in found.text
-    assert (await read(context, query="harbour surveyed")).text.startswith("(8) ")
+    assert "(8) " in (await read(context, query="harbour surveyed")).text
     pages = await read(context, query="all well", limit=1)
     assert following(pages.text) == {"query": "all well", "limit": 1, "first_message": 5}
     monkeypatch.setattr("memory_context.store.database.Database.read", away)

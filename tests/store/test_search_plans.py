@@ -105,7 +105,7 @@ def test_no_statement_reads_rows_of_other_users(server: Server, crowd_url: str) 
                         by_index = node["Node Type"] in ("Index Scan", "Index Only Scan", "Bitmap Heap Scan")
                         assert by_index or is_found, (name, plan)
                     is_of_model = "agent_memory_embeddings_" in node.get("Index Name", "") and name == BY_INDEX
-                    if "Index Name" in node and not is_of_model:
+                    if "Index Name" in node and not is_of_model and table != "pg_class":
                         # the one key that is unique without the user finds one row, not rows of others
                         key = "thread_id = " if node["Index Name"] == "ui_threads_owner" else "user_id = "
                         assert key in node.get("Index Cond", ""), (name, node)
@@ -174,6 +174,6 @@ async def test_two_users_searches_never_mix(server: Server, crowd_url: str, monk
             for user in ("user001", "user050", "big"):
                 for criteria in (ANY, MemoryCriteria(types=("custom",)), MemoryCriteria(tags=("t1",))):
                     candidates, profile = await store.search.candidates(user, query, ["w1", "w50"], criteria)
-                    assert len(candidates) > 40
+                    assert len(candidates) >= 40
                     assert {owner[one.content_id] for one in candidates} == {user}
                     assert profile.passages == CHUNKS * (OWN_ITEMS if user == "big" else SMALL_ITEMS)

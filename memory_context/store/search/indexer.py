@@ -90,7 +90,7 @@ class Indexer:
 
     async def catch_up(self, user_id: str, seconds: float) -> bool:
         """Index the text of what this user stored, for at most so long; return whether that was enough."""
-        return await self._jobs.catch_up(user_id, _KINDS[:2], seconds)
+        return await self._jobs.catch_up(user_id, ["index"], seconds)
 
     async def failures(self, user_id: str, limit: int = 50) -> list[tuple[str, str]]:
         (rows,) = await self._database.read(user_id, _QUERIES("select_failed_items", limit=limit))

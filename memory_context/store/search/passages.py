@@ -50,7 +50,8 @@ CANDIDATES = 30
 """Items for up to twenty hits: twice as many found no more. More hits come from `MOST_CANDIDATES`, behind these."""
 MOST_CANDIDATES = 200
 PASSAGES_AN_ITEM = 3  # so that a long log does not crowd out other items
-NEAREST = 60
+NEAREST, NEAREST_OF_ALL = 60, 200
+"""Passages nearest in meaning that the index finds, and a scan, which has compared all anyway."""
 LEAST_BY_INDEX = 2_000
 """Passages from which an index of embeddings is asked, if they are ten times the root of all that it holds.
 
@@ -58,7 +59,7 @@ It visits some NEAREST times all / own of them, and a scan each own one, at abou
 """
 NEAREST_DIMENSIONS_LIMIT = 4000  # pgvector's limit for halfvec indexes
 EF_SEARCH = 200
-POSTINGS_LIMIT = 5_000
+POSTINGS_LIMIT = 2_000
 SAMPLE = 1_000  # embeddings that tell the spread of similarities
 _EMBED_QUERY_SECONDS = 5.0
 _INDEX_SECONDS = 0.5  # for what was stored just now
@@ -144,7 +145,7 @@ class PassageSearch:
             "emphases": _numbers(EMPHASIS if term in emphasised else 1.0 for term in terms),
             "postings_limit": POSTINGS_LIMIT,
             "limit": limit,
-            "nearest": max(NEAREST, limit),
+            "nearest": max(NEAREST_OF_ALL, limit),
             "per_item": PASSAGES_AN_ITEM,
             "embedding": None if vector is None else HalfVector(list(vector.values)),
             "embedding_model": "" if vector is None else vector.model,
@@ -180,12 +181,13 @@ class PassageSearch:
         if dimensions > NEAREST_DIMENSIONS_LIMIT or not (size := await self._size(user_id, vector.model)).is_for_index:
             return None
         mean, deviation = (await self._spread(user_id, params, size.own)).of(vector.values)
+        params = {**params, "nearest": max(NEAREST, params["limit"]), "mean": mean, "deviation": deviation}
         rows = await self._read(
             user_id,
             _QUERIES("set_nearest_scope", ef_search=EF_SEARCH),
             Statement(
                 ranking_statement("select_candidates", "user", vector.model, dimensions),
-                {**params, "mean": mean, "deviation": deviation},
+                params,
                 keeps_plan=True,
             ),
         )
