@@ -214,7 +214,7 @@ class PassageSearch:
         if spread is None or not spread.is_of(passages):
             sample = {**params, "every": max(passages // SAMPLE, 1), "sample": SAMPLE}
             (rows,) = await self._database.read(user_id, _QUERIES("select_sample", sample))
-            spread = Spread([HalfVector.from_binary(row["embedding"]).to_numpy() for row in rows], passages)
+            spread = Spread([HalfVector.from_binary(row["embedding"]).to_list() for row in rows], passages)
             _remember(self._spreads, key, spread, _SPREADS_REMEMBERED)
         return spread
 
@@ -285,8 +285,10 @@ def _numbers(values: Iterable[float]) -> str:
 
 
 def _candidate(row: dict[str, Any], terms: Sequence[str]) -> Candidate:
-    occurrences = {terms[number - 1]: 1 for number in row["names"] or ()}
-    occurrences.update((terms[(one >> 8) - 1], one & 255) for one in row["occurrences"] or ())
+    names: Sequence[int] = row["names"] or ()
+    held: Sequence[int] = row["occurrences"] or ()
+    occurrences = {terms[number - 1]: 1 for number in names}
+    occurrences.update((terms[(one >> 8) - 1], one & 255) for one in held)
     before, after = row["before_number"], row["after_id"]
     return Candidate(
         row["content_id"],
