@@ -27,7 +27,6 @@ __all__ = [
     "parts_in",
     "pointing_terms",
     "query_terms",
-    "query_words",
     "relevance",
     "shared_parts",
     "shared_words",
@@ -85,7 +84,6 @@ _LETTER = re.compile("[" + "".join(map(chr, _LETTERS)) + "]")
 _ENDLESS = re.compile("([^\x00-\u02ff\u3041-\u3096\u30a0-\u30ff\u3400-\u9fff\uac00-\ud7ff\U00020000-\U0003ffff]{128})")
 _CACHED_TOKENS = 1 << 14
 
-_QUERY_LIMIT_WORDS = 16
 
 _NAME_OR_WORD = re.compile(r"((?<=[\w,;] )[A-Z]\w+)|\w+")
 
@@ -196,13 +194,6 @@ def query_terms(text: str) -> list[str]:
         kept = set(sorted(terms, key=len, reverse=True)[:QUERY_LIMIT_TERMS])
         terms = [term for term in terms if term in kept]
     return terms
-
-
-def query_words(text: str) -> list[str]:
-    """Return the unstemmed words of a query, longest first, to search items that are not indexed yet."""
-    text = text[:QUERY_LIMIT_CHARACTERS]
-    tokens = dict.fromkeys(token for token in _ASCII_TOKENS.findall(text) if token.casefold() not in ENGLISH_STOP_WORDS)
-    return sorted(tokens, key=len, reverse=True)[:_QUERY_LIMIT_WORDS]
 
 
 def pointing_terms(text: str) -> frozenset[str]:
