@@ -1,5 +1,7 @@
 """The reads of a search: candidates with their scores, then texts and items of what is shown."""
 
+import math
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -63,6 +65,7 @@ POSTINGS_LIMIT = 2_000
 SAMPLE = 1_000  # embeddings that tell the spread of similarities
 _EMBED_QUERY_SECONDS = 5.0
 _INDEX_SECONDS = 0.5  # for what was stored just now
+_LEFT_ALONE_SECONDS = 600.0
 _SEARCHING = "searching by meaning"
 _USERS_REMEMBERED = 1000
 _SPREADS_REMEMBERED = 64  # 1 MB each with 256 dimensions
@@ -91,10 +94,11 @@ class StoredPassage:
 
 
 class _Size(NamedTuple):
-    """Passages of a user, and embeddings in the index of the model."""
+    """Passages of a user, and embeddings in the index of the model; read again after `until` (monotonic)."""
 
     own: int
     indexed: float
+    until: float = math.inf
 
     @property
     def is_for_index(self) -> bool:
@@ -193,12 +197,14 @@ class PassageSearch:
         )
         known = rows[0]["known_count"] if rows else 0
         is_enough = bool(rows) and rows[0]["nearest_count"] >= min(params["nearest"], known)
-        # where the index finds too few it is left alone until the next process
-        self._remember_size(user_id, vector.model, _Size(known, size.indexed) if is_enough else _Size(0, 0))
+        # where the index finds too few it is left alone for a while: embeddings may still be made
+        left_alone = _Size(0, 0, time.monotonic() + _LEFT_ALONE_SECONDS)
+        self._remember_size(user_id, vector.model, _Size(known, size.indexed) if is_enough else left_alone)
         return rows if is_enough else None
 
     async def _size(self, user_id: str, model: str) -> _Size:
-        if (user_id, model) not in self._sizes:  # the first search
+        known = self._sizes.get((user_id, model))
+        if known is None or known.until < time.monotonic():
             ((row,),) = await self._database.read(user_id, _QUERIES("fetch_size", embedding_model=model))
             self._remember_size(user_id, model, _Size(row["own"], row["indexed"]))
         return self._sizes[user_id, model]
