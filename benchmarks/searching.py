@@ -36,6 +36,7 @@ from memory_context.store.items import ReadScope, scope_params
 from memory_context.store.search import passages as store_search
 from memory_context.store.search.indexer import model_of
 from memory_context.store.search.passages import QueryVector, Statement
+from memory_context.store.sql import Statement, load_queries
 
 __all__ = [
     "SIZES",
@@ -171,7 +172,7 @@ async def _measure_user(
     walls = sorted([await search() for _ in range(rounds)])
     client = process_time() - own_before
     server = processor_seconds(url) - both - client
-    is_approximate = own * embedder.dimensions > store_search.EXACT_UP_TO_NUMBERS
+    is_approximate = (await store.search._size(user, model_of(embedder))).is_for_index
     index_recall, raw_recall = await _recalls(store, connection, user, embedder)
     return SearchCost(
         size,
@@ -219,9 +220,14 @@ async def _by_meaning(
         "embedding_model": vector.model,
         **scope_params(ReadScope()),
     }
-    exact = Statement(store_search.ranking_statement("rank_by_embedding", "user"), params)
-    statements = store_search.nearest_statements(vector, params, by_index=True) if is_approximate else [exact]
-    rows = (await store._database.read(user, *statements))[-1]
+    model = f"'{vector.model}'"
+    distance = f"embedding::halfvec({len(vector.values)}) <=> %(embedding)s::halfvec({len(vector.values)})"
+    nearest = f"""SELECT content_id, chunk_number FROM memory_context.agent_memory_embeddings
+        WHERE user_id = %(user_id)s AND embedding_model = {model}
+        ORDER BY {distance if is_approximate else "embedding <=> %(embedding)s::halfvec"} LIMIT %(nearest)s"""
+    scope = load_queries("search")("set_nearest_scope", ef_search=store_search.EF_SEARCH)
+    statement = Statement(nearest.encode(), params)
+    rows = (await store._database.read(user, *([scope, statement] if is_approximate else [statement])))[-1]
     return [(row["content_id"], row["chunk_number"]) for row in rows]
 
 

@@ -23,7 +23,7 @@ from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.foundation.tokens import TokenCounter, count_off_loop
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.learning.learner import Learning
-from memory_context.memory.vault.secrets import EntryFilter
+from memory_context.memory.vault.entry import EntryFilter
 from memory_context.recall.expansion.expander import Expander, memory_decisions
 from memory_context.recall.tools.prompt_head import PromptHead
 from memory_context.sessions.archive import session_archive

@@ -13,6 +13,7 @@ from memory_context import AgentMemory, MemoryStore
 from memory_context.store.items import NewItem
 
 from ..model_service import ModelService
+from ..support.waiting import until
 from .conftest import SECRETARY, ChainlitServer, Person
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -124,6 +125,7 @@ async def test_memory_of_the_user_is_added_edited_confirmed_and_forgotten_in_the
     async with MemoryStore(chainlit_database_url) as store:
         kept = AgentMemory(store, "ada", "reader").notes
         await expect(notes).to_have_value("# Work\nOrders is at db1.")
+        await until(kept.read, "the notes are saved")
         await kept.append("# Home")
         await notes.fill("lost")
         await save.click()

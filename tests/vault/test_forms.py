@@ -13,8 +13,8 @@ from autogen_core.models import AssistantMessage
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_context.memory.vault.entry import hidden_message
 from memory_context.memory.vault.forms import SecretFilter, reference
-from memory_context.memory.vault.secrets import hidden_message
 from tests.support.growth import assert_linear
 
 VALUES = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=8, max_size=60).filter(

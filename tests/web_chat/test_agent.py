@@ -89,7 +89,7 @@ async def test_an_item_opens_for_its_own_visitor_only(store: MemoryStore):
         ref = await AgentMemory(store, user_id, "reader", "one").store(text, description="path=a/b.html, a page")
         found = await hers.get("/api/item", params={"key": ref.key, "start": "1"})
         assert found.headers["content-type"] == "application/json"
-        assert (found.json()["title"], found.json()["start"], found.json()["end"]) == ("b.html", 1, 300)
+        assert (found.json()["title"], found.json()["start"], found.json()["end"]) == ("a/b.html, a page", 1, 300)
         assert found.json()["text"].startswith("<script>")
         for start, first in (("301", 301), ("-1", 1), ("nonsense", 1), ("9" * 99, 1)):
             assert (await hers.get("/api/item", params={"key": ref.key, "start": start})).json()["start"] == first

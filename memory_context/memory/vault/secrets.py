@@ -1,7 +1,4 @@
-"""The secrets of one user: values go in and are encrypted, only names come out.
-
-A filter hides their values in the messages of a context before anything reads them.
-"""
+"""The secrets of one user: values go in and are encrypted, only names come out."""
 
 import asyncio
 import base64
@@ -17,17 +14,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from autogen_core.models import LLMMessage
-
 from memory_context.foundation.errors import SecretError, StoreError, StoreUnavailableError
 from memory_context.foundation.extras import needs
-from memory_context.foundation.messages import texts_of, with_texts
 from memory_context.foundation.runtime.background import (
-    LARGE_CHARACTERS,
     Background,
     Breaker,
     attempt,
-    in_thread_if_large,
     outages_of,
 )
 from memory_context.store.secret_rows import KeyProvider, SealedSecret, SecretKey
@@ -35,18 +27,15 @@ from memory_context.store.secret_rows import KeyProvider, SealedSecret, SecretKe
 from .forms import DETECTED, SecretFilter, is_name, reference
 
 if TYPE_CHECKING:
-    from memory_context.sessions.transcript.entries import Entry
     from memory_context.store.memory_store import MemoryStore
     from memory_context.store.secret_rows import SecretName
 
 __all__ = [
     "SECRET_KEY_ENV",
-    "EntryFilter",
     "EnvironmentKeys",
     "Rotation",
     "Secrets",
     "current_key",
-    "hidden_message",
     "seal",
     "secrets_of",
     "unseal",
@@ -336,60 +325,3 @@ def _cipher(key: SecretKey):
 
 def _bound_to(user_id: str, name: str) -> bytes:
     return json.dumps(["memory_context", user_id, name]).encode()
-
-
-def hidden_message(message: LLMMessage, secrets: SecretFilter) -> LLMMessage:
-    """Return the message with references in place of values; the same object without any."""
-    changed = {
-        address: hidden
-        for address, text in texts_of(message)
-        if (hidden := secrets.hide_arguments(text) if address.kind == "arguments" else secrets.hide(text)) is not text
-    }
-    return with_texts(message, changed) if changed else message
-
-
-class EntryFilter:
-    """Filters the messages of one context.
-
-    Small ones are filtered as they are appended; others, and all while the values are unread, wait: until `settle`
-    returns True nothing of this context is stored.
-    """
-
-    def __init__(self, secrets: Secrets) -> None:
-        self._secrets = secrets
-        self._waiting: list[Entry] = []
-
-    def hidden(self, message: LLMMessage) -> LLMMessage:
-        """Return a small message without known values."""
-        if self._secrets.hides and self._is_small(message):
-            return hidden_message(message, self._secrets.filter)
-        return message
-
-    def add(self, entry: "Entry", *, was_hidden: bool) -> None:
-        """Take an appended entry; it waits unless `hidden` has filtered it."""
-        is_done = was_hidden and self._secrets.is_ready and self._is_small(entry.message)
-        if self._secrets.has_keys and not is_done:
-            self._waiting.append(entry)
-
-    async def settle(self, seconds: float) -> tuple[bool, Sequence["Entry"]]:
-        """Filter what waits; return whether all is filtered, and entries that changed after they were measured."""
-        if not await self._secrets.ready(seconds):
-            return False, ()
-        measured: list[Entry] = []
-        while self._waiting:
-            entry, before = self._waiting[0], self._waiting[0].message
-            after = await in_thread_if_large(_size(before), hidden_message, before, self._secrets.filter)
-            if self._waiting and self._waiting[0] is entry:  # another task may have filtered it
-                self._waiting.pop(0)
-                if after is not before:
-                    entry.message = after
-                    entry.touch()
-                    measured += [entry] if entry.parts is not None else []
-        return True, measured
-
-    def _is_small(self, message: LLMMessage) -> bool:
-        return _size(message) <= LARGE_CHARACTERS
-
-
-def _size(message: LLMMessage) -> int:
-    return sum(len(text) for _, text in texts_of(message))
