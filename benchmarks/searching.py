@@ -35,7 +35,7 @@ from memory_context.foundation.embeddings.wordllama import WordLlamaEmbedder
 from memory_context.store.items import ReadScope, scope_params
 from memory_context.store.search import passages as store_search
 from memory_context.store.search.indexer import model_of
-from memory_context.store.search.passages import QueryVector, Statement
+from memory_context.store.search.passages import QueryVector
 from memory_context.store.sql import Statement, load_queries
 
 __all__ = [
