@@ -85,7 +85,7 @@ own AS MATERIALIZED (
 )
 
 -- fragment: nearest_by_index()
--- The same by the model's index, with the spread of a sample.
+-- The same by the model's index, with the spread of the user's oldest and newest embeddings.
 nearest AS MATERIALIZED (
     SELECT content_id, chunk_number, 1 - (embedding <=> %(embedding)s::halfvec) AS score
     FROM memory_context.agent_memory_embeddings
@@ -93,8 +93,26 @@ nearest AS MATERIALIZED (
         AND content_id {not_hidden_contents()}
     ORDER BY embedding::halfvec({dimensions}) <=> %(embedding)s::halfvec({dimensions})
     LIMIT %(nearest)s
-), spread AS (
-    SELECT %(mean)s::float8 AS mean, %(deviation)s::float8 AS deviation
+), spread AS MATERIALIZED (
+    SELECT avg(score) AS mean, stddev_pop(score) AS deviation
+    FROM (
+        (
+            SELECT 1 - (embedding <=> %(embedding)s::halfvec) AS score
+            FROM memory_context.agent_memory_embeddings
+            WHERE user_id = %(user_id)s AND embedding_model = {model} AND content_id {not_hidden_contents()}
+            ORDER BY user_id, embedding_model, content_id, chunk_number
+            LIMIT %(sample)s
+        )
+        UNION ALL
+        (
+            SELECT 1 - (embedding <=> %(embedding)s::halfvec)
+            FROM memory_context.agent_memory_embeddings
+            WHERE user_id = %(user_id)s AND embedding_model = {model} AND content_id {not_hidden_contents()}
+            ORDER BY user_id DESC, embedding_model DESC, content_id DESC, chunk_number DESC
+            LIMIT %(sample)s
+        )
+    ) AS sample
+    WHERE score <= 2
 )
 
 -- fragment: is_beside(item)

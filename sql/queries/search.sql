@@ -34,15 +34,6 @@ WHERE item.user_id = %(user_id)s
 -- How far the approximate search looks, for this transaction, which sorts no passages that an index has in order.
 SELECT set_config('hnsw.ef_search', %(ef_search)s::text, true), set_config('enable_sort', 'off', true);
 
--- name: select_sample :many
--- Embeddings that tell the spread of similarities: those of every n-th content.
-SELECT halfvec_send(embedding) AS embedding
-FROM memory_context.agent_memory_embeddings
-WHERE user_id = %(user_id)s AND embedding_model = %(embedding_model)s
-    AND content_id %% %(every)s = 0
-    AND content_id {not_hidden_contents()}
-LIMIT %(sample)s;
-
 -- name: select_candidates :many
 -- The passages of the items that score best by terms (BM25, k1 = 1.2, b = 0.75) and by evidence of meaning
 -- (`QueryProfile.evidence`), and the messages or items before and after them in the session. What was forgotten, is not indexed,

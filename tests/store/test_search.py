@@ -135,6 +135,27 @@ async def test_index_of_embeddings_serves_who_has_much_of_it(store: MemoryStore)
     assert not module._Size(10**6, float("inf")).is_for_index  # there is no index
 
 
+async def test_memory_that_has_grown_is_searched_by_the_index(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a restart: the scan of a small memory tells how large it is by now."""
+    monkeypatch.setattr(module, "LEAST_BY_INDEX", 35)
+    asked: list[str] = []
+
+    def statement(name: str, reach: str, *model: Any) -> bytes:
+        asked.append("index" if model else "all")
+        return ranking_statement(name, reach, *model)
+
+    monkeypatch.setattr(module, "ranking_statement", statement)
+    await store.search.candidates("alice", "words", [], ANY)
+    store.search._remember_size("alice", "fake/16", store.search._sizes["alice", "fake/16"]._replace(indexed=0))
+    await store.items.insert_memories("alice", [NewItem(f"more words {n}", "", 1, key=f"m{n}") for n in range(10)])
+    await store.flush_index()
+    for _ in range(2):
+        await store.search.candidates("alice", "words", [], ANY)
+    assert asked == ["all", "all", "index"]
+
+
 async def test_index_that_finds_too_few_is_not_asked_again(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """All are compared then, as for a small memory."""
     expected = await store.search.candidates("alice", "common words", ["rare"], ANY)

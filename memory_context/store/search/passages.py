@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pgvector import HalfVector
 
@@ -31,9 +31,6 @@ from ..items import (
 from ..sql import Statement, expanded, load_queries
 from .indexer import Indexer, model_of
 from .rank import EMPHASIS, Candidate, PassagePlace, QueryProfile
-
-if TYPE_CHECKING:
-    from memory_context.foundation.embeddings.spread import Spread
 
 __all__ = ["PassageSearch", "QueryVector", "StoredPassage"]
 
@@ -62,13 +59,12 @@ It visits some NEAREST times all / own of them, and a scan each own one, at abou
 NEAREST_DIMENSIONS_LIMIT = 4000  # pgvector's limit for halfvec indexes
 EF_SEARCH = 200
 POSTINGS_LIMIT = 2_000
-SAMPLE = 1_000  # embeddings that tell the spread of similarities
+SAMPLE = 500  # of the oldest embeddings and of the newest, which tell the spread of similarities
 _EMBED_QUERY_SECONDS = 5.0
 _INDEX_SECONDS = 0.5  # for what was stored just now
 _LEFT_ALONE_SECONDS = 600.0
 _SEARCHING = "searching by meaning"
 _USERS_REMEMBERED = 1000
-_SPREADS_REMEMBERED = 64  # 1 MB each with 256 dimensions
 
 _SPAN = "text", "start_char", "end_char", "start_line", "end_line"
 
@@ -112,7 +108,6 @@ class PassageSearch:
         self._database = database
         self._indexer = indexer
         self._sizes = OrderedDict[tuple[str, str], _Size]()
-        self._spreads = OrderedDict[tuple[str, ...], "Spread"]()
 
     async def embed_query(self, query: str) -> QueryVector | None:
         """Return a query's embedding; None if the embedder fails, logged once per outage."""
@@ -159,6 +154,8 @@ class PassageSearch:
         if rows is None:
             statement = Statement(ranking_statement("select_candidates", reach), params, keeps_plan=reach == "user")
             rows = await self._read(user_id, statement)
+            if vector is not None and reach == "user" and rows:
+                self._note_growth(user_id, vector.model, rows[0]["known_count"])
         nothing: dict[str, Any] = {"known_count": 0, "frequencies": None, "mean": None, "deviation": None}
         first = rows[0] if rows else nothing
         profile = QueryProfile(
@@ -184,8 +181,7 @@ class PassageSearch:
         dimensions = len(vector.values)
         if dimensions > NEAREST_DIMENSIONS_LIMIT or not (size := await self._size(user_id, vector.model)).is_for_index:
             return None
-        mean, deviation = (await self._spread(user_id, params, size.own)).of(vector.values)
-        params = {**params, "nearest": max(NEAREST, params["limit"]), "mean": mean, "deviation": deviation}
+        params = {**params, "nearest": max(NEAREST, params["limit"]), "sample": SAMPLE}
         rows = await self._read(
             user_id,
             _QUERIES("set_nearest_scope", ef_search=EF_SEARCH),
@@ -209,20 +205,16 @@ class PassageSearch:
             self._remember_size(user_id, model, _Size(row["own"], row["indexed"]))
         return self._sizes[user_id, model]
 
+    def _note_growth(self, user_id: str, model: str, own: int) -> None:
+        known = self._sizes.get((user_id, model))
+        if known is not None and known.until == math.inf:
+            self._remember_size(user_id, model, known._replace(own=own))
+
     def _remember_size(self, user_id: str, model: str, size: _Size) -> None:
-        _remember(self._sizes, (user_id, model), size, _USERS_REMEMBERED)
-
-    async def _spread(self, user_id: str, params: dict[str, Any], passages: int) -> "Spread":
-        from memory_context.foundation.embeddings.spread import Spread
-
-        key = (user_id, params["embedding_model"], params["reader_agent"], params["reader_session"])
-        spread = self._spreads.get(key)
-        if spread is None or not spread.is_of(passages):
-            sample = {**params, "every": max(passages // SAMPLE, 1), "sample": SAMPLE}
-            (rows,) = await self._database.read(user_id, _QUERIES("select_sample", sample))
-            spread = Spread([HalfVector.from_binary(row["embedding"]).to_list() for row in rows], passages)
-            _remember(self._spreads, key, spread, _SPREADS_REMEMBERED)
-        return spread
+        self._sizes.pop((user_id, model), None)
+        self._sizes[user_id, model] = size
+        while len(self._sizes) > _USERS_REMEMBERED:
+            self._sizes.popitem(last=False)
 
     async def passages(
         self, user_id: str, places: Sequence[PassagePlace], criteria: MemoryCriteria, *, scope: ReadScope = ANYBODY
@@ -276,13 +268,6 @@ def ranking_statement(name: str, reach: str, model: str = "", dimensions: int = 
     for word, fragment in (words | {"dimensions": str(dimensions), "model": literal}).items():
         text = text.replace(f"{{{word}}}", fragment)
     return text.encode()
-
-
-def _remember(known: OrderedDict[Any, Any], key: object, value: object, most: int) -> None:
-    known.pop(key, None)
-    known[key] = value
-    while len(known) > most:
-        known.popitem(last=False)
 
 
 def _numbers(values: Iterable[float]) -> str:
