@@ -142,7 +142,7 @@ class FileSystemConnector(FolderConnector):
     async def _write(self, path: str, content: str) -> str:
         def write() -> None:
             text = content
-            with suppress(ConnectorError):  # there is none, or it is no text: it is replaced as it is
+            with suppress(ConnectorError):  # a missing file, or one that is no text, is replaced whole
                 text = content if "\r" in content else with_own_ends(self._open.read_text(path)[0], content)
             self._open.write(path, to_utf8(text))
 

@@ -1,4 +1,4 @@
-"""What an agent is told of a page: its state, lines that match a search, and lines that changed since it was read."""
+"""Reports of a page for an agent: its state, lines that match a search, and lines that changed since the last look."""
 
 import re
 import time

@@ -74,7 +74,7 @@ class SubjectObserved(EntryDecision):
 
 @dataclass(frozen=True)
 class ConnectorCompared(Decision):
-    """What a connector compares with, JSON-native; with an empty state it looks at everything anew."""
+    """The state that a connector compares with, as JSON; an empty one makes it look at everything anew."""
 
     kind, outlives_clear, stands_in_views = "connector_compared", True, False
     connector_id: str

@@ -24,7 +24,7 @@ TYPICAL_CHARACTERS = 720
 EMPHASIS = 1.4
 """Factor of the query's names and numbers."""
 SESSION_SHARE = 0.5
-"""What an occurrence, and a character, of the session's adjacent passage counts."""
+"""Weight of an occurrence, and of a character, in the session's adjacent passage."""
 SESSION_GAIN = 0.3
 """Share of the mean of a session's three best passages that each of them gains."""
 SIZE_PENALTY = 0.7

@@ -84,7 +84,7 @@ class Target:
     named_user: str | None = None
 
     async def user(self) -> str:
-        """Return the named user, or the only one; `Failure` if there is none or there are several."""
+        """Return the named user, else the store's only user; `Failure` without users or with several."""
         if self.named_user is not None:
             return self.named_user
         found, name = await self.store.user_stats.only_user()
@@ -196,7 +196,7 @@ class NamedSession:
     transcripts: "list[TranscriptInfo]"
 
     def key(self, agent: str | None) -> SessionKey:
-        """Return the key of the wanted agent's transcript, or of the only one; `Failure` if that is none."""
+        """Return the key of the named agent's transcript, else of the only one; `Failure` without it."""
         session_id, agents = self.info.session_id, list(dict.fromkeys(one.agent_id for one in self.transcripts))
         shown = ", ".join(map(repr, agents))
         if not agents:
