@@ -153,16 +153,20 @@ async def choose_agent(action: cl.Action) -> dict[str, Any]:
 
 
 async def _show(asked: dict[str, Any]) -> None:
+    question = str(asked.get("id") or "")[:40]
+    cl.user_session.set("asked", question)
     chat = chats.peek(current_key())
     if asked.get("show") == "agent":
         shown = agent_panel(chat)
     else:
         shown = await shown_panel(store, current_key(), asked, chat.contexts if chat else {})
+    if cl.user_session.get("asked") != question:
+        return  # the reader asked for something else meanwhile
     panel = cl.CustomElement(
         id=f"memory-{current_key().session_id}",  # always the same, so that one replaces the other
         name="Memory",
         display="side",
-        props={**shown, "asked": str(asked.get("id") or "")[:40], "is_operator": is_operator()},
+        props={**shown, "asked": question, "is_operator": is_operator()},
         url="/public/elements/Memory.jsx",  # without an address, Chainlit writes what is shown to a file
     )
     await panel.send(for_id="", persist=False)

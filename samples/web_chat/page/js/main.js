@@ -155,8 +155,8 @@ function notice(text) {
   byId("notice").hidden = !text;
 }
 
-function showAddress() {
-  show(decodeURIComponent(location.hash.slice(2)));
+function showAddress(address) {
+  show(decodeURIComponent(new URL(address).hash.slice(2)));
   refresh();
 }
 
@@ -167,7 +167,7 @@ connection.addEventListener("change", () => {
 setInterval(() => connection.state !== "online" && refreshList(), PROBE_SECONDS * 1000);
 setInterval(() => archive(1), ARCHIVE_SECONDS * 1000);
 
-addEventListener("hashchange", showAddress);
+addEventListener("hashchange", ({ newURL }) => showAddress(newURL)); // a frame may have been drawn since
 addEventListener("storage", ({ key }) => key?.startsWith(current.prefix) && refresh()); // another tab has written
 addEventListener("pagehide", () => archive(1));
 document.addEventListener("visibilitychange", () => {
@@ -179,6 +179,6 @@ document.addEventListener("visibilitychange", () => {
 for (const id of keptSessions()) conversationOf(id);
 archive(1);
 if (!location.hash) history.replaceState(null, "", localStorage.getItem(LAST) || location.pathname);
-showAddress();
+showAddress(location.href);
 refreshList();
 if (matchMedia("(pointer: fine)").matches) box.focus(); // on a phone that would open the keyboard
