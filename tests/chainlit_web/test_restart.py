@@ -43,6 +43,8 @@ async def test_an_open_page_goes_on_in_its_thread_after_a_restart_when_the_datab
         name = await until(lambda: _name_of(store, thread_id))
         await chainlit_server.stop(by)
         await expect(page.get_by_text(UNREACHABLE)).to_be_visible()
+        async with page.expect_event("requestfailed", lambda request: request.url.endswith("/user")):
+            await page.evaluate("() => window.dispatchEvent(new Event('focus'))")  # Chainlit asks who is logged in
         await page.locator("#chat-input").fill("a draft")
         await ada.profile.set_offline(True)
         await chainlit_server.start()

@@ -79,15 +79,19 @@ def test_a_bill_from_the_archive_is_the_one_the_context_kept(
     assert told in " ".join(command("stats", "s")[1].split())
 
 
-def test_a_bill_of_a_session_says_what_it_sent_and_what_that_saved(command: Command, lived: Lived):
+def test_a_bill_of_a_session_says_what_it_sent_and_what_that_saved(command: Command, lived: Lived, server: Server):
     """Exact also when everything was archived at its end; look-ups come from the audit trail."""
+    looked_up = server.execute(  # other tests look up, too
+        "SELECT count(*) FROM memory_context.agent_memory_events WHERE session_id = 'owls' AND kind = 'retrieved'",
+        database_of(lived.url),
+    )[0][0]
     bill = json.loads(command("stats", SESSION, "--json")[1])
     assert {name: bill[name] for name in RECORDED} == {name: getattr(lived.stats, name) for name in RECORDED}
     assert bill["saved_tokens"] == lived.stats.saved_tokens
-    assert bill["events"]["retrieved"] == 1
+    assert bill["events"]["retrieved"] == looked_up >= 1
     assert bill["light_model"]["decisions"]["calls"] == 0, "the rules decided"
     _, out, err = command("stats", SESSION)
-    assert "look-ups     1: 1 retrieved" in out
+    assert f"look-ups     {looked_up}: {looked_up} retrieved" in out
     assert "light model  no calls" in out
     assert f"cost         {lived.stats.relative_cost:.2f} of keeping everything" in out
     assert f"of messages  {lived.stats.relative_view_cost:.2f} without tools" in out

@@ -1,8 +1,23 @@
-// What Chainlit's page cannot do by itself: links that open the side panel, and the demo logins on the login page.
-// Nothing here changes anything on the server.
+// What Chainlit's page cannot do by itself: links that open the side panel, patience with a server that restarts, and
+// the demo logins on the login page. Nothing here changes anything on the server.
 
 const FIRST_WAIT_MS = 500;
 const MOST_ASKS = 8;
+
+// Chainlit's page asks now and then who is logged in. If the server does not answer, it takes nobody to be, and leaves
+// the chat for the login page: so ask until it answers.
+const fetchOnce = window.fetch;
+window.fetch = async (asked, options) => {
+  const isWho = new URL(asked.url ?? asked, window.location).pathname.endsWith('/user');
+  for (;;) {
+    try {
+      return await fetchOnce(asked, options);
+    } catch (error) {
+      if (!isWho || options?.signal?.aborted) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, FIRST_WAIT_MS));
+  }
+};
 
 // Asks the server to show something in the panel, and again until it does: Chainlit drops what is posted while its
 // socket connects. The panel carries the id of the question.
