@@ -60,7 +60,8 @@ def test_status_counts_what_there_is_and_changes_nothing(run: Run, full: Lived, 
     assert found["schema_version"] == found["known_schema_version"]
     assert found["table_bytes"]["agent_memories"] > 0
     ended, out, _ = run("status", "--url", full.url)
-    assert f"users       {found['users']}\nitems       {tables['items']}, {found['forgotten']} of them forgotten\n" in out
+    items = f"{tables['items']}, {found['forgotten']} of them forgotten"
+    assert f"users       {found['users']}\nitems       {items}\n" in out
     assert contents(full.url) == before
 
 
