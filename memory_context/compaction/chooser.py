@@ -207,7 +207,7 @@ class TextChooser:
         ref, content = choice.stored.refs[0], choice.result.content
         kept = self._compactors.compact(choice.result, choice.hint) if choice.hint.excerpt_limit_tokens > 0 else None
         usual = FirstViewChosen(*choice.part, choice.tokens)
-        if kept is not None and kept.excerpt is not None:
+        if kept is not None and kept.is_part:
             text = self._excerpt_text(content, choice.tokens, kept, ref)
             usual = FirstViewChosen(*choice.part, self._counter.count(text), text)
         elif choice.names_key:
@@ -234,6 +234,9 @@ class TextChooser:
         self, content: str, tokens: int, kept: Compacted, ref: MemoryRef | None, message_number: int = 0
     ) -> str:
         head = compacted_text(kept, ref)
+        if kept.table:
+            shown = f"{self._counter.count(kept.table):,} of its {tokens:,} tokens"
+            return f"{head}\nAs a table, {shown}; {_whole_of(ref, message_number)}:\n{kept.table}"
         if not kept.excerpt:
             return head
         passages = render_passages(content, kept.excerpt, _elision_of(ref, message_number), kept.labels)
@@ -245,6 +248,13 @@ def compacted_text(kept: Compacted, ref: MemoryRef | None) -> str:
     head = f"{shorten(kept.status, _STATUS_LIMIT)} {ref.render() if ref else ''}".strip()
     lines = [f"> {line}" for line in kept.facts.splitlines() if line.strip()]
     return "\n".join([head, QUOTATION, *lines]) if lines else head
+
+
+def _whole_of(ref: MemoryRef | None, message_number: int) -> str:
+    """Return the call that reads what a table leaves out."""
+    if ref is None:
+        return f"whole by read_history(first_message={message_number})"
+    return f'more by retrieve_memory(memory_key="{ref.key}", transform="filtered", pattern="…")'
 
 
 def _elision_of(ref: MemoryRef | None, message_number: int) -> Callable[[str, bool], str]:

@@ -97,9 +97,11 @@ def pays_for_tools(transcript: Transcript, view: View, policy: ContextPolicy, to
     for message in view.messages:
         for segment in message.segments:
             if segment.keys and segment.part is not None:
-                first, compacted = _reduced_tokens(transcript, policy, segment.part)
+                compacted = _compacted_tokens(transcript, segment.part)
                 is_fresh = segment.position >= state.consumed
-                now += segment.full_tokens - (first if is_fresh else compacted)
+                now += segment.full_tokens - (
+                    _first_tokens(transcript, policy, segment.part) if is_fresh else compacted
+                )
                 later += segment.full_tokens - compacted
     write, read = prices.write_price_ratio, prices.cached_price_ratio
     cached = view.tokens_before(view.index_at(state.shown)) + state.offered.own_tokens
@@ -110,18 +112,25 @@ def pays_for_tools(transcript: Transcript, view: View, policy: ContextPolicy, to
     return loss < min(gain, MOST_LOST_SHARE * spent)
 
 
-def _reduced_tokens(transcript: Transcript, policy: ContextPolicy, part_id: PartId) -> tuple[int, int]:
-    """Return the tokens of a whole part's first view, and roughly those of its compaction."""
+def _first_tokens(transcript: Transcript, policy: ContextPolicy, part_id: PartId) -> int:
+    """Return roughly the tokens of a whole part's first view."""
     entry = transcript[part_id[0]]
     part = entry.part(part_id[1])
+    text = entry.text(part_id[1]) or ""
+    is_reduced = part.stored is not None and part.is_result
+    if not is_reduced or policy.shows_whole(entry.tool_of(part_id[1]), part.tokens, lambda: is_document(text)):
+        return part.tokens + part.overhead_tokens
+    return policy.excerpt_limit_tokens + part.overhead_tokens
+
+
+def _compacted_tokens(transcript: Transcript, part_id: PartId) -> int:
+    """Return roughly the tokens of a whole part once it is compacted."""
+    part = transcript[part_id[0]].part(part_id[1])
     whole = part.tokens + part.overhead_tokens
     if part.stored is None or not part.is_result:
-        return whole, whole
+        return whole
     facts = 0 if part_id in transcript.state.retained else min(compactor_input.FACTS_LIMIT_TOKENS, part.tokens // 5)
-    compacted = min(part.stored.compacted_tokens + facts + part.overhead_tokens, whole)
-    text = entry.text(part_id[1]) or ""
-    is_whole = policy.shows_whole(entry.tool_of(part_id[1]), part.tokens, lambda: is_document(text))
-    return whole if is_whole else policy.excerpt_limit_tokens + part.overhead_tokens, compacted
+    return min(part.stored.compacted_tokens + facts + part.overhead_tokens, whole)
 
 
 def saving_changes(

@@ -244,3 +244,21 @@ async def test_state_saved_before_the_first_view_shows_the_same_one(store: Memor
     assert await later.get_messages() == view
     await later.load_state(await context.save_state())
     assert await later.get_messages() == view
+
+
+async def test_a_list_of_records_is_shown_as_a_table_of_all_of_them(store: MemoryStore):
+    records = [{"id": f"R-{one:03}", "title": f"task {one}", "notes": f"{one} " * 300} for one in range(40)]
+    content = json.dumps({"tasks": records})
+    text = await shown_first(store, content, name="list_tasks")
+    assert counter.count(text) <= 1800
+    head, line, told, fields, *rows = text.split("\n")
+    assert head.startswith("list_tasks succeeded. [MemoryRef: list_tasks_")
+    assert line.startswith(f"As a table, {counter.count(text.partition(line)[2].strip()):,} of its ")
+    assert re.search(
+        r'; more by retrieve_memory\(memory_key="list_tasks_\w+", transform="filtered", pattern="…"\):$', line
+    )
+    assert told.startswith("40 records in tasks")
+    assert fields.startswith("id | title")
+    assert [row.partition(" | ")[0] for row in rows] == [one["id"] for one in records]
+    policy = {"list_tasks": "full"}
+    assert await shown_first(store, content, name="list_tasks", first_view_by_tool=policy) != text

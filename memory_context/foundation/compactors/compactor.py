@@ -77,6 +77,7 @@ class Compacted:
         facts: Text beside the placeholder; may be empty.
         excerpt: Ordered passages of a content too long to show; None to let the generic rule choose.
         labels: Ordered descriptions of ranges; gaps in an excerpt are named by them.
+        table: The records of the content in rows, in place of facts and excerpt, within the limits of both.
     """
 
     status: str
@@ -84,6 +85,12 @@ class Compacted:
     facts: str
     excerpt: Sequence[Passage] | None = None
     labels: Sequence[Label] = ()
+    table: str = ""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether a view that shows this does not show the whole content."""
+        return self.excerpt is not None or self.table != ""
 
 
 class Compactor(Protocol):

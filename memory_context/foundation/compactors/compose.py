@@ -1,7 +1,7 @@
 """Composes facts and excerpt from an analysis, by one rule for every sort of content.
 
-Facts are the analyzer's lines (at most a quarter), then ranked names. The excerpt is head, tail, and relevant lines
-between.
+Facts are the analyzer's lines (at most a quarter), then ranked names. Of a content too long to show there is a table of
+its records, or an excerpt: head, tail, and relevant lines between.
 """
 
 import json
@@ -22,6 +22,7 @@ from .compactor import Analysis, Compacted, Hint, Result
 from .excerpt import ELISION_TOKENS, Label, excerpt
 from .lines import Lines, without_markup
 from .names import ANALYSED_CHARACTERS, Names, analysed_text, is_name, reads_as_order, stands_whole
+from .records import table_of
 
 __all__ = ["Reading", "analyze_anything", "composed", "shown_arguments"]
 
@@ -105,17 +106,19 @@ class Reading:
 def composed(reading: Reading, hint: Hint) -> Compacted:
     """Return the compacted result within the limits of the hint."""
     content = reading.result.content
-    passages = _excerpt(reading, hint)
+    limit = hint.excerpt_limit_tokens
+    is_long = limit > 0 and (reading.result.token_count > limit or hint.counter.is_over(content, limit))
+    if is_long and (table := table_of(reading.text, limit + hint.facts_limit_tokens, hint.counter)) is not None:
+        return Compacted(reading.status, reading.description, "", table=table)
+    passages = _excerpt(reading, hint) if is_long else None
     shown = "\n".join(content[one.start : one.end] for one in passages or ())
     facts = _facts(reading, hint, shown) if hint.facts_limit_tokens > 0 else ""
     return Compacted(reading.status, reading.description, facts, passages, reading.labels if passages else ())
 
 
-def _excerpt(reading: Reading, hint: Hint) -> list[Passage] | None:
+def _excerpt(reading: Reading, hint: Hint) -> list[Passage]:
     result, inner = reading.result, reading.inner
     content, limit = result.content, hint.excerpt_limit_tokens
-    if limit <= 0 or not (result.token_count > limit or hint.counter.is_over(content, limit)):
-        return None
     words = f"{hint.said}\n{hint.task}"[:_RANKED_WORDS]
     choose = partial(excerpt, counter=hint.counter, words=words)
     room = limit

@@ -145,11 +145,11 @@ class Compactors:
         if hint.facts_limit_tokens <= 0:
             compacted = replace(compacted, facts="")
         if hint.excerpt_limit_tokens <= 0:
-            return replace(compacted, excerpt=None)
-        if compacted.excerpt is not None:
+            return replace(compacted, excerpt=None, table="")
+        if compacted.is_part:
             return compacted
         generic = composed(Reading(result, analyze_anything(result)), replace(hint, facts_limit_tokens=0))
-        return replace(compacted, excerpt=generic.excerpt)
+        return replace(compacted, excerpt=generic.excerpt, table=generic.table)
 
     def _reading(self, result: Result) -> Reading:
         reading = result.readings.get(self._analyzers)
@@ -183,6 +183,7 @@ def _without_padding(compacted: Compacted) -> Compacted:
         status=without_padding(compacted.status),
         description=without_padding(compacted.description),
         facts=without_padding(compacted.facts),
+        table=without_padding(compacted.table),
         labels=[(passage, without_padding(name)) for passage, name in compacted.labels],
     )
 
@@ -213,14 +214,17 @@ def contract_violation(compacted: Any, result: Result, hint: Hint) -> str | None
     """Return a sentence on the violated part of the contract; None if valid."""
     if not isinstance(compacted, Compacted):
         return f"it returned {type(compacted).__name__}, not Compacted"
-    texts = (compacted.status, compacted.description, compacted.facts)
+    texts = (compacted.status, compacted.description, compacted.facts, compacted.table)
     if not all(isinstance(text, str) for text in cast(tuple[object, ...], texts)):
-        return "status, description and facts must be str"
+        return "status, description, facts and table must be str"
     if len(compacted.status) > _STATUS_LIMIT_CHARACTERS:
         return f"its status has {len(compacted.status)} characters; {_STATUS_LIMIT_CHARACTERS} are allowed"
     tokens = hint.counter.count(compacted.facts) if compacted.facts and hint.facts_limit_tokens > 0 else 0
     if tokens > hint.facts_limit_tokens + _TOLERATED_TOKENS:
         return f"its facts take {tokens} tokens; {hint.facts_limit_tokens} are allowed"
+    room = hint.excerpt_limit_tokens + hint.facts_limit_tokens
+    if hint.excerpt_limit_tokens > 0 and hint.counter.is_over(compacted.table, room):
+        return f"its table takes {hint.counter.count(compacted.table)} tokens; {room} are allowed"
     if not compacted.excerpt or hint.excerpt_limit_tokens <= 0:
         return None
     end = 0

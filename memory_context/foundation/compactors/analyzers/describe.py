@@ -21,6 +21,7 @@ from memory_context.foundation.text.landmarks import LANGUAGES, defined_in, erro
 
 from ..compactor import Analysis, Result
 from ..names import reads_as_order
+from ..records import longest_list
 from .output import FACT_LIMIT, LONGEST_LINE, NAMES, SAMPLED, Content, fact, without_series
 
 __all__ = ["describe_content"]
@@ -74,7 +75,7 @@ def _json(content: Content) -> _Seen | None:
     value: Any = document.value
     named = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     title = next((text for key in ("title", "name", "displayName") if isinstance(text := named.get(key), str)), "")
-    where, rows = _records(value)
+    where, rows = longest_list(value)
     if len(rows) > 1 and (where.count(".") < 2 or 4 * len(str(rows)) > len(content.whole)):  # else deep inside
         size = f"{len(rows):,}{'' if document.is_whole else '+'} records{f' in {where}' if where else ''}"
         seen = _Seen(document.kind, "fields", list(chain.from_iterable(rows[:SAMPLED])), size, title)
@@ -86,16 +87,6 @@ def _json(content: Content) -> _Seen | None:
     facts = [error, "; ".join(shorten(one, _ITEM_CHARACTERS) for one in islice(plain, 12))]
     size = seen.size + ("" if document.is_whole else ", cut off or long")
     return replace(seen, size=size, facts=facts, has_failed=has_failed)
-
-
-def _records(value: Any, where: str = "", depth: int = 4) -> tuple[str, list[dict[str, Any]]]:
-    """Return the longest list of objects near the top, and where it stands."""
-    if isinstance(value, list):
-        rows = [cast("dict[str, Any]", item) for item in cast("list[Any]", value) if isinstance(item, dict)]
-        return where, rows if len(rows) * 2 > len(cast("list[Any]", value)) else []
-    inner = cast("dict[str, Any]", value).items() if isinstance(value, dict) and depth else ()
-    found = (_records(item, f"{where}.{key}" if where else key, depth - 1) for key, item in islice(inner, 200))
-    return max(found, key=lambda one: len(one[1]), default=(where, list[dict[str, Any]]()))
 
 
 def _outcome(named: dict[str, Any]) -> tuple[bool | None, str]:
