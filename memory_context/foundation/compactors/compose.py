@@ -40,6 +40,14 @@ _PARSED_ARGUMENTS = 200_000
 _RANKED_WORDS = 20_000
 _EXIT_STATUS = re.compile(r"\bexit(?:ed)?\b[^\d\n]{0,40}\b(?:status|code)\b[ :=]*(-?\d+)", re.IGNORECASE)
 _WRAPPED_ERROR = re.compile(r"\bis_?error[\"']?\s*[=:]\s*true\b.{0,2}$", re.IGNORECASE)
+_NOTICE = re.compile(
+    r"\b(?:truncated|(?:saved|written|stored|persisted|dumped) (?:to|in|at|as|under)|(?:full|complete|whole|entire) "
+    r"(?:output|result|response|content|log|text|file))\b",
+    re.IGNORECASE,
+)
+_PLACE = re.compile(r"\w[/\\]\w|[/\\]\w+[/\\.]|\w\.\w{1,5}\b|\b(?=\w*\d)(?=\w*[A-Za-z])[\w-]{6,}")
+"""A path, a file, or an identifier of letters and digits."""
+_NOTICE_LINES, _NOTICE_LIMIT = 4, 400
 _NAMES_HEAD_TOKENS = 6
 _QUOTATION_TOKENS = 8  # the text that marks names as quotations
 _LEAST_NAME_TOKENS = 3
@@ -94,6 +102,14 @@ class Reading:
         return [(passage, name) for passage, (_, name) in zip(placed, named, strict=True)]
 
     @cached_property
+    def notice(self) -> str:
+        """The line in front of a cut result or below it that says where the whole is; "" if there is none."""
+        text = self.text.strip()
+        lines = [*text[:_NOTICE_LIMIT].split("\n")[:_NOTICE_LINES], *text[-_NOTICE_LIMIT:].split("\n")[-_NOTICE_LINES:]]
+        said = (line for line in map(one_line, lines) if _NOTICE.search(line) and _PLACE.search(line))
+        return next((line for line in said if not reads_as_order(line)), "")
+
+    @cached_property
     def status(self) -> str:
         outcome = "failed" if _has_failed(self.result, self.analysis, self.inner) else "succeeded"
         return f"{one_line(self.result.source, 60)} {outcome}."
@@ -109,7 +125,7 @@ def composed(reading: Reading, hint: Hint) -> Compacted:
     limit = hint.excerpt_limit_tokens
     is_long = limit > 0 and (reading.result.token_count > limit or hint.counter.is_over(content, limit))
     if is_long and (table := table_of(reading.text, limit + hint.facts_limit_tokens, hint.counter)) is not None:
-        return Compacted(reading.status, reading.description, "", table=table)
+        return Compacted(reading.status, reading.description, reading.notice, table=table)
     passages = _excerpt(reading, hint) if is_long else None
     shown = "\n".join(content[one.start : one.end] for one in passages or ())
     facts = _facts(reading, hint, shown) if hint.facts_limit_tokens > 0 else ""
@@ -140,7 +156,8 @@ def _facts(reading: Reading, hint: Hint, shown: str) -> str:
     result, analysis, inner = reading.result, reading.analysis, reading.inner
     limit = min(hint.facts_limit_tokens, max(int(result.token_count * FACTS_SHARE), LEAST_FACTS_TOKENS))
     limit -= _QUOTATION_TOKENS
-    read = [line for line in (one_line(line, _LINE_LIMIT) for line in analysis.facts) if line not in shown]
+    found = (one_line(line, _LINE_LIMIT) for line in (reading.notice, *analysis.facts))
+    read = [line for line in found if line not in shown]
     room = max(int(limit * LINES_SHARE), min(limit // 2, LEAST_LINES_TOKENS))
     lines = _lines_within(read, room, hint.counter)
     text = "\n".join(lines)
