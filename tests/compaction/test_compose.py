@@ -223,7 +223,7 @@ def test_where_a_cut_output_lies_whole_is_kept(notice: str, is_below: bool):
         f"{rows}\n{notice}" if is_below else f"{notice}\n{rows}", answer="Row 7 is it.", excerpt_limit_tokens=0
     )
     assert kept.facts.splitlines()[0].strip("()") == notice.strip("[]")
-    records = json.dumps([{"id": number, "text": "x " * 100} for number in range(60)])
+    records = json.dumps([{"id": number, "text": f"{number} " * 100} for number in range(60)])
     table = compact(f"{records}\n{notice}", excerpt_limit_tokens=1_200)
     assert notice.strip("[]") in table.facts
     assert "59 | " in table.table

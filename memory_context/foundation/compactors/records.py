@@ -83,7 +83,7 @@ def table_of(text: str, limit_tokens: int, counter: TokenCounter) -> str | None:
         return None
     constant = [one for one in fields if len({*one.values}) == 1 and 0 < len(one.values[0]) <= _LONGEST]
     same = [f"{one.name}={one.values[0]}" for one in constant[:_CONSTANTS]]
-    others = [one.name for one in fields if len({*one.values}) > 1 and one.name not in columns]
+    others = [one.name for one in fields if one.name not in columns and one not in constant and any(one.values)]
     head = f"{len(records):,} records{f' in {where}' if where else ''}{'' if document.is_whole else ', then cut off'}"
     told = [head]
     if same:
