@@ -32,7 +32,7 @@ from ..folder import Folder, shown
 from .page import Shown, Tab, first_line
 from .report import VIEWPORT, Blinking
 from .request_filter import RequestFilter
-from .snapshot import PLACED, References
+from .snapshot import References
 
 __all__ = ["Browser", "DownloadRecord", "Transfers", "find_chromium"]
 
@@ -41,11 +41,13 @@ _MAC = ("Chromium", "Google Chrome", "Microsoft Edge", "Brave Browser")
 # A Basic challenge opens Chromium's login prompt, which nobody sees or answers; these are refused, so the request ends.
 _NO_CREDENTIALS: HttpCredentials = {"username": "", "password": ""}
 _MOST_TABS = 20
-_MOST_NEWS = 50
+_MOST_NEWS, _MOST_REFUSALS = 50, 5
 _MOST_OFFERED = 10
 _MOST_DOWNLOADS = 50
 _QUIET_SECONDS, _ELEMENT_QUIET_SECONDS, _SETTLE_SECONDS = 1.5, 0.5, 8.0
 _NEXT_DIALOG_SECONDS = 0.2
+_ACT_SECONDS, _LOAD_SECONDS = 10.0, 20.0
+_NOT_OPEN = "the browser is not open; the session has not begun, or has ended"
 
 _T = TypeVar("_T")
 
@@ -77,6 +79,7 @@ class Browser:
         tabs: By number; the last one is shown.
         shown: The newest reading of the shown page.
         blinking: Lines of the shown document that change by themselves.
+        fresh_until: Until then `shown` need not be read again, by `time.monotonic`; an action ends it.
         news: Events for the next observations.
     """
 
@@ -97,8 +100,9 @@ class Browser:
         self._context: BrowserContext | None = None
         self._urls = [start_url]
         self._made = 0
-        self._acted_at = 0.0
+        self.fresh_until = self._acted_at = 0.0
         self._has_acted = True
+        self._is_started = False
 
     # --- its life
 
@@ -106,11 +110,20 @@ class Browser:
     def is_open(self) -> bool:
         return self._chromium is not None and self._chromium.is_connected()
 
+    async def ensure_open(self) -> None:
+        """Start a browser again that ended by itself; ConnectorError before the first start and after `close`."""
+        if not self._is_started:
+            raise ConnectorError(_NOT_OPEN)
+        self.fresh_until = 0.0  # whoever needs the browser may change its page
+        if not self.is_open:
+            await self.open()
+            self.tell("The browser ended unexpectedly and was started again; what was filled in is lost")
+
     async def open(self) -> None:
         """Start it with its pages; an open one stays. ConnectorError: there is no Chromium, or it does not start."""
         if self.is_open:
             return
-        await self.close()
+        await self._end()
         try:
             self._playwright = await async_playwright().start()
             chromium = self._playwright.chromium
@@ -126,14 +139,17 @@ class Browser:
                 viewport={"width": VIEWPORT[0], "height": VIEWPORT[1]}, http_credentials=_NO_CREDENTIALS
             )
         except BaseException as error:
-            await self.close()
+            await self._end()
             if not isinstance(error, PlaywrightError):
                 raise
             reason = f"Chromium does not start: {first_line(error)}"
             if "sandbox" in str(error).lower():
                 reason = "Chromium cannot start its sandbox here; allow user namespaces, or pass sandbox=False"
             raise ConnectorError(reason) from error
+        self._context.set_default_timeout(1000 * _ACT_SECONDS)
+        self._context.set_default_navigation_timeout(1000 * _LOAD_SECONDS)
         self._context.on("page", self._on_page)
+        self._is_started = True
         tabs = [(await self.new_tab(), url) for url in reversed(self._urls or ["about:blank"])]
         self.news.clear()
         await asyncio.gather(*(self._visit(tab, url) for tab, url in tabs if url != "about:blank"))
@@ -146,6 +162,11 @@ class Browser:
 
     async def close(self) -> None:
         """End it; its pages are opened again with the next start."""
+        self._is_started = False
+        await self._end()
+        self.transfers.close()
+
+    async def _end(self) -> None:
         self._urls = self.urls()
         chromium, playwright, self._chromium, self._playwright = self._chromium, self._playwright, None, None
         self.tabs.clear()
@@ -171,6 +192,13 @@ class Browser:
         """Note an event for the next observations."""
         if len(self.news) < _MOST_NEWS:
             self.news.append(event)
+
+    def refusals(self) -> list[str]:
+        """Return the newest refused requests, and forget them; a page can ask for any number."""
+        refused = [*self._requests.refused]
+        self._requests.refused.clear()
+        more = len(refused) - _MOST_REFUSALS
+        return refused if more <= 0 else [f"{more} requests", *refused[-_MOST_REFUSALS:]]
 
     # --- tabs
 
@@ -206,7 +234,7 @@ class Browser:
     async def new_tab(self) -> Tab:
         """Open an empty tab and show it; ConnectorError if too many are open."""
         if self._context is None or not self.is_open:
-            raise ConnectorError("the browser is not open; the session has not begun, or has ended")
+            raise ConnectorError(_NOT_OPEN)
         if len(self.tabs) < _MOST_TABS:
             page = await self._context.new_page()
             for tab in self.tabs.values():
@@ -263,12 +291,9 @@ class Browser:
         """Return the element of a reference, and its label; if it is gone, ConnectorError shows the page as it is."""
         ref = ref.strip().removeprefix("[").removesuffix("]")
         await self.look(quiet_seconds=_ELEMENT_QUIET_SECONDS)
-        known, label = self.references.current.get(ref), self.references.labels.get(ref, "")
-        if known is not None:
-            page = (await self.ready_tab()).page
-            kind, _, place = known.rpartition("|")
-            found = page.locator(PLACED[kind]).nth(int(place)) if kind else page.locator(f"aria-ref={known}")
-            return found, f"{label} [{ref}]"
+        selector, label = self.references.current.get(ref), self.references.labels.get(ref, "")
+        if selector is not None:
+            return (await self.ready_tab()).page.locator(selector), f"{label} [{ref}]"
         lines = self.shown.lines
         if label and (same := [line for line in lines if label in line.key][:_MOST_OFFERED]):
             now = "\n".join(str(one).strip() for one in same)

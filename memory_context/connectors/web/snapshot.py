@@ -13,15 +13,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["CONTROLS", "PLACED", "Box", "Fact", "Line", "References", "pruned", "quoted", "read_nodes"]
+__all__ = ["Box", "Fact", "Line", "References", "pruned", "quoted"]
 
-CONTROLS = frozenset(
+_CONTROLS = frozenset(
     [
         *("button", "checkbox", "combobox", "listbox", "menuitem", "menuitemcheckbox", "menuitemradio", "option"),
         *("radio", "scrollbar", "searchbox", "slider", "spinbutton", "switch", "tab", "textbox"),
     ]
 )
-_INTERACTIVE = CONTROLS | {"gridcell", "link", "treeitem"}
+_INTERACTIVE = _CONTROLS | {"gridcell", "link", "treeitem"}
 _FIELDS = frozenset(["textbox", "searchbox", "combobox", "spinbutton", "slider", "progressbar", "meter", "listbox"])
 _ROWS = frozenset(["article", "definition", "figure", "listitem", "row", "term", "paragraph"])
 _HOLDING = frozenset(["article", "listitem", "row"])
@@ -41,9 +41,6 @@ _UNSEEN = re.compile("[\u0000-\u0008\u000b-\u001f\u007f\u061c\u200b\u200e\u200f\
 """Characters that turn text around, or hide."""
 _STATES = ("checked", "disabled", "expanded", "invalid", "pressed", "selected")
 
-PLACED = {"label": "xpath=//label", "editor": "xpath=//*[@contenteditable]"}
-"""Selectors of elements that Playwright gives no reference; theirs is `label|3`, by the place among all of the kind."""
-
 Box = tuple[int, int, int, int]
 """Left, top, width and height in pixels of the visible part."""
 
@@ -55,6 +52,7 @@ class Fact:
     Attributes:
         role: It stands for an element of this role; empty for the one it has.
         text: Its value, or its name if `role` is given.
+        selector: Finds an element that Playwright gives no reference.
     """
 
     kind: str
@@ -63,7 +61,7 @@ class Fact:
     text: str = ""
     states: Sequence[str] = ()
     name: str = ""
-    place: str = ""
+    selector: str = ""
 
 
 @dataclass
@@ -112,7 +110,7 @@ class References:
 
     Attributes:
         made: The number of references given so far.
-        current: Playwright's references of the elements that are on the page, by those given here.
+        current: Playwright's selectors of the elements that are on the page, by their references.
         labels: Role and name of elements that are or were on the page.
     """
 
@@ -123,7 +121,7 @@ class References:
         self._given: dict[tuple[str, str], str] = {}
 
     def renew(self, elements: Iterable[tuple[str, str, str]]) -> dict[str, str]:
-        """Take the elements of a page (Playwright's reference, title of the row, label); return their references."""
+        """Take the elements of a page (selector, title of the row, label); return their references by selector."""
         before, self._given = self._given, {}
         self.labels = self.labels if len(self.labels) < _LABELS else {}
         for ref, row, label in elements:
@@ -136,16 +134,6 @@ class References:
         return {ref: known for known, ref in self.current.items()}
 
 
-def read_nodes(snapshot: str) -> list[tuple[int, _Node]]:
-    """Return the elements of a snapshot with their depth, in document order."""
-    found: list[tuple[int, _Node]] = []
-    for line in snapshot.split("\n"):
-        text = line.lstrip(" ")
-        if text.startswith("- ") and (node := _read(text[2:])) is not None:
-            found.append(((len(line) - len(text)) // 2, node))
-    return found
-
-
 def _read(text: str) -> _Node | None:
     quoted_key = re.match(r"'((?:[^']|'')*)'", text)  # YAML quotes a key that holds ": "
     match = _KEY.match(quoted_key[1].replace("''", "'") if quoted_key else text)
@@ -155,7 +143,7 @@ def _read(text: str) -> _Node | None:
     node = _Node(match[1], _clean(_unquoted(match[2] or "")), _clean(_unquoted(value.removeprefix(":").strip())))
     for name, said in _ATTRIBUTE.findall(match[3]):
         if name == "ref":
-            node.ref = said
+            node.ref = f"aria-ref={said}"
         elif name == "box":
             left, top, width, height = (int(float(one)) for one in said.split(","))
             node.box = left, top, width, height
@@ -185,10 +173,14 @@ def pruned(
     snapshot: str, facts: Sequence[Fact], references: References, *, most_elements: int
 ) -> tuple[list[Line], bool]:
     """Return the lines of a page, and whether it has more elements than are read."""
-    nodes = read_nodes(snapshot)
+    nodes: list[tuple[int, _Node]] = []
+    for line in snapshot.split("\n"):
+        text = line.lstrip(" ")
+        if text.startswith("- ") and (node := _read(text[2:])) is not None:
+            nodes.append(((len(line) - len(text)) // 2, node))
     is_cut, nodes = len(nodes) > most_elements, nodes[:most_elements]
     _add_facts(nodes, facts)
-    flat = [*_flat(_Node("document", children=_nested(nodes)))]
+    flat = [*_flat(_nested(nodes))]
     refs = references.renew(
         (one.ref, row, _label(one)) for node, row, _, _ in flat for one in (node, *node.parts) if _has_reference(one)
     )
@@ -197,83 +189,70 @@ def pruned(
 
 def _add_facts(nodes: list[tuple[int, _Node]], facts: Sequence[Fact]) -> None:
     """Give elements what the snapshot lacks, by their boxes; add what it leaves out."""
-    by_box: dict[tuple[int, int], list[Fact]] = {}
+    by_box: dict[Box | None, list[Fact]] = {}
     for fact in facts:
-        by_box.setdefault((fact.box[0] // 4, fact.box[1] // 4), []).append(fact)
+        by_box.setdefault(fact.box, []).append(fact)
     secret = {_clean(fact.text) for fact in facts if fact.kind == "password" and fact.text}
-    placed = [fact for fact in facts if fact.place]
+    unseen = [fact for fact in facts if fact.selector]
     for _, node in nodes:
-        for fact in _facts_of(node, by_box):
+        for fact in by_box.get(node.box, ()) if node.role not in ("text", "iframe") else ():
             _apply(fact, node)
-            placed = [one for one in placed if one is not fact]
+            unseen = [one for one in unseen if one is not fact]
         if node.value in secret and node.role in _FIELDS:  # also when the page moved between two readings
-            node.value = "•" * min(len(node.value), 8)
+            node.value = _masked(node.value)
     for _, node in nodes:
         if node.role == "text" or (node.role in ("checkbox", "radio", "button") and not node.ref):
             text = node.name or node.value
-            if fact := next((one for one in placed if one.role != "textbox" and _clean(one.text) == text), None):
-                node.role, node.name, node.value, node.ref = fact.role, text, "", fact.place
+            if fact := next((one for one in unseen if one.role != "textbox" and _clean(one.text) == text), None):
+                node.role, node.name, node.value, node.ref = fact.role, text, "", fact.selector
                 node.states += fact.states
-                placed.remove(fact)
+                unseen.remove(fact)
     depth = min((depth for depth, _ in nodes), default=0)
-    for fact in placed:
+    for fact in unseen:
         if fact.role == "textbox" and fact.box[2] and fact.box[3]:  # an empty one is not in the snapshot
-            nodes.append((depth, _Node("textbox", fact.name, _clean(fact.text), [], fact.place, fact.box)))
-
-
-def _facts_of(node: _Node, by_box: Mapping[tuple[int, int], Sequence[Fact]]) -> Iterator[Fact]:
-    if node.box is None or node.role in ("text", "iframe"):
-        return
-    left, top = node.box[0] // 4, node.box[1] // 4
-    for x in (left - 1, left, left + 1):
-        for y in (top - 1, top, top + 1):
-            for fact in by_box.get((x, y), ()):
-                if all(abs(one - other) <= 1 for one, other in zip(fact.box, node.box, strict=True)):
-                    yield fact
+            nodes.append((depth, _Node("textbox", fact.name, _clean(fact.text), [], fact.selector, fact.box)))
 
 
 def _apply(fact: Fact, node: _Node) -> None:
     is_field = node.role in _FIELDS
-    if fact.kind == "value":
-        node.value = _clean(fact.text) if is_field else node.value
-        return
-    if fact.kind in ("field", "password"):
-        if not is_field and node.role not in ("checkbox", "radio", "button"):
+    match fact.kind:
+        case "value" if is_field:
+            node.value = _clean(fact.text)
+        case "field" if is_field or node.role in ("checkbox", "radio", "button"):
+            pass
+        case "password" if is_field:
+            node.value = _masked(fact.text)
+        case "state" if node.name or node.role in _INTERACTIVE:
+            pass
+        case "role" if node.role in ("generic", "paragraph", "heading", "button", "cell"):
+            node.role, node.is_clickable = fact.role, False
+            node.name = node.name or _clean(fact.name if fact.role == "textbox" else fact.text)
+            node.value = _clean(fact.text) if fact.role == "textbox" else node.value
+        case _:
             return
-        if fact.kind == "password":
-            node.value = "•" * min(len(fact.text), 8)
-    elif fact.kind == "state":
-        if node.role not in _INTERACTIVE and not node.name:
-            return
-    elif node.role in ("generic", "paragraph", "heading", "button", "cell"):
-        node.role, node.is_clickable = fact.role, False
-        if fact.role == "textbox":
-            node.name, node.value = node.name or _clean(fact.name), _clean(fact.text)
-        else:
-            node.name = node.name or _clean(fact.text)
-    else:
-        return
     node.states += fact.states
+
+
+def _masked(text: str) -> str:
+    return "•" * min(len(text), 8)
 
 
 def _nested(nodes: Sequence[tuple[int, _Node]]) -> list[_Node]:
     """Hang each element below the one above it, and simplify from the innermost outwards."""
-    tops: list[_Node] = []
-    above: list[tuple[int, _Node]] = []
+    root = _Node("document")
+    above = [(-1, root)]
     for depth, node in nodes:
-        while above and above[-1][0] >= depth:
+        while above[-1][0] >= depth:
             above.pop()
-        parent = above[-1][1] if above else None
-        if node.role == "/url" and parent is not None:
+        parent = above[-1][1]
+        if node.role == "/url":
             parent.href = node.value
-            continue
-        if node.role.startswith("/"):
-            continue
-        (tops if parent is None else parent.children).append(node)
-        above.append((depth, node))
+        elif not node.role.startswith("/"):
+            parent.children.append(node)
+            above.append((depth, node))
     for _, node in reversed(nodes):
         _simplify(node)
-    return _without_repeats([one for node in tops for one in _standing_for(node, is_root=True)], "")
+    return _without_repeats([one for node in root.children for one in _standing_for(node, is_root=True)], "")
 
 
 def _simplify(node: _Node) -> None:
@@ -296,7 +275,8 @@ def _simplify(node: _Node) -> None:
     if node.role == "heading" and any(not one.is_leaf for one in found):
         node.role, node.name = "generic", ""  # broken markup: the rest of the page is in it
     is_one = node.role in _INTERACTIVE or node.role in ("heading", "img")
-    if is_one or (node.is_clickable and node.role in _PLAIN and not any(map(_is_acted_on, found))):
+    is_acted_on = any(one.children or any(map(_has_reference, (one, *one.parts))) for one in found)
+    if is_one or (node.is_clickable and node.role in _PLAIN and not is_acted_on):
         texts = " ".join(one.name for leaf in found for one in (leaf, *leaf.parts) if one.name)
         node.name = node.name or texts
         node.role = "button" if node.is_clickable and not is_one else node.role
@@ -367,32 +347,24 @@ def _without_repeats(found: Sequence[_Node], name: str) -> list[_Node]:
 
 def _title(node: _Node) -> str:
     """Return what tells a row: its first text that is not a control's name."""
-    if node.role not in _ROWS and node.role != "generic":
-        return ""
-    for child in node.children:
-        for one in (child, *child.parts):
-            if one.name and one.role not in CONTROLS:
-                return one.name
-            if one.title:
-                return one.title
+    if node.role in _ROWS or node.role == "generic":
+        inner = [one for child in node.children for one in (child, *child.parts)]
+        named = ((one.name if one.role not in _CONTROLS else "") or one.title for one in inner)
+        return next(filter(None, named), "")
     return ""
-
-
-def _is_acted_on(node: _Node) -> bool:
-    return _has_reference(node) or any(map(_has_reference, node.parts)) or bool(node.children)
 
 
 def _has_reference(node: _Node) -> bool:
     return bool(node.ref) and node.role in _INTERACTIVE
 
 
-def _flat(root: _Node) -> Iterator[tuple[_Node, str, int, Box | None]]:
+def _flat(tops: Sequence[_Node]) -> Iterator[tuple[_Node, str, int, Box | None]]:
     """Yield each element that has a line, with the title of its row, its depth and the frame that it is in."""
-    waiting = [(one, "", 0, None) for one in reversed(root.children)]
+    waiting: list[tuple[_Node, str, int, Box | None]] = [(one, "", 0, None) for one in reversed(tops)]
     while waiting:
         node, row, depth, frame = waiting.pop()
-        is_row = node.role in _ROWS or bool(node.parts)
-        row = (node.title or row) if is_row else row
+        if node.role in _ROWS or node.parts:
+            row = node.title or row
         yield node, row, depth, frame
         inner = frame or (node.box if node.role == "iframe" else None)
         waiting += [(one, row, depth + 1, inner) for one in reversed(node.children)]
@@ -407,8 +379,7 @@ def _line(node: _Node, depth: int, frame: Box | None, refs: Mapping[str, str]) -
 
 def _told(node: _Node, refs: Mapping[str, str]) -> str:
     ref = f" [{refs[node.ref]}]" if node.ref in refs and _has_reference(node) else ""
-    states = [*dict.fromkeys(node.states)]
-    about = f" ({', '.join(states)})" if states else ""
+    about = f" ({', '.join(dict.fromkeys(node.states))})" if node.states else ""
     value = f': "{quoted(node.value)}"' if node.value else ""
     link = " (PDF)" if node.role == "link" and node.href.partition("?")[0].lower().endswith(".pdf") else ""
     return f"{_label(node)}{ref}{link}{about}{value}"
