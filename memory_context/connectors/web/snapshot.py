@@ -76,12 +76,13 @@ class _Node:
     level: int = 0  # of a heading
     href: str = ""
     children: "list[_Node]" = field(default_factory=list["_Node"])
-    parts: "list[_Node]" = field(default_factory=list["_Node"])  # of a row in one line
+    is_row: bool = False  # its children stand in one line
     title: str = ""  # of a row
 
     @property
-    def is_leaf(self) -> bool:
-        return not self.children and not self.parts
+    def pieces(self) -> "list[_Node]":
+        """The elements of its line."""
+        return self.children if self.is_row else [self]
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,8 @@ def _read(text: str) -> _Node | None:
             node.is_clickable = True
         elif name in _STATES:
             node.states.append("mixed" if said == "mixed" else name)
+    if node.role == "text":
+        node.name, node.value = node.value, ""
     return node
 
 
@@ -182,7 +185,7 @@ def pruned(
     _add_facts(nodes, facts)
     flat = [*_flat(_nested(nodes))]
     refs = references.renew(
-        (one.ref, row, _label(one)) for node, row, _, _ in flat for one in (node, *node.parts) if _has_reference(one)
+        (one.ref, row, _label(one)) for node, row, _, _ in flat for one in node.pieces if _has_reference(one)
     )
     return [_line(node, depth, frame, refs) for node, _, depth, frame in flat], is_cut
 
@@ -202,9 +205,9 @@ def _add_facts(nodes: list[tuple[int, _Node]], facts: Sequence[Fact]) -> None:
             node.value = _masked(node.value)
     for _, node in nodes:
         if node.role == "text" or (node.role in ("checkbox", "radio", "button") and not node.ref):
-            text = node.name or node.value
-            if fact := next((one for one in unseen if one.role != "textbox" and _clean(one.text) == text), None):
-                node.role, node.name, node.value, node.ref = fact.role, text, "", fact.selector
+            labels = (one for one in unseen if one.role != "textbox" and _clean(one.text) == (node.name or node.value))
+            if fact := next(labels, None):
+                node.role, node.name, node.value, node.ref = fact.role, node.name or node.value, "", fact.selector
                 node.states += fact.states
                 unseen.remove(fact)
     depth = min((depth for depth, _ in nodes), default=0)
@@ -257,35 +260,33 @@ def _nested(nodes: Sequence[tuple[int, _Node]]) -> list[_Node]:
 
 def _simplify(node: _Node) -> None:
     """Make an element what it is shown as; its children are simple already."""
-    if node.role == "text":
-        node.name, node.value = node.name or node.value, ""
-        return
-    found = [one for child in node.children for one in _standing_for(child)]
+    inner = [one for child in node.children for one in _standing_for(child)]
     if node.value and node.role not in _FIELDS:
         if node.name and node.name != node.value:
-            found.append(_Node("text", node.value))
+            inner.append(_Node("text", node.value))
         node.name, node.value = node.name or node.value, ""
-    if node.role in ("combobox", "listbox") and any(one.role == "option" for one in found):
-        _take_options(node, found)
+    if node.role in ("combobox", "listbox") and any(one.role == "option" for one in inner):
+        _take_options(node, inner)
         return
     if node.role == "textbox":
-        node.value = node.value or " ".join(one.name for one in found if one.name != node.name)
+        node.value = node.value or " ".join(one.name for one in inner if one.name != node.name)
         node.children = []
         return
-    if node.role == "heading" and any(not one.is_leaf for one in found):
+    if node.role == "heading" and any(one.children for one in inner):
         node.role, node.name = "generic", ""  # broken markup: the rest of the page is in it
+    pieces = [piece for one in inner for piece in one.pieces]
     is_one = node.role in _INTERACTIVE or node.role in ("heading", "img")
-    is_acted_on = any(one.children or any(map(_has_reference, (one, *one.parts))) for one in found)
+    is_acted_on = any(one.children and not one.is_row for one in inner) or any(map(_has_reference, pieces))
     if is_one or (node.is_clickable and node.role in _PLAIN and not is_acted_on):
-        texts = " ".join(one.name for leaf in found for one in (leaf, *leaf.parts) if one.name)
-        node.name = node.name or texts
+        node.name = node.name or " ".join(one.name for one in pieces if one.name)
         node.role = "button" if node.is_clickable and not is_one else node.role
-        inner = [one for leaf in found for one in (leaf, *leaf.parts, *leaf.children) if _has_reference(one)]
-        node.children = [one for one in inner if (one.role, one.name) != (node.role, node.name)]  # a label's own box
+        # a label's own box is the element itself
+        within = [one for leaf in inner for one in (leaf, *leaf.children) if _has_reference(one)]
+        node.children = [one for one in within if (one.role, one.name) != (node.role, node.name)]
         return
-    node.children = _without_repeats(found, node.name)
+    node.children = _without_repeats(inner, node.name)
     node.title = _title(node)
-    _take_parts(node)
+    _make_row(node)
 
 
 def _take_options(node: _Node, found: Sequence[_Node]) -> None:
@@ -300,25 +301,25 @@ def _take_options(node: _Node, found: Sequence[_Node]) -> None:
     node.children = []
 
 
-def _take_parts(node: _Node) -> None:
+def _make_row(node: _Node) -> None:
     """Put a row in one line, and what else is short and flat."""
-    parts = [one for child in node.children for one in (child.parts or [child])]
-    headings = [one for one in parts if one.role == "heading"]
-    is_card = len(headings) == 1 and headings[0].level > 1 and any(map(_has_reference, parts))
-    is_form = sum(one.role in _FIELDS for one in parts) > 1  # its fields change one by one
+    pieces = [piece for child in node.children for piece in child.pieces]
+    headings = [one for one in pieces if one.role == "heading"]
+    is_card = len(headings) == 1 and headings[0].level > 1 and any(map(_has_reference, pieces))
+    is_form = sum(one.role in _FIELDS for one in pieces) > 1  # its fields change one by one
     is_row = node.role in _ROWS or (node.role == "generic" and is_card and not is_form)
     most, characters = (_ROW_PARTS, _ROW_CHARACTERS) if is_row else (_GROUP_PARTS, _GROUP_CHARACTERS)
-    is_flat = all(child.is_leaf or (child.parts and is_row) for child in node.children)
+    is_flat = all(not child.children or (child.is_row and is_row) for child in node.children)
     is_kind = is_row or (node.role in ("generic", "group") and not headings and not is_form)
-    is_short = 1 < len(parts) <= most and sum(len(one.name) + len(one.value) + 12 for one in parts) <= characters
+    is_short = 1 < len(pieces) <= most and sum(len(one.name) + len(one.value) + 12 for one in pieces) <= characters
     if not node.name and is_kind and is_flat and is_short:
-        node.parts, node.children = parts, []
+        node.children, node.is_row = pieces, True
 
 
 def _standing_for(node: _Node, *, is_root: bool = False) -> list[_Node]:
     """Return what is shown of an element: itself, what it holds, or nothing."""
-    if node.parts:
-        return node.parts if is_root else [node]
+    if node.is_row:
+        return node.children if is_root else [node]
     if node.role == "heading" and len(node.children) == 1 and node.children[0].name == node.name:
         return node.children
     if node.role == "iframe":
@@ -328,7 +329,7 @@ def _standing_for(node: _Node, *, is_root: bool = False) -> list[_Node]:
     if node.role in ("text", "img", "heading"):
         return [node] if node.name or node.children else []
     is_holding = node.role in _HOLDING and len(node.children) > 1 and not is_root
-    return [node] if node.name or (node.states and node.is_leaf) or is_holding else node.children
+    return [node] if node.name or (node.states and not node.children) or is_holding else node.children
 
 
 def _without_repeats(found: Sequence[_Node], name: str) -> list[_Node]:
@@ -348,7 +349,7 @@ def _without_repeats(found: Sequence[_Node], name: str) -> list[_Node]:
 def _title(node: _Node) -> str:
     """Return what tells a row: its first text that is not a control's name."""
     if node.role in _ROWS or node.role == "generic":
-        inner = [one for child in node.children for one in (child, *child.parts)]
+        inner = [piece for child in node.children for piece in child.pieces]
         named = ((one.name if one.role not in _CONTROLS else "") or one.title for one in inner)
         return next(filter(None, named), "")
     return ""
@@ -363,15 +364,15 @@ def _flat(tops: Sequence[_Node]) -> Iterator[tuple[_Node, str, int, Box | None]]
     waiting: list[tuple[_Node, str, int, Box | None]] = [(one, "", 0, None) for one in reversed(tops)]
     while waiting:
         node, row, depth, frame = waiting.pop()
-        if node.role in _ROWS or node.parts:
+        if node.role in _ROWS or node.is_row:
             row = node.title or row
         yield node, row, depth, frame
         inner = frame or (node.box if node.role == "iframe" else None)
-        waiting += [(one, row, depth + 1, inner) for one in reversed(node.children)]
+        waiting += [(one, row, depth + 1, inner) for one in reversed([] if node.is_row else node.children)]
 
 
 def _line(node: _Node, depth: int, frame: Box | None, refs: Mapping[str, str]) -> Line:
-    shown = node.parts or [node]
+    shown = node.pieces
     own = [one.box for one in shown if one.box is not None] or ([node.box] if node.box is not None else [])
     boxes = (frame,) if frame else tuple(own)  # boxes in a frame are counted from its corner
     return Line(depth, ", ".join(_told(one, refs) for one in shown), ", ".join(_told(one, {}) for one in shown), boxes)

@@ -81,6 +81,14 @@ async def test_what_a_field_holds_is_read_back(
     assert answer in said
 
 
+async def test_key_is_pressed_in_an_element_or_where_the_focus_is(web: WebConnector) -> None:
+    shown = await open_page(web, page('<input aria-label=Name onkeydown="document.title += event.key">'))
+    ref = ref_in(shown, 'textbox "Name"')
+    assert await use(web, "press", key="a", ref=ref) == f'Pressed a in textbox "Name" [{ref}].'
+    assert await use(web, "press", key="b") == "Pressed b."
+    assert await run(web, "document.title") == "Pageab"
+
+
 async def test_suggestions_that_listen_to_keys_come_while_typing(web: WebConnector) -> None:
     """The page waits for a pause between keys, as most do."""
     body = """<input aria-label=To><ul id=s></ul><script>let keys = 0, later;

@@ -1,9 +1,7 @@
 """The web connector with a real Chromium: what it shows of pages, and what its tools do to them."""
 
 import json
-import os
 import re
-import shutil
 
 import pytest
 
@@ -49,23 +47,6 @@ async def test_blinking_cursor_is_no_change_and_a_colour_is(web: WebConnector) -
     assert len(update.images) == 1
 
 
-async def test_form_is_filled_by_the_references_of_the_state(web: WebConnector) -> None:
-    form = """<form onsubmit="event.preventDefault(); out.textContent = [...new FormData(this).values()].join('|')">
-      <label>Name <input name=name></label> <label for=size>Size</label>
-      <select id=size name=size><option>Small<option>Large</select>
-      <label><input type=checkbox name=gift value=gift> As a gift</label>
-      <button>Order</button></form><output id=out></output>"""
-    shown = await open_page(web, page(form))
-    await use(web, "type", ref=ref_in(shown, 'textbox "Name"'), text="Ada")
-    await use(web, "select", ref=ref_in(shown, 'combobox "Size"'), options=["Large"])
-    await use(web, "click", ref=ref_in(shown, 'checkbox "As a gift"'))
-    shown = await state(web)
-    assert 'textbox "Name"' in shown
-    assert ': "Ada"' in shown
-    assert await use(web, "press", key="Enter", ref=ref_in(shown, 'textbox "Name"'))
-    assert 'status "Ada|Large|gift"' in await state(web)
-
-
 async def test_reference_never_clicks_another_element_after_the_page_is_drawn_anew(web: WebConnector) -> None:
     draw = """<ul id=list></ul><script>
       const draw = names => { list.innerHTML = names.map(name =>
@@ -105,16 +86,6 @@ async def test_closed_details_show_their_summary_only(web: WebConnector) -> None
 async def test_missing_browser_says_what_to_do() -> None:
     with pytest.raises(ConnectorError, match="there is no browser 'no-such-browser'"):
         await WebConnector(browser="no-such-browser").on_start()
-
-
-async def test_component_names_browser_and_hosts_and_opens_nothing() -> None:
-    chromium = shutil.which("chromium") or "chromium"
-    web = WebConnector("https://example.org", browser=chromium, allowed_hosts=["example.org"])
-    again = WebConnector.load_component(web.dump_component())
-    assert again.dump_component() == web.dump_component()
-    assert again.dump_component().config["allowed_hosts"] == ["example.org"]
-    assert not again._browser.is_open
-    assert os.path.basename(again.dump_component().config["browser"]).startswith("chromium")
 
 
 async def test_loaded_session_opens_its_pages_and_gives_no_reference_twice(web: WebConnector, sites: Sites) -> None:
