@@ -37,12 +37,10 @@ class Click:
 @pytest.mark.parametrize(
     ("action", "shown"),
     [
-        ({"name": "click", "arguments": {"ref": "e1"}}, {"name": "click", "arguments": {"ref": "e1"}}),
         (FunctionCall(id="1", name="click", arguments="{}"), {"name": "click", "arguments": {}}),
         (Click("e1"), {"name": "action", "arguments": {"ref": "e1"}}),
         (ContextPolicy().cache, {"name": "action", "arguments": ContextPolicy().cache.model_dump(mode="json")}),
         ("click e1", {"name": "action", "arguments": {"action": "click e1"}}),
-        (["click", 1, None], {"name": "action", "arguments": {"action": ["click", 1, None]}}),
         (
             [Click("e1"), NOON],
             {"name": "action", "arguments": {"action": [{"ref": "e1"}, NOON.isoformat().replace("+00:00", "Z")]}},

@@ -24,6 +24,7 @@ from playwright.async_api import (
 )
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
+from pydantic import BaseModel
 
 from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.runtime.background import begin
@@ -34,7 +35,7 @@ from .report import VIEWPORT, Blinking
 from .request_filter import RequestFilter
 from .snapshot import References
 
-__all__ = ["Browser", "DownloadRecord", "Transfers", "find_chromium"]
+__all__ = ["Browser", "Transfers", "WebConnectorConfig", "find_chromium"]
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge", "brave-browser")
 _MAC = ("Chromium", "Google Chrome", "Microsoft Edge", "Brave Browser")
@@ -65,15 +66,21 @@ def find_chromium(named: str | None, bundled: str = "") -> str:
     )
 
 
+class WebConnectorConfig(BaseModel):
+    """Arguments of `WebConnector`."""
+
+    id: str = "web"
+    url: str = "about:blank"
+    browser: str | None = None
+    allowed_hosts: list[str] | None = None
+    allow_private: bool = False
+    folder: str | None = None
+    has_pictures: bool = True
+    sandbox: bool = True
+
+
 class Browser:
     """One Chromium without a window and with an empty profile.
-
-    Args:
-        named: Its path or name; None looks for one.
-        requests: Filters all that it sends.
-        folder: Downloads land in it, and uploads come from it; None makes one that ends with the browser.
-        start_url: The page to begin with.
-        sandbox: Chromium's own; root cannot have it.
 
     Attributes:
         tabs: By number; the last one is shown.
@@ -83,22 +90,19 @@ class Browser:
         news: Events for the next observations.
     """
 
-    def __init__(
-        self, named: str | None, requests: RequestFilter, folder: str | None, start_url: str, *, sandbox: bool
-    ) -> None:
+    def __init__(self, config: WebConnectorConfig) -> None:
         self.tabs: dict[int, Tab] = {}
         self.shown = Shown()
         self.references = References()
         self.blinking = Blinking()
         self.news: list[str] = []
-        self.transfers = Transfers(folder, self.tell)
-        self._named = named
-        self._requests = requests
-        self._has_sandbox = sandbox and (not hasattr(os, "geteuid") or os.geteuid() != 0)
+        self.transfers = Transfers(config.folder, self.tell)
+        self._config = config
+        self._requests = RequestFilter(config.allowed_hosts, allow_private=config.allow_private)
         self._playwright: Playwright | None = None
         self._chromium: Chromium | None = None
         self._context: BrowserContext | None = None
-        self._urls = [start_url]
+        self._urls = [config.url]
         self._made = 0
         self.fresh_until = self._acted_at = 0.0
         self._has_acted = True
@@ -128,8 +132,8 @@ class Browser:
             self._playwright = await async_playwright().start()
             chromium = self._playwright.chromium
             self._chromium = await chromium.launch(
-                executable_path=find_chromium(self._named, chromium.executable_path),
-                chromium_sandbox=self._has_sandbox,
+                executable_path=find_chromium(self._config.browser, chromium.executable_path),
+                chromium_sandbox=self._config.sandbox and os.geteuid() != 0,  # root cannot have it
                 handle_sigint=False,
                 handle_sigterm=False,
                 handle_sighup=False,

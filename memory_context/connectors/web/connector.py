@@ -16,10 +16,9 @@ from memory_context.foundation.tokens import default_token_counter
 
 from ..protocols import TextObservation
 from .actions import PDF_NOTE, WebActions
-from .browser import Browser
+from .browser import Browser, WebConnectorConfig
 from .page import Picture, Shown
 from .report import Change, changes_between, page_head, page_state, shown_url, told_changes
-from .request_filter import RequestFilter
 
 __all__ = ["WebConnector", "WebConnectorConfig"]
 
@@ -28,19 +27,6 @@ _MOST_HEADINGS = 3
 _MOST_CHANGED = 20  # lines that came; where most are new, that is another page
 _FRESH_SECONDS = 1.0
 _LOOK_AGAIN_SECONDS = 0.2
-
-
-class WebConnectorConfig(BaseModel):
-    """Arguments of `WebConnector`."""
-
-    id: str = "web"
-    url: str = "about:blank"
-    browser: str | None = None
-    allowed_hosts: list[str] | None = None
-    allow_private: bool = False
-    folder: str | None = None
-    has_pictures: bool = True
-    sandbox: bool = True
 
 
 class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
@@ -87,8 +73,7 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
             has_pictures=has_pictures,
             sandbox=sandbox,
         )
-        requests = RequestFilter(allowed_hosts, allow_private=allow_private)
-        self._browser = Browser(browser, requests, folder, url, sandbox=sandbox)
+        self._browser = Browser(self._config)
         self._seen: Shown | None = None  # by the observations
         self._shown: Picture | None = None  # by the state
         self._trouble = ""
