@@ -69,7 +69,7 @@ class FileSystemConnector(FolderConnector):
         if before is None:
             ends_at = time.monotonic() + _FIRST_TEXTS_SECONDS
             for path in after:  # so that their first change has a diff
-                if time.monotonic() > ends_at or self._texts.is_full:
+                if time.monotonic() > ends_at:
                     break
                 self._texts.put(path, self._open.text(path))
             self._files = after
