@@ -72,15 +72,16 @@ class EditorConnector(FolderConnector):
 
     async def get_observations(self) -> list[TextObservation]:
         """Return changes of open files by other processes since the last call."""
-        return await asyncio.to_thread(self._look)
 
-    def _look(self) -> list[TextObservation]:
-        with self._lock:
-            for file in [*self._files.values()]:
-                if self._open.stat(file.path) != file.version:
-                    self._refresh(file)
-            news, self._news = self._news, []
-        return [TextObservation(self.id, f"[{self.id}] {one}") for one in news]
+        def look() -> list[str]:
+            with self._lock:
+                for file in [*self._files.values()]:
+                    if self._open.stat(file.path) != file.version:
+                        self._refresh(file)
+                news, self._news = self._news, []
+                return news
+
+        return [TextObservation(self.id, f"[{self.id}] {one}") for one in await asyncio.to_thread(look)]
 
     def _refresh(self, file: OpenFile) -> None:
         """Take over what another process wrote; a file that is no text any more is closed."""

@@ -391,8 +391,11 @@ class Transfers:
         self._folder = self._temporary = None
 
     def begin(self, download: Download) -> None:
-        """Take a download that a page began."""
-        record = DownloadRecord(self._free_name(os.path.basename(download.suggested_filename)))
+        """Take a download that a page began, under a name that is free."""
+        taken = {one.name for one in self.records} | {one for one, _ in self.folder.entries()}
+        stem, end = os.path.splitext(os.path.basename(download.suggested_filename).strip(". ")[-150:] or "download")
+        names = (f"{stem}{f'-{number}' if number > 1 else ''}{end}" for number in count(1))
+        record = DownloadRecord(next(one for one in names if one not in taken))
         self.records = [*self.records, record][-_MOST_DOWNLOADS:]
         begin(self._end(download, record))
         self.begun.set()
@@ -407,12 +410,6 @@ class Transfers:
             record.state = f"failed: {first_line(error)[:200]}"
             self._tell(f"Download of {record}")
         record.ended.set()
-
-    def _free_name(self, name: str) -> str:
-        taken = {one.name for one in self.records} | {one for one, _ in self.folder.entries()}
-        stem, end = os.path.splitext(name.strip(". ")[-150:] or "download")
-        names = (f"{stem}{f'-{number}' if number > 1 else ''}{end}" for number in count(1))
-        return next(one for one in names if one not in taken)
 
     def uploads(self, names: Sequence[str]) -> list[str]:
         """Return the paths of files of the folder; ConnectorError for what is not one of them."""

@@ -285,7 +285,10 @@ def _simplify(node: _Node) -> None:
         node.children = [one for one in within if (one.role, one.name) != (node.role, node.name)]
         return
     node.children = _without_repeats(inner, node.name)
-    node.title = _title(node)
+    if node.role in _ROWS or node.role == "generic":  # the first text that is not a control's name tells a row
+        kept = [piece for one in node.children for piece in one.pieces]
+        titles = (one.title if one.role in _CONTROLS else one.name or one.title for one in kept)
+        node.title = next(filter(None, titles), "")
     _make_row(node)
 
 
@@ -344,15 +347,6 @@ def _without_repeats(found: Sequence[_Node], name: str) -> list[_Node]:
             one = _Node("text", f"{last.name} {one.name}"[: 8 * _NAME_CHARACTERS], box=last.box)
         kept.append(one)
     return kept
-
-
-def _title(node: _Node) -> str:
-    """Return what tells a row: its first text that is not a control's name."""
-    if node.role in _ROWS or node.role == "generic":
-        inner = [piece for child in node.children for piece in child.pieces]
-        named = ((one.name if one.role not in _CONTROLS else "") or one.title for one in inner)
-        return next(filter(None, named), "")
-    return ""
 
 
 def _has_reference(node: _Node) -> bool:
