@@ -23,7 +23,7 @@ from postgres_stand_in import StandIn, pgbouncer, running_server
 from memory_context import MemoryContext, MemoryStore, SchemaError
 from memory_context.testing import ScriptedModel, call
 
-SQL = Path(__file__).with_suffix(".sql").read_text(encoding="utf-8")
+SQL = Path(__file__).with_suffix(".sql")
 OWNER, APP = ("memory_owner", "owner-password"), ("memory_app", "app-password")
 ATTEMPTS = (
     "SELECT count(*) FROM memory_context.agent_memories",
@@ -79,7 +79,7 @@ def tell(heading: str, text: str) -> None:
 async def main(server: StandIn) -> None:
     """Tell the story."""
     server.administrate(SQL)
-    tell("1. A database administrator ran, once:", SQL)
+    tell("1. A database administrator ran, once:", SQL.read_text(encoding="utf-8"))
     app_url = server.url(*APP)
     try:
         await MemoryStore(app_url).open()

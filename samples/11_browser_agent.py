@@ -2,21 +2,22 @@
 
 Learn: `WebConnector` gives an agent a Chromium. Each element that can be acted on has a reference, such as `e3`; the
 state of the page, with its references, stands at the end of each view, and after an action the history gets only what
-changed. The pages are served by this script, on this machine: hence `allow_private=True`. Otherwise the browser
-reaches public addresses only, or the hosts that `allowed_hosts` names.
+changed. The page, `11_harbour.html`, is served by this script, on this machine: hence `allow_private=True`. Else the
+browser reaches public addresses only, or the hosts that `allowed_hosts` names.
 
 Needs a Chromium: `playwright install chromium`, or an installed one. With OPENAI_API_KEY the model is live.
 
-Try: `allowed_hosts=["example.org"]`, and see what the agent is told; and let `decide` click a reference that is gone.
+Try: `allowed_hosts=["example.org"]`, and see what the agent is told; and let `SCRIPT` click a reference that is gone.
 """
 
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
-from urllib.parse import parse_qsl
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core import FunctionCall
@@ -32,32 +33,10 @@ with needs("browser"):
     from memory_context import WebConnector
 
 TASK = "Book berth 7 for the Wanderer, two nights, with electricity."
-HARBOUR = """<!doctype html><title>Harbour office</title><h1>Berths</h1>
-<ul>{berths}</ul><form method="post" hidden><h2>Booking</h2><input type="hidden" name="berth">
-<label>Ship <input name="ship" required></label>
-<label>Nights <select name="nights"><option>1<option>2<option>3</select></label>
-<label><input type="checkbox" name="electricity"> Electricity</label> <button>Book</button></form>
-<script>function choose(berth) {{ document.forms[0].hidden = false; document.forms[0].berth.value = berth }}</script>"""
-BERTH = '<li>Berth {0}, {1} m <button aria-label="Choose berth {0}" onclick="choose({0})">Choose</button></li>'
 
 
-class Harbour(BaseHTTPRequestHandler):
-    """Two pages: a list of berths with a form, and what was booked."""
-
-    def do_GET(self) -> None:
-        self._answer(HARBOUR.format(berths="".join(BERTH.format(number, 6 + number % 5) for number in range(1, 13))))
-
-    def do_POST(self) -> None:
-        form = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
-        power = "with" if "electricity" in form else "without"
-        said = f"Berth {form['berth']} is booked for the {form['ship']}, {form['nights']} nights, {power} electricity."
-        self._answer(f"<!doctype html><title>Booked</title><h1>{said}</h1><a href='/'>Berths</a>")
-
-    def _answer(self, page: str) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.end_headers()
-        self.wfile.write(page.encode())
+class Harbour(SimpleHTTPRequestHandler):
+    """Serves the files of this folder, without a log."""
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -65,11 +44,11 @@ class Harbour(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """Serve the harbour's pages; yields their address."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Harbour) as server:
+    """Serve `11_harbour.html`, a list of berths with a form; yields its address."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Harbour, directory=Path(__file__).parent)) as server:
         Thread(target=server.serve_forever).start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}/"
+            yield f"http://127.0.0.1:{server.server_port}/11_harbour.html"
         finally:
             server.shutdown()
 
@@ -99,7 +78,7 @@ def lines_of(view: Sequence[LLMMessage]) -> Iterator[str]:
             elif isinstance(one, FunctionExecutionResult):
                 yield f"gets  {one.content}"
             else:
-                yield f"{getattr(message, 'source', '')}: {one}"
+                yield f"{getattr(message, 'source', '')}: {one if isinstance(one, str) else '(an image)'}"
 
 
 async def main() -> None:

@@ -90,11 +90,15 @@ class CodeAgent(AssistantAgent):
         if model_context is None:
             light = choose_light_model(model_client, light_model).client
             model_context = self._owned_context = MemoryContext(user_id=user_id, agent_id=name, model_client=light)
-        context = model_context
-        self._given_work_dir = work_dir
-        self._given_system_message = system_message
         self._code_root = Path(code_root or Path.cwd()).resolve()
-        self._timeout_seconds = timeout_seconds
+        self._given = {
+            "work_dir": None if work_dir is None else str(work_dir),
+            "code_root": str(self._code_root),
+            "system_message": system_message,
+            "description": description,
+            "max_tool_iterations": max_tool_iterations,
+            "timeout_seconds": timeout_seconds,
+        }
         with warnings.catch_warnings():  # "may be unsafe": this module's docstring says so
             warnings.simplefilter("ignore", UserWarning)
             self._executor = LocalCommandLineCodeExecutor(timeout=timeout_seconds, work_dir=work_dir)
@@ -103,16 +107,16 @@ class CodeAgent(AssistantAgent):
             FunctionTool(self.read_file, "Return a text file of the code with line numbers, whole or a range."),
             FunctionTool(self.grep, "Search the code with a regular expression; returns path:line:text."),
         ]
-        if isinstance(context, MemoryContext):
-            workbench: Workbench = context.workbench(own_tools)
-            context.note_agent(system_message=system_message, model_client=model_client)
+        if isinstance(model_context, MemoryContext):
+            workbench: Workbench = model_context.workbench(own_tools)
+            model_context.note_agent(system_message=system_message, model_client=model_client)
         else:
             workbench = StaticStreamWorkbench(own_tools)
         super().__init__(
             name,
             model_client,
             workbench=workbench,
-            model_context=context,
+            model_context=model_context,
             description=description or "An engineer who answers questions about code by reading it.",
             system_message=system_message,
             max_tool_iterations=max_tool_iterations,
@@ -151,14 +155,13 @@ class CodeAgent(AssistantAgent):
     ) -> str:
         """Return the matching lines as path:line:text, sorted by path."""
         where = self._inside(path).relative_to(self._code_root)
-        command = f"grep -rHnE --include={shlex.quote(include)} -e {shlex.quote(pattern)} -- {shlex.quote(str(where))}"
-        status, output = await self._run(f'cd "$CODE_ROOT" && {command}', cancellation_token)
+        search = f"grep -rHnE --include={shlex.quote(include)} -e {shlex.quote(pattern)} -- {shlex.quote(str(where))}"
+        by_place = "printf '%s\\n' \"$found\" | sed 's,^\\./,,' | LC_ALL=C sort -t: -k1,1 -k2,2n"
+        command = f'cd "$CODE_ROOT" && found=$({search}) || exit $?\n{by_place}'
+        status, output = await self._run(command, cancellation_token)
         if status == 1 and not output:
             return f"no match of {pattern!r} in {include} of {path}"
-        if status != 0:
-            return f"exit code {status}\n{output}"
-        lines = (line.removeprefix("./") for line in output.splitlines(keepends=True))
-        return "".join(sorted(lines, key=_by_place))
+        return output if status == 0 else f"exit code {status}\n{output}"
 
     async def _run(self, command: str, cancellation_token: CancellationToken) -> tuple[int, str]:
         code = f"CODE_ROOT={shlex.quote(str(self._code_root))}; export CODE_ROOT\n{command}\n"
@@ -186,17 +189,8 @@ class CodeAgent(AssistantAgent):
             await self._owned_context.close()
 
     def _to_config(self) -> CodeAgentConfig:  # type: ignore[override]
-        return CodeAgentConfig(
-            name=self.name,
-            model_client=self._model_client.dump_component(),
-            model_context=self._model_context.dump_component(),
-            work_dir=None if self._given_work_dir is None else str(self._given_work_dir),
-            code_root=str(self._code_root),
-            system_message=self._given_system_message,
-            description=self.description,
-            max_tool_iterations=self._max_tool_iterations,
-            timeout_seconds=self._timeout_seconds,
-        )
+        model_client, model_context = self._model_client.dump_component(), self._model_context.dump_component()
+        return CodeAgentConfig(name=self.name, model_client=model_client, model_context=model_context, **self._given)  # type: ignore[arg-type]
 
     @classmethod
     def _from_config(cls, config: CodeAgentConfig) -> Self:  # type: ignore[override]
@@ -204,19 +198,8 @@ class CodeAgent(AssistantAgent):
             config.name,
             ChatCompletionClient.load_component(config.model_client),
             model_context=ChatCompletionContext.load_component(config.model_context),
-            work_dir=config.work_dir,
-            code_root=config.code_root,
-            system_message=config.system_message,
-            description=config.description,
-            max_tool_iterations=config.max_tool_iterations,
-            timeout_seconds=config.timeout_seconds,
+            **config.model_dump(exclude={"name", "model_client", "model_context"}),
         )
-
-
-def _by_place(line: str) -> tuple[str, int]:
-    path, _, rest = line.partition(":")
-    number = rest.partition(":")[0]
-    return path, int(number) if number.isdigit() else 0
 
 
 def model_client_from_env() -> ChatCompletionClient | None:

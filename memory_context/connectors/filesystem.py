@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from autogen_core.tools import BaseTool, FunctionTool
+from autogen_core.tools import FunctionTool
 
 from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.patterns import LinePattern
@@ -46,7 +46,6 @@ class FileSystemConnector(FolderConnector):
         self._rules = IgnoreRules()
         self._texts = KnownTexts()
         self._recent: list[str] = []
-        self._edits = asyncio.Lock()
 
     def save_state(self) -> Mapping[str, Any]:
         """Return what is compared with later; of a large folder nothing, and the next look is a first one."""
@@ -70,7 +69,7 @@ class FileSystemConnector(FolderConnector):
         if before is None:
             ends_at = time.monotonic() + _FIRST_TEXTS_SECONDS
             for path in after:  # so that their first change has a diff
-                if time.monotonic() > ends_at or self._texts.is_full:
+                if time.monotonic() > ends_at:
                     break
                 self._texts.put(path, self._open.text(path))
             self._files = after
@@ -110,9 +109,9 @@ class FileSystemConnector(FolderConnector):
 
     # --- tools
 
-    def tools(self) -> list[BaseTool[Any, Any]]:
+    def tools(self) -> list[FunctionTool]:
         """Return tools to list, read, write, edit, move, delete and search files."""
-        made = (
+        return self._named(
             (self._list, "list", "List a folder: names, folders with /, sizes in bytes."),
             (self._read, "read", "Read lines of a text file, from first_line (from 1)."),
             (self._write, "write", "Write a text file whole; folders are made."),
@@ -121,64 +120,51 @@ class FileSystemConnector(FolderConnector):
             (self._delete, "delete", "Delete a file or an empty folder."),
             (self._search, "search", "Find lines by regular expression (RE2) in files below a folder."),
         )
-        return [FunctionTool(function, description, name=f"{self.id}_{name}") for function, name, description in made]
 
-    async def _list(self, path: str = "") -> str:
-        entries = await asyncio.to_thread(self._open.entries, path)
+    def _list(self, path: str = "") -> str:
+        entries = self._open.entries(path)
         lines = [shown(name) if known is None else f"{shown(name)} {known.size}" for name, known in entries]
         return "\n".join(lines) or "(empty)"
 
-    async def _read(self, path: str, first_line: int = 1, lines: int = _READ_LINES) -> str:
-        def read() -> str:
-            text = self._open.text(path)
-            return self._open.read_text(path)[0] if text is None else text  # says why it is not read
-
-        all_lines = plain_ends(await asyncio.to_thread(read)).split("\n")
-        first = max(first_line, 1)
+    def _read(self, path: str, first_line: int = 1, lines: int = _READ_LINES) -> str:
+        text = self._open.text(path)
+        text = self._open.read_text(path)[0] if text is None else text  # says why it is not read
+        all_lines, first = plain_ends(text).split("\n"), max(first_line, 1)
         shown = all_lines[first - 1 : first - 1 + max(lines, 1)]
         more = f"\n[lines {first}-{first + len(shown) - 1} of {len(all_lines)}]" if len(shown) < len(all_lines) else ""
         return "\n".join(shown) + more
 
-    async def _write(self, path: str, content: str) -> str:
-        def write() -> None:
+    def _write(self, path: str, content: str) -> str:
+        with self._lock:
             text = content
             with suppress(ConnectorError):  # a missing file, or one that is no text, is replaced whole
                 text = content if "\r" in content else with_own_ends(self._open.read_text(path)[0], content)
             self._open.write(path, to_utf8(text))
-
-        async with self._edits:
-            await asyncio.to_thread(write)
         return f"Wrote {path}."
 
-    async def _edit(self, path: str, old: str, new: str, every: bool = False) -> str:
-        def edit() -> str:
+    def _edit(self, path: str, old: str, new: str, every: bool = False) -> str:
+        with self._lock:
             text, version = self._open.read_text(path)
             made, count = replaced(text, old, new, path, every=every)
             self._open.write(path, to_utf8(made), version)
-            return f"Replaced {count} in {path}."
+        return f"Replaced {count} in {path}."
 
-        async with self._edits:  # parallel calls may edit one file
-            return await asyncio.to_thread(edit)
-
-    async def _move(self, path: str, to: str) -> str:
-        await asyncio.to_thread(self._open.move, path, to)
+    def _move(self, path: str, to: str) -> str:
+        self._open.move(path, to)
         return f"Moved {path} to {to}."
 
-    async def _delete(self, path: str) -> str:
-        await asyncio.to_thread(self._open.delete, path)
+    def _delete(self, path: str) -> str:
+        self._open.delete(path)
         return f"Deleted {path}."
 
-    async def _search(self, pattern: str, path: str = "") -> str:
-        return await asyncio.to_thread(self._found, LinePattern(pattern), path)
-
-    def _found(self, pattern: LinePattern, below: str) -> str:
-        ends_at = time.monotonic() + _SEARCH_SECONDS
-        prefix = f"{below.rstrip('/')}/" if below else ""
+    def _search(self, pattern: str, path: str = "") -> str:
+        regex, ends_at = LinePattern(pattern), time.monotonic() + _SEARCH_SECONDS
+        prefix = f"{path.rstrip('/')}/" if path else ""
         hits: list[str] = []
-        for path in sorted(self._files or {}):
-            if not path.startswith(prefix) and path != below:
+        for one in sorted(self._files or {}):
+            if not one.startswith(prefix) and one != path:
                 continue
             if time.monotonic() > ends_at or len(hits) >= _MOST_HITS:
-                return "\n".join([*hits, f"[stopped at {path}; search a folder, or a rarer word]"])
-            hits += matching_lines(path, self._open.text(path) or "", pattern, ends_at)
+                return "\n".join([*hits, f"[stopped at {one}; search a folder, or a rarer word]"])
+            hits += matching_lines(one, self._open.text(one) or "", regex, ends_at)
         return "\n".join(hits) or "no line matches"

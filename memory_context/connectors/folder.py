@@ -9,12 +9,14 @@ import errno
 import mimetypes
 import os
 import stat
-from collections.abc import Generator, Iterator
+import threading
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from typing import BinaryIO, NamedTuple
 
 from autogen_core import Component, ComponentBase
+from autogen_core.tools import FunctionTool
 from pydantic import BaseModel
 from typing_extensions import Self
 
@@ -206,6 +208,11 @@ class FolderConnector(ComponentBase[BaseModel], Component[_RootAndId]):
         self.id = id
         self.root = root
         self._folder: Folder | None = None
+        self._lock = threading.Lock()  # parallel calls may edit one file
+
+    def _named(self, *functions: tuple[Callable[..., str], str, str]) -> list[FunctionTool]:
+        """Return tools that AutoGen runs in threads: functions with the ends of their names and what they do."""
+        return [FunctionTool(function, about, name=f"{self.id}_{name}") for function, name, about in functions]
 
     def _to_config(self) -> _RootAndId:
         return _RootAndId(root=self.root, id=self.id)
@@ -220,10 +227,15 @@ class FolderConnector(ComponentBase[BaseModel], Component[_RootAndId]):
             self._folder = await asyncio.to_thread(Folder, self.root)
 
     async def on_stop(self) -> None:
-        """Close the folder."""
-        if self._folder is not None:
-            self._folder.close()
-            self._folder = None
+        """Close the folder, once no edit is under way."""
+
+        def close() -> None:
+            with self._lock:
+                folder, self._folder = self._folder, None
+                if folder is not None:
+                    folder.close()
+
+        await asyncio.to_thread(close)
 
     @property
     def _open(self) -> Folder:

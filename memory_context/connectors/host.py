@@ -117,7 +117,7 @@ class ConnectorHost:
         await asyncio.gather(*(self._within_limit(one.id, partial(stop, one), _STOP_SECONDS) for one in own))
         self._started.clear()
 
-    async def look(self, direct: Iterable[ConnectorObservation] = (), *, for_changes: bool = True) -> Look:
+    async def look(self, direct: Sequence[ConnectorObservation] = (), *, for_changes: bool = True) -> Look:
         """Ask the active connectors what changed and what there is now; start those that are not started.
 
         The observations that an action brought itself come first. All of it takes at most `_ANSWER_SECONDS`.
@@ -125,21 +125,20 @@ class ConnectorHost:
         Args:
             for_changes: False asks only connectors that were started now for their observations.
         """
-        active = self._active_now()
-        own, *answers = [_Answer(""), *(_Answer(one.id) for one in active)]
+        active, own = self._active_now(), _Answer("")
+        answers = [_Answer(one.id) for one in active]
+
+        async def take_direct() -> None:
+            own.noticed = await self._in_thread("", _rendered_by_source, [*direct])
+
         asked = zip(active, answers, strict=True)
         await asyncio.gather(
-            self._within_limit("", partial(self._take_direct, own, [*direct])),
+            *([self._within_limit("", take_direct)] if direct else []),
             *(self._within_limit(one.id, partial(self._ask, one, answer, for_changes)) for one, answer in asked),
         )
         noticed = [noticed for answer in (own, *answers) for noticed in answer.noticed]
         shown = [one for one in answers if one.is_shown or one.connector_id in self._started]
         return Look(noticed, await self._states(active, shown))
-
-    async def _take_direct(self, own: _Answer, direct: Sequence[ConnectorObservation]) -> None:
-        with self._trying("", "an action's observations"):
-            if direct:
-                own.noticed = await self._in_thread("", _rendered_by_source, direct)
 
     async def _ask(self, connector: Connector, answer: _Answer, for_changes: bool) -> None:
         id_ = connector.id
@@ -207,24 +206,23 @@ class ConnectorHost:
         kept: list[Element] = []
         tokens, is_cut = 0, False
         for one in elements:
-            if isinstance(one, str) and not is_cut:
+            if isinstance(one, Image):
+                kept.append(one)
+            elif not is_cut:
                 size = self._counter.count(one) if len(one) < 16 * limit_tokens else limit_tokens + 1
                 if tokens + size > limit_tokens:
                     one = f"{cut_to_tokens(one, max(limit_tokens - tokens - 10, 0), self._counter)} [cut to fit]"
                     size, is_cut = self._counter.count(one), True
                 tokens += size
                 kept.append(one)
-            elif not isinstance(one, str):
-                kept.append(one)
         return ConnectorState(connector_id, tuple(kept), tokens)
 
     def _active_now(self) -> list[Connector]:
-        everyone = [*self.connectors.values()]
-        active = set(self.connectors)
+        active: Collection[str] = self.connectors
         if self._active is not None:
             with self._trying("all", "choice of active connectors"):
-                active = set(self._active())
-        return [one for one in everyone if one.id in active]
+                active = self._active()
+        return [one for id_, one in self.connectors.items() if id_ in active]
 
     async def _within_limit(
         self, connector_id: str, ask: Callable[[], Awaitable[object]], seconds: float | None = None

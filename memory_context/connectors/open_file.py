@@ -172,14 +172,14 @@ def numbered(lines: Sequence[str], first: int, last: int) -> str:
     """Return lines `first` to `last` with their numbers, from 1; what is beyond is left out and long lines are cut."""
     first, last = max(first, 1), min(last, len(lines))
     width = len(str(last))
-    return "\n".join(f"{at:>{width}} {_cut(lines[at - 1])}" for at in range(first, last + 1)) or "(no lines)"
+    shown: list[str] = []
+    for number, line in enumerate(lines[first - 1 : last], first):
+        more = f"… [{len(line):,} characters]" if len(line) > _LINE_CHARACTERS else ""
+        shown.append(f"{number:>{width}} {line[:_LINE_CHARACTERS]}{more}")
+    return "\n".join(shown) or "(no lines)"
 
 
 def lines_of(text: str) -> list[str]:
     """Return the lines of a text, whatever their ends; the end of the last one begins none."""
     lines = plain_ends(text).split("\n")
     return lines[:-1] if lines[-1] == "" else lines
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= _LINE_CHARACTERS else f"{line[:_LINE_CHARACTERS]}… [{len(line):,} characters]"

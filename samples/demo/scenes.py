@@ -17,8 +17,8 @@ from memory_context.foundation.policy import ObservationMode
 from memory_context.testing import observe_by_script
 
 from .display import Display
-from .script import OPENED_TASK, RECALLED_TASK, SEARCHED, recalled_script
-from .stage import Stage, choose_model, stage
+from .script import OPENED_TASK, RECALLED_TASK, RECOLLECTION, SEARCHED
+from .stage import OWN_TOOLS, Stage
 
 __all__ = ["show_long_session", "show_opening", "show_recall", "show_search"]
 
@@ -26,22 +26,19 @@ WINDOW_TOKENS = 8_000
 _PASSAGE_LINES = 5
 
 
-async def show_opening(display: Display, on: Stage, turn: int) -> None:
+async def show_opening(display: Display, on: Stage, turn: str) -> None:
     """Run a turn whose question speaks of something that left the view long ago."""
-    display.begin_turn(f"Turn {turn}: the question opens its own reference", OPENED_TASK)
-    answer = await on.turn(turn, OPENED_TASK)
-    opened = [segment for segment in on.recorder.segments if segment.state == "expanded"]
+    await on.turn(turn, OPENED_TASK, about=": the question opens its own reference")
+    opened = [segment for segment in (await on.context.explain()).segments if segment.state == "expanded"]
     for segment in opened:
         display.say(f"The context brought {segment.tokens:,} tokens back into the view. Why: {segment.why}.")
     if not opened:
         display.say("The context opened nothing for this question.")
-    display.quote(answer, style="green")
 
 
 async def show_search(display: Display, on: Stage) -> None:
     """Search everything stored in words that stand in no name."""
     display.heading("A search across everything stored")
-    display.working("Indexing what is not indexed yet…")
     report = await on.context.memory_store.flush_index()
     hits = await on.context.search(SEARCHED, limit=3, criteria=MemoryCriteria(conversation=False))
     display.say(f"search({SEARCHED!r}), {report.pending} items not indexed yet:")
@@ -52,11 +49,12 @@ async def show_search(display: Display, on: Stage) -> None:
             f"{score.lexical:.2f}, meaning {score.semantic:.2f}, neighbours {score.neighbours:.2f}"
         )
         lines = [line for line in hit.passage.split("\n") if line.strip()]
-        display.quote_lines("\n".join([*lines[:_PASSAGE_LINES], f"[{hit.ref.key}]"]), most_lines=_PASSAGE_LINES)
+        display.quote("\n".join([*lines[:_PASSAGE_LINES], f"[{hit.ref.key}]"]), most_lines=_PASSAGE_LINES)
 
 
 async def show_long_session(display: Display, steps: Sequence[tuple[FunctionCall, str]], task: str) -> None:
     """Play what tools have returned once more, by folding alone and with observations that a script writes."""
+    steps = [(call, text) for call, text in steps if call.name in OWN_TOOLS]
     display.heading("A session that is longer than its window")
     display.say(
         f"The same {len(steps)} calls and results, one after another, in a window of {WINDOW_TOKENS:,} tokens. Without "
@@ -82,7 +80,7 @@ async def show_long_session(display: Display, steps: Sequence[tuple[FunctionCall
         f"In place of the older steps the model sees these observations, {log.observation_token_count:,} tokens; the "
         "numbers in brackets are messages, which read_history opens:"
     )
-    display.quote_lines(log.observations, most_lines=12)
+    display.quote(log.observations, most_lines=12)
 
 
 async def _play(mode: ObservationMode, steps: Sequence[tuple[FunctionCall, str]], task: str) -> MemoryContext:
@@ -102,21 +100,20 @@ async def _play(mode: ObservationMode, steps: Sequence[tuple[FunctionCall, str]]
     return context
 
 
-async def show_recall(display: Display, policy: ContextPolicy, first_number: int) -> None:
+async def show_recall(display: Display, token_budget: int, first_call: int) -> None:
     """Ask in a new session what only earlier sessions can answer."""
-    model, _ = choose_model(recalled_script, display.is_watched, first_number + 2000)
-    async with stage(model, display, policy, first_number) as on:
+    async with Stage(RECOLLECTION, display, token_budget, first_call) as on:
         await on.context.memory_store.flush_index()  # what was said a moment ago, too
-        display.begin_turn("A new session of the same user, and a question that leans on the last one", RECALLED_TASK)
-        answer = await on.turn(1, RECALLED_TASK)
-        recalled = [segment for segment in on.recorder.segments if segment.state == "expanded"]
-        if recalled:
-            display.say(
-                f"The request is ambiguous by itself, so {len(recalled[0].keys)} texts were recalled, first what "
-                "agents concluded in earlier conversations:"
-            )
-            memory = [m for m in on.recorder.views[-1] if isinstance(m, UserMessage) and m.source == "memory"]
-            display.quote_lines(str(memory[-1].content) if memory else "", most_lines=14)
-        else:
+        about = ", and a question that leans on the last one"
+        await on.turn("A new session of the same user", RECALLED_TASK, about)
+        recalled = [segment for segment in (await on.context.explain()).segments if segment.state == "expanded"]
+        if not recalled:
             display.say("Nothing was recalled for this question.")
-        display.quote(answer, style="green")
+            return
+        display.say(
+            f"The request is ambiguous by itself, so {len(recalled[0].keys)} texts were recalled, first what "
+            "agents concluded in earlier conversations:"
+        )
+        view = await on.context.get_messages()
+        memories = [str(one.content) for one in view if isinstance(one, UserMessage) and one.source == "memory"]
+        display.quote(memories[-1], most_lines=14)

@@ -1,91 +1,130 @@
-"""What both processes of the demo share: the agent with its context and recorder, the model, the places of files."""
+"""The agent of the demo at work: what both processes share, with a line printed for each of its model calls."""
 
+import json
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 
 import autogen_agentchat
-from autogen_agentchat.messages import ToolCallExecutionEvent, ToolCallRequestEvent
+from autogen_agentchat.messages import TextMessage, ToolCallExecutionEvent, ToolCallRequestEvent
 from autogen_core import EVENT_LOGGER_NAME, FunctionCall
-from autogen_core.models import ChatCompletionClient
+from autogen_core.models import LLMMessage
+from pydantic import TypeAdapter
+from typing_extensions import Self
 
-from memory_context import ContextPolicy, MemoryContext
+from memory_context import ContextPolicy, MemoryContext, choose_light_model
+from memory_context.view.bill import Bill
 
 from ..code_agent import CodeAgent, model_client_from_env
 from .display import Display
-from .recorder import Recorder
 from .script import ScriptedClient, Step
 
-__all__ = ["CODE_ROOT", "USER_ID", "Stage", "choose_model", "demo_policy", "stage"]
+__all__ = ["OWN_TOOLS", "Call", "DemoError", "Stage", "view_bytes"]
 
-USER_ID = "memory-context-demo"
-AGENT = "coder"
+USER_ID, AGENT = "memory-context-demo", "coder"
+OWN_TOOLS = ("shell", "read_file", "grep")
 CODE_ROOT = Path(autogen_agentchat.__file__).resolve().parents[1]
-PACE_SECONDS = 0.2
 
-# AutoGen's replay client counts words of plain texts only, and says so at every call; matplotlib tells that it builds
-# its font cache. Neither is of interest here.
+# AutoGen logs each message; matplotlib tells that it builds its font cache. Neither is of interest here.
 for _name in (EVENT_LOGGER_NAME, "matplotlib"):
     logging.getLogger(_name).setLevel(logging.ERROR)
 
 
-def demo_policy(token_budget: int | None) -> ContextPolicy:
-    """Return the default policy, with another budget if one was asked for."""
-    return ContextPolicy() if token_budget is None else ContextPolicy(token_budget=token_budget)
+class DemoError(Exception):
+    """The demo cannot go on; the text says why."""
 
 
 @dataclass(frozen=True)
+class Call:
+    """One model call, in tokens of messages, as the context recorded it.
+
+    Attributes:
+        raw_tokens: What keeping everything would have sent, at `raw_cost`.
+        view_tokens: What was sent, at `view_cost`.
+        mark: What became smaller before it: "fold", "compaction" or "".
+    """
+
+    turn: str
+    raw_tokens: int
+    view_tokens: int
+    raw_cost: float
+    view_cost: float
+    mark: str
+
+
 class Stage:
-    """An agent at work, watched; `steps` are its calls and what they returned, look-ups in its memory excepted."""
+    """An agent at work, watched: the model of OPENAI_API_KEY, or a script.
 
-    agent: CodeAgent
-    context: MemoryContext
-    recorder: Recorder
-    steps: list[tuple[FunctionCall, str]] = field(default_factory=list[tuple[FunctionCall, str]])
+    Attributes:
+        calls: Its model calls so far.
+        steps: Its tool calls and what they returned.
+    """
 
-    async def turn(self, number: int, task: str) -> str:
-        """Run one turn and return the agent's answer."""
-        self.recorder.turn = number
-        result = await self.agent.run(task=task)
-        own_tools = self.context.transcript.state.offered.memory_tools
-        calls: dict[str, FunctionCall] = {}
-        for message in result.messages:
-            if isinstance(message, ToolCallRequestEvent):
-                calls |= {call.id: call for call in message.content}
-            elif isinstance(message, ToolCallExecutionEvent):
-                others = [one for one in message.content if one.name not in own_tools]
-                self.steps.extend((calls[one.call_id], one.content) for one in others)
-        return str(result.messages[-1].content)  # type: ignore[union-attr]  # the last one is a chat message
+    def __init__(self, script: Sequence[Step], display: Display, token_budget: int, first_call: int = 1) -> None:
+        live = model_client_from_env()
+        self.is_live, self.light_model = live is not None, choose_light_model(live)
+        self.context = MemoryContext(
+            USER_ID, AGENT, model_client=self.light_model.client, policy=ContextPolicy(token_budget=token_budget)
+        )
+        self._model = live or ScriptedClient(script, first_call)
+        self.agent = CodeAgent(AGENT, self._model, model_context=self.context, code_root=CODE_ROOT)
+        self.calls: list[Call] = []
+        self.steps: list[tuple[FunctionCall, str]] = []
+        self._display, self._first_call = display, first_call
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.agent.close()
+        await self.context.close()
+        await self._model.close()
+
+    async def turn(self, name: str, task: str, about: str = "") -> None:
+        """Run one turn: print the task, a line for each model call, and the answer."""
+        self._display.begin_turn(f"{name}{about}", task)
+        asked: dict[str, FunctionCall] = {}
+        try:
+            async for event in self.agent.run_stream(task=task):
+                if isinstance(event, ToolCallRequestEvent):
+                    self._end_call(name, _in_short(event.content))
+                    asked |= {call.id: call for call in event.content}
+                elif isinstance(event, ToolCallExecutionEvent):
+                    self.steps += [(asked[result.call_id], result.content) for result in event.content]
+                elif isinstance(event, TextMessage) and event.source == self.agent.name:
+                    self._end_call(name, "answers")
+        except Exception as error:  # each client has errors of its own
+            if not self.is_live:
+                raise
+            number = self._first_call + len(self.calls)
+            raise DemoError(f"Call {number}: the model did not answer. {type(error).__name__}: {error}") from error
+        self._display.quote(event.messages[-1].to_text(), style="green")  # type: ignore[union-attr]  # the run's result
+
+    def _end_call(self, turn: str, action: str) -> None:
+        call = Bill(self.context.transcript).calls[-1]
+        self._display.end_call(
+            self._first_call + len(self.calls), action, call.raw_tokens, call.view_tokens, call.cached_tokens
+        )
+        costs = call.raw_view_cost, call.view_cost
+        self.calls.append(Call(turn, call.raw_tokens, call.view_tokens, *costs, call.mark))
 
 
-@asynccontextmanager
-async def stage(
-    client: ChatCompletionClient,
-    display: Display,
-    policy: ContextPolicy,
-    first_number: int = 1,
-    light_model: ChatCompletionClient | None = None,
-) -> AsyncIterator[Stage]:
-    """Give an agent whose calls are recorded and displayed; afterwards nothing of it is left but what it stored."""
-    context = MemoryContext(user_id=USER_ID, agent_id=AGENT, model_client=light_model, policy=policy)
-    recorder = Recorder(client, context, display, first_number)
-    agent = CodeAgent(AGENT, recorder.client, model_context=context, code_root=CODE_ROOT)
+def _in_short(calls: Sequence[FunctionCall]) -> str:
+    """Return the first call as a person would type it, and how many more there are."""
+    first, *others = calls
     try:
-        yield Stage(agent, context, recorder)
-    finally:
-        display.rest()
-        await agent.close()
-        await context.close()
-        await client.close()
+        arguments = json.loads(first.arguments)
+        words = [str(value).replace('cd "$CODE_ROOT" && ', "") for value in arguments.values()]
+    except (ValueError, AttributeError):  # a live model may send anything
+        arguments, words = {}, [first.arguments]
+    if first.name == "read_file":
+        words = [PurePath(one).name for one in words[:1]]
+    elif first.name == "retrieve_memory":
+        words = [str(arguments.get("pattern", arguments.get("transform", "full")))]
+    return " ".join([first.name, *words, *([f"(+{len(others)})"] if others else [])])
 
 
-def choose_model(
-    script: Callable[[], Sequence[Step]], is_watched: bool, first_number: int = 1
-) -> tuple[ChatCompletionClient, bool]:
-    """Return the model and whether it is a live one: that of OPENAI_API_KEY, else the script."""
-    if live := model_client_from_env():
-        return live, True
-    # a script decides in no time at all; somebody who watches gets a moment to read
-    return ScriptedClient(script(), first_number, PACE_SECONDS if is_watched else 0.0), False
+async def view_bytes(context: MemoryContext) -> bytes:
+    """Return the view as the bytes that two processes compare."""
+    return TypeAdapter(list[LLMMessage]).dump_json(await context.get_messages())

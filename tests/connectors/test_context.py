@@ -7,7 +7,7 @@ import pytest
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import FunctionExecutionResultMessage, UserMessage
 
-from memory_context import MemoryStore
+from memory_context import HistoryThought, HistoryTurn, MemoryStore
 from memory_context.connectors.protocols import Element
 from memory_context.memory.vault.secrets import SECRET_KEY_ENV
 from memory_context.testing import ScriptedModel, call
@@ -39,17 +39,23 @@ async def test_large_observation_is_stored_and_compacted_once_answered(store: Me
         assert {item.source for item in items} == {"counter"}
 
 
-async def test_observation_of_an_action_comes_first(store: MemoryStore) -> None:
-    counter = Counter()
-    async with context_of(store, counter) as context:
+async def test_observation_of_an_action_comes_first_and_the_run_fills_the_history(store: MemoryStore) -> None:
+    async with context_of(store, Counter()) as context:
         model = ScriptedModel(call("jump"), "Done.")
         agent = AssistantAgent(
             "coder", model_client=model, model_context=context, workbench=context.workbench(), max_tool_iterations=3
         )
         await agent.run(task="Jump.")
         said = texts([entry.message for entry in context.transcript.entries()])
+        built = await context.build_context()
     assert said[:2] == ["Jump.", "count is 1"]
     assert said[-4:] == ["Done; what was observed follows.", "it jumped", "count is 2", "Done."]
+    first, turn, last = built.history
+    assert first == HistoryTurn(first.timestamp, "null", ("count is 1",))
+    jump = '{"name": "jump", "arguments": {}}'
+    assert turn == HistoryTurn(turn.timestamp, jump, ("it jumped", "count is 2"))
+    assert last == HistoryThought(last.timestamp, "Done.")
+    assert [(one.connector_id, one.elements) for one in built.current_connector_states] == [("counter", ("now 2",))]
 
 
 async def test_session_goes_on_with_what_was_observed(store: MemoryStore) -> None:
@@ -95,16 +101,11 @@ async def test_secrets_are_names_in_observations_and_states(
     assert "token={{secret:TOKEN}}" in said
 
 
-async def test_subagent_has_no_connector(store: MemoryStore) -> None:
-    async with context_of(store, Counter()) as context:
-        assert [tool.name for tool in context.for_subagent("helper").tools()][-1] != "jump"
-        assert context.tools()[-1].name == "jump"
-
-
-async def test_subagent_shares_a_connector_that_it_is_given_and_leaves_it_open(store: MemoryStore) -> None:
+async def test_subagent_has_the_connectors_that_it_is_given_and_leaves_them_open(store: MemoryStore) -> None:
     counter = Counter()
     async with context_of(store, counter) as context:
         await context.add_message(UserMessage(content="Go.", source="user"))
+        assert "jump" not in [tool.name for tool in context.for_subagent("other").tools()]
         helper = context.for_subagent("helper", connectors=[counter])
         assert helper.tools()[-1].name == "jump"
         await helper.add_message(UserMessage(content="Look.", source="user"))

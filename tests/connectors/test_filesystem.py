@@ -6,10 +6,8 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from autogen_core import CancellationToken
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +17,8 @@ from memory_context.connectors.changes import changes_between, unified_diff
 from memory_context.connectors.filesystem import FileSystemConnector
 from memory_context.connectors.folder import FileStat
 
+from ..support.connectors import noticed, use
+
 
 @pytest.fixture
 async def files(tmp_path: Path) -> AsyncIterator[FileSystemConnector]:
@@ -26,15 +26,6 @@ async def files(tmp_path: Path) -> AsyncIterator[FileSystemConnector]:
     await connector.on_start()
     yield connector
     await connector.on_stop()
-
-
-async def noticed(files: FileSystemConnector) -> list[str]:
-    return [one.text for one in await files.get_observations()]
-
-
-async def use(files: FileSystemConnector, name: str, **arguments: Any) -> str:
-    tool = next(one for one in files.tools() if one.name == f"files_{name}")
-    return str(await tool.run_json(arguments, CancellationToken()))
 
 
 def run_elsewhere(script: str, folder: Path) -> None:
@@ -75,14 +66,7 @@ async def test_state_names_folder_and_latest_changes(files: FileSystemConnector,
     assert state == f"Folder {tmp_path}: 1 files\nChanged lately: notes/today.md\nnotes/"
 
 
-async def test_edit_needs_a_text_that_stands_once(files: FileSystemConnector, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"one\r\ntwo\r\ntwo\r\n")
-    with pytest.raises(ConnectorError, match="stands 2 times"):
-        await use(files, "edit", path="a.txt", old="two", new="three")
-    with pytest.raises(ConnectorError, match="does not stand"):
-        await use(files, "edit", path="a.txt", old="four", new="three")
-    await use(files, "edit", path="a.txt", old="one", new="1")
-    assert (tmp_path / "a.txt").read_bytes() == b"1\r\ntwo\r\ntwo\r\n"
+async def test_edit_of_a_file_that_is_not_utf8_is_refused(files: FileSystemConnector, tmp_path: Path) -> None:
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9 one")
     with pytest.raises(ConnectorError, match="not UTF-8 at byte 3"):
         await use(files, "edit", path="latin.txt", old="one", new="two")
@@ -164,15 +148,12 @@ def test_diff_of_a_long_file_is_bounded() -> None:
 
 
 async def test_change_is_told_by_the_look_after_one_that_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: FileSystemConnector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = FileSystemConnector(str(tmp_path))
-    await files.on_start()
-    await files.get_observations()
+    await noticed(files)
     (tmp_path / "made.txt").touch()
     with monkeypatch.context() as patch:
         patch.setattr(filesystem, "changes_between", None)
         with pytest.raises(TypeError):
-            await files.get_observations()
-    assert [one.text for one in await files.get_observations()] == ["[files] Created made.txt (0 lines)"]
-    await files.on_stop()
+            await noticed(files)
+    assert await noticed(files) == ["[files] Created made.txt (0 lines)"]

@@ -94,12 +94,6 @@ def test_folder_swapped_for_a_link_while_reading_never_leads_out(folder: Folder)
         swapping.join()
 
 
-def test_pipe_does_not_block(folder: Folder) -> None:
-    os.mkfifo(Path(folder.root) / "pipe")
-    with pytest.raises(ConnectorError, match="not a file"):
-        folder.read("pipe", 10)
-
-
 def test_move_does_not_overwrite(folder: Folder) -> None:
     folder.write("a", b"a")
     folder.write("b", b"b")

@@ -6,15 +6,14 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from autogen_core import CancellationToken
 
 from memory_context import ConnectorError
 from memory_context.connectors import changes, filesystem
-from memory_context.connectors.editor import EditorConnector
 from memory_context.connectors.filesystem import FileSystemConnector
+
+from ..support.connectors import noticed, use
 
 pytestmark = pytest.mark.thorough
 
@@ -39,15 +38,6 @@ async def files(tmp_path: Path) -> AsyncIterator[FileSystemConnector]:
     await connector.get_observations()
     yield connector
     await connector.on_stop()
-
-
-async def use(connector: FileSystemConnector | EditorConnector, name: str, **arguments: Any) -> str:
-    tool = next(one for one in connector.tools() if one.name == f"{connector.id}_{name}")
-    return str(await tool.run_json(arguments, CancellationToken()))
-
-
-async def noticed(files: FileSystemConnector) -> list[str]:
-    return [one.text for one in await files.get_observations()]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,18 +5,16 @@ import gc
 from collections.abc import Awaitable, Callable
 
 import pytest
-from autogen_agentchat.agents import AssistantAgent
 from autogen_core import CancellationToken
 from autogen_core.models import UserMessage
 from autogen_core.tools import FunctionTool
 
 from memory_context import MemoryContext, MemoryStore
 from memory_context.connectors.protocols import TextObservation
-from memory_context.testing import ScriptedModel
 
 from ..conftest import StartPython
 from ..support.waiting import soon
-from .counting import Counter, context_of, texts
+from .counting import Counter, context_of
 
 
 class Watched(Counter):
@@ -31,15 +29,7 @@ class Watched(Counter):
         self.stopped.set()
 
 
-async def close_context(context: MemoryContext) -> None:
-    await context.close()
-
-
-async def close_store(context: MemoryContext) -> None:
-    await context.memory_store.close()
-
-
-@pytest.mark.parametrize("end", [close_context, close_store])
+@pytest.mark.parametrize("end", [lambda context: context.close(), lambda context: context.memory_store.close()])
 async def test_connector_is_open_from_the_first_message_to_the_end(
     store: MemoryStore, end: Callable[[MemoryContext], Awaitable[None]]
 ) -> None:
@@ -63,14 +53,6 @@ async def test_context_that_is_dropped_stops_its_connectors(store: MemoryStore) 
     del context
     gc.collect()
     await soon(counter.stopped)
-
-
-async def test_state_is_captured_before_the_first_model_call(store: MemoryStore) -> None:
-    model = ScriptedModel("Done.")
-    async with context_of(store, Counter()) as context:
-        await AssistantAgent("coder", model_client=model, model_context=context).run(task="Go.")
-    first = texts(model.views[0])
-    assert first[-3:] == ["Go.", "count is 1", '<connector_state id="counter">\nnow 1\n</connector_state>']
 
 
 ENDS = """

@@ -231,7 +231,7 @@ def test_an_own_connector_tells_what_changed_by_itself(runs: dict[str, list[str]
 def test_an_agent_books_by_what_a_page_shows(runs: dict[str, list[str]]) -> None:
     """By references of the state, and what each action changed stands in the history."""
     (text,) = runs["11_browser_agent"]
-    assert re.search(r"web: \[web\] Initial page: http://127.0.0.1:\d+/ \(Harbour office\)", text)
+    assert re.search(r"web: \[web\] Initial page: http://127.0.0.1:\d+/11_harbour.html \(Harbour office\)", text)
     assert '~ checkbox "Electricity"' in text
     history, state = text.split('<connector_state id="web">')
     assert '- heading "Berth 7 is booked for the Wanderer, 2 nights, with electricity."' in state

@@ -9,10 +9,12 @@ import uvicorn
 
 
 @asynccontextmanager
-async def serving(config: uvicorn.Config, port: int = 0) -> AsyncIterator[tuple[uvicorn.Server, int]]:
-    """Serve on a port of 127.0.0.1, by default a free one; yields the server and the port, which takes connections."""
+async def serving(
+    config: uvicorn.Config, port: int = 0, host: str = "127.0.0.1"
+) -> AsyncIterator[tuple[uvicorn.Server, int]]:
+    """Serve on a port, by default a free one; yields the server and the port, which takes connections."""
     server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", port), backlog=1000) as listener:
+    with socket.create_server((host, port), backlog=1000) as listener:
         task = asyncio.ensure_future(server.serve(sockets=[listener]))
         try:
             yield server, listener.getsockname()[1]

@@ -3,14 +3,12 @@
 from typing import Any
 from urllib.parse import quote
 
-from autogen_core import CancellationToken
-
 from memory_context import WebConnector
-from memory_context.connectors.protocols import TextObservation
 
 from .browser import chromium_options
+from .connectors import state, told, use
 
-__all__ = ["new_connector", "page", "ref_in", "run", "state", "told", "use"]
+__all__ = ["new_connector", "open_page", "page", "ref_in", "run", "state", "told", "use"]
 
 
 def page(body: str, title: str = "Page") -> str:
@@ -24,20 +22,11 @@ def new_connector(*arguments: Any, **options: Any) -> WebConnector:
     return WebConnector(*arguments, **options)
 
 
-async def use(web: WebConnector, name: str, **arguments: Any) -> Any:
-    """Return the result of a tool."""
-    tool = next(one for one in web.tools() if one.name == f"web_{name}")
-    return await tool.run_json(arguments, CancellationToken())
-
-
-async def told(web: WebConnector) -> list[TextObservation]:
-    """Return new observations."""
-    return await web.get_observations()
-
-
-async def state(web: WebConnector) -> str:
-    """Return the text of the present state."""
-    return str((await web.render_current_state())[0])
+async def open_page(web: WebConnector, url: str) -> str:
+    """Go to an address, which is no news then, and return the text of the state."""
+    await use(web, "goto", url=url)
+    await told(web)
+    return await state(web)
 
 
 async def run(web: WebConnector, script: str) -> Any:

@@ -17,7 +17,7 @@ from memory_context.foundation.errors import ConnectorError
 
 from ..protocols import TextObservation
 from .browser import Browser
-from .page import Tab, first_line, image_of
+from .page import Picture, Tab, first_line
 from .report import VIEWPORT, found_lines, shown_url
 from .snapshot import quoted
 
@@ -26,7 +26,6 @@ __all__ = ["PDF_NOTE", "WebActions"]
 PDF_NOTE = "A PDF is shown, of which no text is read; {}_download with a link to it keeps it as a file"
 
 _LOAD_SECONDS = 20.0
-_ACT_SECONDS = 10.0
 _REACH_SECONDS = 3.0
 _MOST_WAIT_SECONDS = 30.0
 _MOST_SECONDS = 60.0
@@ -75,23 +74,11 @@ _FORMS = {
 
 
 class WebActions:
-    """Tools for one browser, one after the other.
+    """Tools for one browser, one after the other."""
 
-    Args:
-        refusals: Returns the newest refused requests, and forgets them.
-    """
-
-    def __init__(
-        self,
-        connector_id: str,
-        browser: Browser,
-        ready: Callable[[], Awaitable[None]],
-        refusals: Callable[[], list[str]],
-    ) -> None:
+    def __init__(self, connector_id: str, browser: Browser) -> None:
         self._id = connector_id
         self._browser = browser
-        self._ready = ready
-        self._refusals = refusals
 
     def tools(self, lock: asyncio.Lock) -> list[BaseTool[Any, Any]]:
         """Return the tools; each holds the lock while it acts."""
@@ -123,7 +110,7 @@ class WebActions:
         async def locked(*args: Any, **kwargs: Any) -> Any:
             async with lock:
                 try:
-                    await self._ready()
+                    await self._browser.ensure_open()
                     return await asyncio.wait_for(work(*args, **kwargs), _MOST_SECONDS)
                 except asyncio.TimeoutError as error:
                     raise ConnectorError(f"the browser did not answer within {_MOST_SECONDS:g} s") from error
@@ -137,22 +124,22 @@ class WebActions:
     async def _goto(self, url: str) -> str:
         address = _checked(url)
         tab = await self._browser.live_tab()
-        self._refusals()
-        going = tab.page.goto(address, wait_until="commit", timeout=1000 * _LOAD_SECONDS)
+        self._browser.refusals()
+        going = tab.page.goto(address, wait_until="commit")
         try:
             answer = await self._browser.act(tab, going)
         except ConnectorError as error:
             if "ERR_ABORTED" in str(error) or "Download is starting" in str(error):
                 kind = "a PDF" if urlsplit(address).path.lower().endswith(".pdf") else "a file"
                 return f"That is {kind}; it is being downloaded."
-            raise ConnectorError("; ".join(self._refusals()) or f"{shown_url(address)}: {error}") from error
+            raise ConnectorError("; ".join(self._browser.refusals()) or f"{shown_url(address)}: {error}") from error
         status = f" (status {answer.status})" if answer is not None and not answer.ok else ""
         opened = f"Opened {shown_url(tab.page.url)}{status}."
         return self._done(tab, "The page that was open, or the new one, asks something." if tab.dialog else opened)
 
     async def _back(self) -> str:
         tab = await self._browser.ready_tab()
-        answer = await self._browser.act(tab, tab.page.go_back(wait_until="commit", timeout=1000 * _LOAD_SECONDS))
+        answer = await self._browser.act(tab, tab.page.go_back(wait_until="commit"))
         return self._done(tab, f"Back at {shown_url(tab.page.url)}." if answer else "There was nothing to go back to.")
 
     async def _new_tab(self, url: str = "") -> str:
@@ -207,24 +194,18 @@ class WebActions:
         return await self._on(ref, lambda one, _: _select(one, options), "Chose in")
 
     async def _press(self, key: str, ref: str = "") -> str:
-        async def press(element: Locator, _: Page) -> None:
-            await element.press(key, timeout=1000 * _ACT_SECONDS, no_wait_after=True)
-
         if ref:
-            return await self._on(ref, press, f"Pressed {key} in")
+            return await self._on(ref, lambda one, _: one.press(key, no_wait_after=True), f"Pressed {key} in")
         tab = await self._browser.ready_tab()
         await self._browser.act(tab, tab.page.keyboard.press(key))
         return self._done(tab, f"Pressed {key}.")
 
     async def _hover(self, ref: str) -> str:
-        return await self._on(ref, lambda one, _: one.hover(timeout=1000 * _ACT_SECONDS), "The mouse is over")
+        return await self._on(ref, lambda one, _: one.hover(), "The mouse is over")
 
     async def _scroll(self, screens: float = 1.0, ref: str = "") -> str:
-        async def show(element: Locator, _: Page) -> None:
-            await element.scroll_into_view_if_needed(timeout=1000 * _ACT_SECONDS)
-
         if ref:
-            return await self._on(ref, show, "Scrolled to")
+            return await self._on(ref, lambda one, _: one.scroll_into_view_if_needed(), "Scrolled to")
         tab = await self._browser.ready_tab()
         middle = VIEWPORT[0] // 2, VIEWPORT[1] // 2
         await tab.page.mouse.move(*middle)
@@ -272,9 +253,9 @@ class WebActions:
     async def _screenshot(self, ref: str = "") -> list[TextObservation]:
         tab = await self._browser.ready_tab()
         subject = (await self._browser.element(ref))[0] if ref else tab.page
-        png = await self._browser.act(tab, subject.screenshot(timeout=1000 * _LOAD_SECONDS, scale="css"))
+        png = await self._browser.act(tab, subject.screenshot(scale="css"))
         text = f"Screenshot of {f'{ref} on ' if ref else ''}{shown_url(tab.page.url)}"
-        return [TextObservation(self._id, text, "screenshot", "", (image_of(png),) if png else ())]
+        return [TextObservation(self._id, text, "screenshot", "", (Picture(png).image,) if png else ())]
 
     # --- files
 
@@ -283,10 +264,10 @@ class WebActions:
 
         async def give(element: Locator, page: Page) -> None:
             if await element.evaluate("one => one.type === 'file'"):
-                await element.set_input_files(paths, timeout=1000 * _ACT_SECONDS)
+                await element.set_input_files(paths)
                 return
-            async with page.expect_file_chooser(timeout=1000 * _ACT_SECONDS) as chooser:
-                await element.click(timeout=1000 * _ACT_SECONDS)
+            async with page.expect_file_chooser() as chooser:
+                await element.click()
             await (await chooser.value).set_files(paths)
 
         return await self._on(ref, give, f"Gave {len(files)} files to")
@@ -338,7 +319,7 @@ async def _click(element: Locator, *, double: bool = False) -> str:
         place = (await element.evaluate_handle("one => one.labels[0]")).as_element() if is_labelled else None
         if place is None:
             raise
-    await place.click(timeout=1000 * _ACT_SECONDS, no_wait_after=True, click_count=2 if double else 1)
+    await place.click(no_wait_after=True, click_count=2 if double else 1)
     if is_box:
         with suppress(PlaywrightError):  # a page may replace it
             is_checked = (await _about(element))["isChecked"]
@@ -363,11 +344,11 @@ async def _type_text(element: Locator, page: Page, text: str) -> str:
         raise ConnectorError("it takes no text; use the tool to select, click or upload")
     if about["tag"] == "INPUT" and kind in _FORMS:
         with suppress(PlaywrightError):  # of another form: the field stays empty
-            await element.fill(text.strip(), timeout=1000 * _ACT_SECONDS)
+            await element.fill(text.strip())
         if text.strip() and not await element.input_value(timeout=1000 * _REACH_SECONDS):
             raise ConnectorError(f"it takes {_FORMS[kind]}, not {text[:80]!r}; it is empty now")
     else:
-        await element.fill("", timeout=1000 * _ACT_SECONDS)
+        await element.fill("")
         await element.focus(timeout=1000 * _REACH_SECONDS)
         for number, line in enumerate((text if about["tag"] != "INPUT" else " ".join(text.splitlines())).split("\n")):
             if number:
@@ -417,7 +398,7 @@ async def _select(element: Locator, wanted: Sequence[str]) -> str:
         if not (enabled := [at for at in found if not options[at][2]]):
             raise ConnectorError(f"the option {one[:100]!r} is disabled")
         chosen.append(enabled[0])
-    await element.select_option(index=chosen, timeout=1000 * _ACT_SECONDS)
+    await element.select_option(index=chosen)
     return ": " + ", ".join(f'"{quoted(options[at][0])}"' for at in chosen)
 
 

@@ -24,6 +24,7 @@ from playwright.async_api import (
 )
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeout
+from pydantic import BaseModel
 
 from memory_context.foundation.errors import ConnectorError
 from memory_context.foundation.runtime.background import begin
@@ -32,20 +33,22 @@ from ..folder import Folder, shown
 from .page import Shown, Tab, first_line
 from .report import VIEWPORT, Blinking
 from .request_filter import RequestFilter
-from .snapshot import PLACED, References
+from .snapshot import References
 
-__all__ = ["Browser", "DownloadRecord", "Transfers", "find_chromium"]
+__all__ = ["Browser", "Transfers", "WebConnectorConfig", "find_chromium"]
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge", "brave-browser")
 _MAC = ("Chromium", "Google Chrome", "Microsoft Edge", "Brave Browser")
 # A Basic challenge opens Chromium's login prompt, which nobody sees or answers; these are refused, so the request ends.
 _NO_CREDENTIALS: HttpCredentials = {"username": "", "password": ""}
 _MOST_TABS = 20
-_MOST_NEWS = 50
+_MOST_NEWS, _MOST_REFUSALS = 50, 5
 _MOST_OFFERED = 10
 _MOST_DOWNLOADS = 50
 _QUIET_SECONDS, _ELEMENT_QUIET_SECONDS, _SETTLE_SECONDS = 1.5, 0.5, 8.0
 _NEXT_DIALOG_SECONDS = 0.2
+_ACT_SECONDS, _LOAD_SECONDS = 10.0, 20.0
+_NOT_OPEN = "the browser is not open; the session has not begun, or has ended"
 
 _T = TypeVar("_T")
 
@@ -63,42 +66,47 @@ def find_chromium(named: str | None, bundled: str = "") -> str:
     )
 
 
+class WebConnectorConfig(BaseModel):
+    """Arguments of `WebConnector`."""
+
+    id: str = "web"
+    url: str = "about:blank"
+    browser: str | None = None
+    allowed_hosts: list[str] | None = None
+    allow_private: bool = False
+    folder: str | None = None
+    has_pictures: bool = True
+    sandbox: bool = True
+
+
 class Browser:
     """One Chromium without a window and with an empty profile.
-
-    Args:
-        named: Its path or name; None looks for one.
-        requests: Filters all that it sends.
-        folder: Downloads land in it, and uploads come from it; None makes one that ends with the browser.
-        start_url: The page to begin with.
-        sandbox: Chromium's own; root cannot have it.
 
     Attributes:
         tabs: By number; the last one is shown.
         shown: The newest reading of the shown page.
         blinking: Lines of the shown document that change by themselves.
+        fresh_until: Until then `shown` need not be read again, by `time.monotonic`; an action ends it.
         news: Events for the next observations.
     """
 
-    def __init__(
-        self, named: str | None, requests: RequestFilter, folder: str | None, start_url: str, *, sandbox: bool
-    ) -> None:
+    def __init__(self, config: WebConnectorConfig) -> None:
         self.tabs: dict[int, Tab] = {}
         self.shown = Shown()
         self.references = References()
         self.blinking = Blinking()
         self.news: list[str] = []
-        self.transfers = Transfers(folder, self.tell)
-        self._named = named
-        self._requests = requests
-        self._has_sandbox = sandbox and (not hasattr(os, "geteuid") or os.geteuid() != 0)
+        self.transfers = Transfers(config.folder, self.tell)
+        self._config = config
+        self._requests = RequestFilter(config.allowed_hosts, allow_private=config.allow_private)
         self._playwright: Playwright | None = None
         self._chromium: Chromium | None = None
         self._context: BrowserContext | None = None
-        self._urls = [start_url]
+        self._urls = [config.url]
         self._made = 0
-        self._acted_at = 0.0
+        self.fresh_until = self._acted_at = 0.0
         self._has_acted = True
+        self._is_started = False
 
     # --- its life
 
@@ -106,17 +114,26 @@ class Browser:
     def is_open(self) -> bool:
         return self._chromium is not None and self._chromium.is_connected()
 
+    async def ensure_open(self) -> None:
+        """Start a browser again that ended by itself; ConnectorError before the first start and after `close`."""
+        if not self._is_started:
+            raise ConnectorError(_NOT_OPEN)
+        self.fresh_until = 0.0  # whoever needs the browser may change its page
+        if not self.is_open:
+            await self.open()
+            self.tell("The browser ended unexpectedly and was started again; what was filled in is lost")
+
     async def open(self) -> None:
         """Start it with its pages; an open one stays. ConnectorError: there is no Chromium, or it does not start."""
         if self.is_open:
             return
-        await self.close()
+        await self._end()
         try:
             self._playwright = await async_playwright().start()
             chromium = self._playwright.chromium
             self._chromium = await chromium.launch(
-                executable_path=find_chromium(self._named, chromium.executable_path),
-                chromium_sandbox=self._has_sandbox,
+                executable_path=find_chromium(self._config.browser, chromium.executable_path),
+                chromium_sandbox=self._config.sandbox and os.geteuid() != 0,  # root cannot have it
                 handle_sigint=False,
                 handle_sigterm=False,
                 handle_sighup=False,
@@ -126,14 +143,17 @@ class Browser:
                 viewport={"width": VIEWPORT[0], "height": VIEWPORT[1]}, http_credentials=_NO_CREDENTIALS
             )
         except BaseException as error:
-            await self.close()
+            await self._end()
             if not isinstance(error, PlaywrightError):
                 raise
             reason = f"Chromium does not start: {first_line(error)}"
             if "sandbox" in str(error).lower():
                 reason = "Chromium cannot start its sandbox here; allow user namespaces, or pass sandbox=False"
             raise ConnectorError(reason) from error
+        self._context.set_default_timeout(1000 * _ACT_SECONDS)
+        self._context.set_default_navigation_timeout(1000 * _LOAD_SECONDS)
         self._context.on("page", self._on_page)
+        self._is_started = True
         tabs = [(await self.new_tab(), url) for url in reversed(self._urls or ["about:blank"])]
         self.news.clear()
         await asyncio.gather(*(self._visit(tab, url) for tab, url in tabs if url != "about:blank"))
@@ -146,6 +166,11 @@ class Browser:
 
     async def close(self) -> None:
         """End it; its pages are opened again with the next start."""
+        self._is_started = False
+        await self._end()
+        self.transfers.close()
+
+    async def _end(self) -> None:
         self._urls = self.urls()
         chromium, playwright, self._chromium, self._playwright = self._chromium, self._playwright, None, None
         self.tabs.clear()
@@ -171,6 +196,13 @@ class Browser:
         """Note an event for the next observations."""
         if len(self.news) < _MOST_NEWS:
             self.news.append(event)
+
+    def refusals(self) -> list[str]:
+        """Return the newest refused requests, and forget them; a page can ask for any number."""
+        refused = [*self._requests.refused]
+        self._requests.refused.clear()
+        more = len(refused) - _MOST_REFUSALS
+        return refused if more <= 0 else [f"{more} requests", *refused[-_MOST_REFUSALS:]]
 
     # --- tabs
 
@@ -206,7 +238,7 @@ class Browser:
     async def new_tab(self) -> Tab:
         """Open an empty tab and show it; ConnectorError if too many are open."""
         if self._context is None or not self.is_open:
-            raise ConnectorError("the browser is not open; the session has not begun, or has ended")
+            raise ConnectorError(_NOT_OPEN)
         if len(self.tabs) < _MOST_TABS:
             page = await self._context.new_page()
             for tab in self.tabs.values():
@@ -263,12 +295,9 @@ class Browser:
         """Return the element of a reference, and its label; if it is gone, ConnectorError shows the page as it is."""
         ref = ref.strip().removeprefix("[").removesuffix("]")
         await self.look(quiet_seconds=_ELEMENT_QUIET_SECONDS)
-        known, label = self.references.current.get(ref), self.references.labels.get(ref, "")
-        if known is not None:
-            page = (await self.ready_tab()).page
-            kind, _, place = known.rpartition("|")
-            found = page.locator(PLACED[kind]).nth(int(place)) if kind else page.locator(f"aria-ref={known}")
-            return found, f"{label} [{ref}]"
+        selector, label = self.references.current.get(ref), self.references.labels.get(ref, "")
+        if selector is not None:
+            return (await self.ready_tab()).page.locator(selector), f"{label} [{ref}]"
         lines = self.shown.lines
         if label and (same := [line for line in lines if label in line.key][:_MOST_OFFERED]):
             now = "\n".join(str(one).strip() for one in same)
@@ -362,8 +391,11 @@ class Transfers:
         self._folder = self._temporary = None
 
     def begin(self, download: Download) -> None:
-        """Take a download that a page began."""
-        record = DownloadRecord(self._free_name(os.path.basename(download.suggested_filename)))
+        """Take a download that a page began, under a name that is free."""
+        taken = {one.name for one in self.records} | {one for one, _ in self.folder.entries()}
+        stem, end = os.path.splitext(os.path.basename(download.suggested_filename).strip(". ")[-150:] or "download")
+        names = (f"{stem}{f'-{number}' if number > 1 else ''}{end}" for number in count(1))
+        record = DownloadRecord(next(one for one in names if one not in taken))
         self.records = [*self.records, record][-_MOST_DOWNLOADS:]
         begin(self._end(download, record))
         self.begun.set()
@@ -378,12 +410,6 @@ class Transfers:
             record.state = f"failed: {first_line(error)[:200]}"
             self._tell(f"Download of {record}")
         record.ended.set()
-
-    def _free_name(self, name: str) -> str:
-        taken = {one.name for one in self.records} | {one for one, _ in self.folder.entries()}
-        stem, end = os.path.splitext(name.strip(". ")[-150:] or "download")
-        names = (f"{stem}{f'-{number}' if number > 1 else ''}{end}" for number in count(1))
-        return next(one for one in names if one not in taken)
 
     def uploads(self, names: Sequence[str]) -> list[str]:
         """Return the paths of files of the folder; ConnectorError for what is not one of them."""

@@ -16,32 +16,17 @@ from memory_context.foundation.tokens import default_token_counter
 
 from ..protocols import TextObservation
 from .actions import PDF_NOTE, WebActions
-from .browser import Browser
-from .page import Shown, image_of, thumbnail, visible_change
+from .browser import Browser, WebConnectorConfig
+from .page import Picture, Shown
 from .report import Change, changes_between, page_head, page_state, shown_url, told_changes
-from .request_filter import RequestFilter
 
 __all__ = ["WebConnector", "WebConnectorConfig"]
 
 _SUBJECT_CHARACTERS = 120
-_MOST_REFUSALS = 5  # told of one step; a page can ask for any number
 _MOST_HEADINGS = 3
 _MOST_CHANGED = 20  # lines that came; where most are new, that is another page
 _FRESH_SECONDS = 1.0
 _LOOK_AGAIN_SECONDS = 0.2
-
-
-class WebConnectorConfig(BaseModel):
-    """Arguments of `WebConnector`."""
-
-    id: str = "web"
-    url: str = "about:blank"
-    browser: str | None = None
-    allowed_hosts: list[str] | None = None
-    allow_private: bool = False
-    folder: str | None = None
-    has_pictures: bool = True
-    sandbox: bool = True
 
 
 class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
@@ -78,7 +63,6 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
     ) -> None:
         self.id = id
         self.state_limit_tokens = 1500
-        self._requests = RequestFilter(allowed_hosts, allow_private=allow_private)
         self._config = WebConnectorConfig(
             id=id,
             url=url,
@@ -89,14 +73,10 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
             has_pictures=has_pictures,
             sandbox=sandbox,
         )
-        self._browser = Browser(browser, self._requests, folder, url, sandbox=sandbox)
-        self._actions = WebActions(id, self._browser, self._ready, self._refusals)
-        self._seen: Shown | None = None
-        self._seen_picture = b""
-        self._shown: tuple[bytes, Image] | None = None
+        self._browser = Browser(self._config)
+        self._seen: Shown | None = None  # by the observations
+        self._shown: Picture | None = None  # by the state
         self._trouble = ""
-        self._is_started = False
-        self._fresh_until = 0.0
         self._lock = asyncio.Lock()
 
     def _to_config(self) -> WebConnectorConfig:
@@ -114,39 +94,22 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
         """
         async with self._lock:
             await self._browser.open()
-            self._is_started = True
 
     async def on_stop(self) -> None:
         """End the browser; the next start opens its pages again."""
-        self._is_started = False
         await self._browser.close()
-        self._browser.transfers.close()
-
-    async def _ready(self) -> None:
-        if not self._is_started:
-            raise ConnectorError("the browser is not open; the session has not begun, or has ended")
-        self._fresh_until = 0.0
-        if not self._browser.is_open:
-            await self._browser.open()
-            self._browser.tell("The browser ended unexpectedly and was started again; what was filled in is lost")
-
-    def _refusals(self) -> list[str]:
-        refused = [*self._requests.refused]
-        self._requests.refused.clear()
-        more = len(refused) - _MOST_REFUSALS
-        return refused if more <= 0 else [f"{more} requests", *refused[-_MOST_REFUSALS:]]
 
     def tools(self) -> list[BaseTool[Any, Any]]:
         """Return tools to go to addresses, act on elements, read, and handle tabs, dialogs and files."""
-        return self._actions.tools(self._lock)
+        return WebActions(self.id, self._browser).tools(self._lock)
 
     async def get_observations(self) -> list[TextObservation]:
         """Return what changed on the shown page, and what happened beside it; first, which page there is."""
         async with self._lock:
-            await self._ready()
+            await self._browser.ensure_open()
             page = await self._look()
             observations = [] if page is None else await self._page_observations(page)
-            events = [*self._browser.news, *(f"Refused {one}" for one in self._refusals())]
+            events = [*self._browser.news, *(f"Refused {one}" for one in self._browser.refusals())]
             self._browser.news.clear()
             return [*(TextObservation(self.id, f"[{self.id}] {one}", "event") for one in events), *observations]
 
@@ -161,16 +124,15 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
                 self._browser.tell(self._trouble)
             return None
         finally:
-            self._fresh_until = time.monotonic() + _FRESH_SECONDS
+            self._browser.fresh_until = time.monotonic() + _FRESH_SECONDS
 
     async def _page_observations(self, page: Shown) -> list[TextObservation]:
         before, changes = self._seen, list[Change]()
         if before is not None:
             compared = before.lines, page.lines, self._browser.blinking
             changes = await asyncio.to_thread(changes_between, *compared)
-        picture = await asyncio.to_thread(thumbnail, page.picture) if page.picture else b""
         is_same = before is not None and (before.url, before.title, before.tabs) == (page.url, page.title, page.tabs)
-        if is_same and not changes and not await self._is_new_picture(picture):
+        if is_same and not changes and not await self._is_new_picture(page):
             return []
         lines = [f"Screen update. Current URL: {shown_url(page.url)}", *page_head(page)]
         if before is None:
@@ -180,24 +142,25 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
             lines += [*headings, f"[a new page of {len(page.lines):,} lines: see its state]"]
         else:
             lines += told_changes(changes, page.lines)
-        images = (image_of(page.picture),) if page.picture else ()
-        self._seen, self._seen_picture = replace(page, picture=b""), picture or self._seen_picture
+        images = (page.picture.image,) if page.picture else ()
+        self._seen = replace(page, picture=page.picture or (before and before.picture))
         subject = f"page {page.url.partition('#')[0][:_SUBJECT_CHARACTERS]}"
         return [TextObservation(self.id, "\n".join(lines), "screen", subject, images)]
 
-    async def _is_new_picture(self, picture: bytes) -> bool:
+    async def _is_new_picture(self, page: Shown) -> bool:
         """Return whether the picture differs, and stays when it is looked at again; else it moves by itself."""
-        if not (picture and self._seen_picture and visible_change(self._seen_picture, picture)):
+        before, now = self._seen and self._seen.picture, page.picture
+        if before is None or now is None or not now.differs(before):
             return False
         await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         again = await self._look()
-        return again is None or not again.picture or not visible_change(picture, thumbnail(again.picture))
+        return again is None or again.picture is None or not again.picture.differs(now)
 
     async def render_current_state(self) -> list[str | Image]:
         """Return address, title, tabs, open dialog, downloads, the lines with references, and the picture."""
         async with self._lock:
-            if time.monotonic() > self._fresh_until:
-                await self._ready()
+            if time.monotonic() > self._browser.fresh_until:
+                await self._browser.ensure_open()
                 await self._look()
             page, notes = self._browser.shown, list[str]()
             if self._trouble:
@@ -208,13 +171,12 @@ class WebConnector(ComponentBase[BaseModel], Component[WebConnectorConfig]):
                 notes.append(f"Downloads: {', '.join(map(str, records))}")
             limit, counter = self.state_limit_tokens, default_token_counter()
             text = await asyncio.to_thread(page_state, page, notes, limit, counter, self.id)
-            if not page.picture:
+            if page.picture is None:
                 return [text]
             # the same image while nobody would see a difference, so that the state is no new one
-            small = await asyncio.to_thread(thumbnail, page.picture)
-            if self._shown is None or visible_change(self._shown[0], small):
-                self._shown = small, image_of(page.picture)
-            return [text, self._shown[1]]
+            if self._shown is None or page.picture.differs(self._shown):
+                self._shown = page.picture
+            return [text, self._shown.image]
 
     def save_state(self) -> Mapping[str, Any]:
         """Return the addresses of the tabs, and how many references were given."""

@@ -18,7 +18,7 @@ from memory_context.foundation.errors import ConnectorError
 
 from .snapshot import Fact, Line, References, pruned
 
-__all__ = ["Shown", "Tab", "first_line", "image_of", "thumbnail", "visible_change"]
+__all__ = ["Picture", "Shown", "Tab", "first_line"]
 
 _MOST_ELEMENTS = 25_000
 _MOST_FRAMES = 20
@@ -53,11 +53,11 @@ _FACTS = """() => {
   const found = [];
   const labels = [...document.querySelectorAll("label")];
   const editors = [...document.querySelectorAll("[contenteditable]")];
-  const placed = (what, all, one) => all.includes(one) ? `${what}|${all.indexOf(one)}` : "";
-  const tell = (kind, one, role, text, states, name = "", place = "") => {
+  const nth = (selector, all, one) => all.includes(one) ? `${selector} >> nth=${all.indexOf(one)}` : "";
+  const tell = (kind, one, role, text, states, name = "", selector = "") => {
     const { x, y, width, height } = one.getBoundingClientRect();
     const box = [x, y, width, height].map(Math.round);
-    if (found.length < 3000) found.push([kind, box, role, String(text).slice(0, 500), states, name, place]);
+    if (found.length < 3000) found.push([kind, box, role, String(text).slice(0, 500), states, name, selector]);
   };
   const CONTROLS = "a[href], button, input, select, textarea, [tabindex], [onclick], [role], [contenteditable]";
   const field = (one) => {
@@ -69,7 +69,7 @@ _FACTS = """() => {
       const now = [one.checked && "checked", one.disabled && "disabled", one.type === "file" && "file"].filter(Boolean);
       const role = one.type === "file" ? "button" : one.type;
       for (const label of one.labels ?? []) {
-        tell("role", label, role, label.innerText, now, "", placed("label", labels, label));
+        tell("role", label, role, label.innerText, now, "", nth("xpath=//label", labels, label));
       }
     }
   };
@@ -81,7 +81,7 @@ _FACTS = """() => {
       else if (one.isContentEditable) {
         const name = one.ariaLabel ?? one.getAttribute("aria-placeholder") ?? one.dataset.placeholder ?? "";
         if (!one.parentElement?.isContentEditable) {
-          tell("role", one, "textbox", one.innerText, [], name, placed("editor", editors, one));
+          tell("role", one, "textbox", one.innerText, [], name, nth("xpath=//*[@contenteditable]", editors, one));
         }
       } else if (tag === "SUMMARY") {
         tell("role", one, "button", "", [one.parentElement.open ? "expanded" : "collapsed"]);
@@ -99,6 +99,20 @@ _FACTS = """() => {
 }"""
 
 
+class Picture:
+    """A screenshot as `image`, and the brightness of 80 x 45 cells; each is the mean of about 16 x 16 pixels."""
+
+    def __init__(self, png: bytes) -> None:
+        picture = Pictures.open(io.BytesIO(png))
+        self.image = Image(picture)
+        self._cells = picture.convert("L").resize((_COLUMNS, _ROWS), Pictures.Resampling.BOX).tobytes()
+
+    def differs(self, other: "Picture") -> bool:
+        """Return whether a person would see the difference: enough cells are clearly brighter or darker."""
+        cells = zip(self._cells, other._cells, strict=True)
+        return sum(abs(one - two) > _VISIBLE_DIFFERENCE for one, two in cells) >= _CHANGED_CELLS
+
+
 @dataclass(frozen=True)
 class Shown:
     """A page at one moment, as an agent is shown it.
@@ -107,7 +121,7 @@ class Shown:
         document: Another one after each load.
         tabs: Number, title and address of each.
         is_cut: The page has more elements.
-        picture: PNG; empty if none was asked for.
+        picture: None if none was asked for.
     """
 
     url: str = "about:blank"
@@ -117,7 +131,7 @@ class Shown:
     tabs: tuple[tuple[int, str, str], ...] = ()
     lines: tuple[Line, ...] = field(default=(), repr=False)
     is_cut: bool = False
-    picture: bytes = field(default=b"", repr=False)
+    picture: Picture | None = field(default=None, repr=False)
 
 
 class Tab:
@@ -241,7 +255,7 @@ class Tab:
         try:
             while True:
                 document = await self.until_quiet(quiet_seconds, acted_at)
-                picture = await self._picture() if has_picture else b""
+                picture = await self._picture() if has_picture else None
                 raw = await self.page.aria_snapshot(mode="ai", boxes=True, timeout=1000 * _SNAPSHOT_SECONDS)
                 told = await asyncio.gather(*(_facts(frame) for frame in self.page.frames[:_MOST_FRAMES]))
                 title, url = (await self.page.title())[:1000], self.page.url
@@ -255,16 +269,16 @@ class Tab:
         facts = [fact for of_frame in told for fact in of_frame]
         lines, is_cut = await asyncio.to_thread(pruned, raw, facts, references, most_elements=_MOST_ELEMENTS)
         self.title = title
-        return Shown(
-            url[:20_000], title, after, self.number, (), tuple(lines), is_cut, picture if after == document else b""
-        )
+        picture = picture if after == document else None
+        return Shown(url[:20_000], title, after, self.number, (), tuple(lines), is_cut, picture)
 
-    async def _picture(self) -> bytes:
+    async def _picture(self) -> Picture | None:
         with suppress(PlaywrightTimeout):  # a page may have nothing to paint
-            return await self.page.screenshot(
+            png = await self.page.screenshot(
                 caret="initial", scale="css", animations="disabled", timeout=1000 * _PICTURE_SECONDS
             )
-        return b""
+            return await asyncio.to_thread(Picture, png)
+        return None
 
 
 async def _facts(frame: Frame) -> list[Fact]:
@@ -272,28 +286,11 @@ async def _facts(frame: Frame) -> list[Fact]:
     with suppress(PlaywrightError, asyncio.TimeoutError):
         told: list[Any] = await asyncio.wait_for(frame.evaluate(_FACTS), _FRAME_SECONDS)
         facts = [Fact(kind, tuple(box), *more[:5]) for kind, box, *more in told]
-        # places are counted in the main document
-        return facts if frame.parent_frame is None else [replace(one, place="") for one in facts]
+        # selectors are of the main document
+        return facts if frame.parent_frame is None else [replace(one, selector="") for one in facts]
     return []
 
 
 def first_line(error: BaseException) -> str:
     """Return what a Playwright error says, without its log."""
     return (str(error) or type(error).__name__).splitlines()[0].partition(": ")[2] or str(error).splitlines()[0]
-
-
-def image_of(png: bytes) -> Image:
-    """Return a picture for a model."""
-    return Image(Pictures.open(io.BytesIO(png)))
-
-
-def thumbnail(png: bytes) -> bytes:
-    """Return the brightness of 80 x 45 cells; each is the mean of about 16 x 16 pixels."""
-    with Pictures.open(io.BytesIO(png)) as picture:
-        return picture.convert("L").resize((_COLUMNS, _ROWS), Pictures.Resampling.BOX).tobytes()
-
-
-def visible_change(before: bytes, after: bytes) -> bool:
-    """Return whether a person would see the difference: enough cells are clearly brighter or darker."""
-    cells = zip(before, after, strict=True)
-    return sum(abs(one - other) > _VISIBLE_DIFFERENCE for one, other in cells) >= _CHANGED_CELLS

@@ -13,15 +13,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["CONTROLS", "PLACED", "Box", "Fact", "Line", "References", "pruned", "quoted", "read_nodes"]
+__all__ = ["Box", "Fact", "Line", "References", "pruned", "quoted"]
 
-CONTROLS = frozenset(
+_CONTROLS = frozenset(
     [
         *("button", "checkbox", "combobox", "listbox", "menuitem", "menuitemcheckbox", "menuitemradio", "option"),
         *("radio", "scrollbar", "searchbox", "slider", "spinbutton", "switch", "tab", "textbox"),
     ]
 )
-_INTERACTIVE = CONTROLS | {"gridcell", "link", "treeitem"}
+_INTERACTIVE = _CONTROLS | {"gridcell", "link", "treeitem"}
 _FIELDS = frozenset(["textbox", "searchbox", "combobox", "spinbutton", "slider", "progressbar", "meter", "listbox"])
 _ROWS = frozenset(["article", "definition", "figure", "listitem", "row", "term", "paragraph"])
 _HOLDING = frozenset(["article", "listitem", "row"])
@@ -41,9 +41,6 @@ _UNSEEN = re.compile("[\u0000-\u0008\u000b-\u001f\u007f\u061c\u200b\u200e\u200f\
 """Characters that turn text around, or hide."""
 _STATES = ("checked", "disabled", "expanded", "invalid", "pressed", "selected")
 
-PLACED = {"label": "xpath=//label", "editor": "xpath=//*[@contenteditable]"}
-"""Selectors of elements that Playwright gives no reference; theirs is `label|3`, by the place among all of the kind."""
-
 Box = tuple[int, int, int, int]
 """Left, top, width and height in pixels of the visible part."""
 
@@ -55,6 +52,7 @@ class Fact:
     Attributes:
         role: It stands for an element of this role; empty for the one it has.
         text: Its value, or its name if `role` is given.
+        selector: Finds an element that Playwright gives no reference.
     """
 
     kind: str
@@ -63,7 +61,7 @@ class Fact:
     text: str = ""
     states: Sequence[str] = ()
     name: str = ""
-    place: str = ""
+    selector: str = ""
 
 
 @dataclass
@@ -78,12 +76,13 @@ class _Node:
     level: int = 0  # of a heading
     href: str = ""
     children: "list[_Node]" = field(default_factory=list["_Node"])
-    parts: "list[_Node]" = field(default_factory=list["_Node"])  # of a row in one line
+    is_row: bool = False  # its children stand in one line
     title: str = ""  # of a row
 
     @property
-    def is_leaf(self) -> bool:
-        return not self.children and not self.parts
+    def pieces(self) -> "list[_Node]":
+        """The elements of its line."""
+        return self.children if self.is_row else [self]
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ class References:
 
     Attributes:
         made: The number of references given so far.
-        current: Playwright's references of the elements that are on the page, by those given here.
+        current: Playwright's selectors of the elements that are on the page, by their references.
         labels: Role and name of elements that are or were on the page.
     """
 
@@ -123,7 +122,7 @@ class References:
         self._given: dict[tuple[str, str], str] = {}
 
     def renew(self, elements: Iterable[tuple[str, str, str]]) -> dict[str, str]:
-        """Take the elements of a page (Playwright's reference, title of the row, label); return their references."""
+        """Take the elements of a page (selector, title of the row, label); return their references by selector."""
         before, self._given = self._given, {}
         self.labels = self.labels if len(self.labels) < _LABELS else {}
         for ref, row, label in elements:
@@ -136,16 +135,6 @@ class References:
         return {ref: known for known, ref in self.current.items()}
 
 
-def read_nodes(snapshot: str) -> list[tuple[int, _Node]]:
-    """Return the elements of a snapshot with their depth, in document order."""
-    found: list[tuple[int, _Node]] = []
-    for line in snapshot.split("\n"):
-        text = line.lstrip(" ")
-        if text.startswith("- ") and (node := _read(text[2:])) is not None:
-            found.append(((len(line) - len(text)) // 2, node))
-    return found
-
-
 def _read(text: str) -> _Node | None:
     quoted_key = re.match(r"'((?:[^']|'')*)'", text)  # YAML quotes a key that holds ": "
     match = _KEY.match(quoted_key[1].replace("''", "'") if quoted_key else text)
@@ -155,7 +144,7 @@ def _read(text: str) -> _Node | None:
     node = _Node(match[1], _clean(_unquoted(match[2] or "")), _clean(_unquoted(value.removeprefix(":").strip())))
     for name, said in _ATTRIBUTE.findall(match[3]):
         if name == "ref":
-            node.ref = said
+            node.ref = f"aria-ref={said}"
         elif name == "box":
             left, top, width, height = (int(float(one)) for one in said.split(","))
             node.box = left, top, width, height
@@ -165,6 +154,8 @@ def _read(text: str) -> _Node | None:
             node.is_clickable = True
         elif name in _STATES:
             node.states.append("mixed" if said == "mixed" else name)
+    if node.role == "text":
+        node.name, node.value = node.value, ""
     return node
 
 
@@ -185,127 +176,120 @@ def pruned(
     snapshot: str, facts: Sequence[Fact], references: References, *, most_elements: int
 ) -> tuple[list[Line], bool]:
     """Return the lines of a page, and whether it has more elements than are read."""
-    nodes = read_nodes(snapshot)
+    nodes: list[tuple[int, _Node]] = []
+    for line in snapshot.split("\n"):
+        text = line.lstrip(" ")
+        if text.startswith("- ") and (node := _read(text[2:])) is not None:
+            nodes.append(((len(line) - len(text)) // 2, node))
     is_cut, nodes = len(nodes) > most_elements, nodes[:most_elements]
     _add_facts(nodes, facts)
-    flat = [*_flat(_Node("document", children=_nested(nodes)))]
+    flat = [*_flat(_nested(nodes))]
     refs = references.renew(
-        (one.ref, row, _label(one)) for node, row, _, _ in flat for one in (node, *node.parts) if _has_reference(one)
+        (one.ref, row, _label(one)) for node, row, _, _ in flat for one in node.pieces if _has_reference(one)
     )
     return [_line(node, depth, frame, refs) for node, _, depth, frame in flat], is_cut
 
 
 def _add_facts(nodes: list[tuple[int, _Node]], facts: Sequence[Fact]) -> None:
     """Give elements what the snapshot lacks, by their boxes; add what it leaves out."""
-    by_box: dict[tuple[int, int], list[Fact]] = {}
+    by_box: dict[Box | None, list[Fact]] = {}
     for fact in facts:
-        by_box.setdefault((fact.box[0] // 4, fact.box[1] // 4), []).append(fact)
+        by_box.setdefault(fact.box, []).append(fact)
     secret = {_clean(fact.text) for fact in facts if fact.kind == "password" and fact.text}
-    placed = [fact for fact in facts if fact.place]
+    unseen = [fact for fact in facts if fact.selector]
     for _, node in nodes:
-        for fact in _facts_of(node, by_box):
+        for fact in by_box.get(node.box, ()) if node.role not in ("text", "iframe") else ():
             _apply(fact, node)
-            placed = [one for one in placed if one is not fact]
+            unseen = [one for one in unseen if one is not fact]
         if node.value in secret and node.role in _FIELDS:  # also when the page moved between two readings
-            node.value = "•" * min(len(node.value), 8)
+            node.value = _masked(node.value)
     for _, node in nodes:
         if node.role == "text" or (node.role in ("checkbox", "radio", "button") and not node.ref):
-            text = node.name or node.value
-            if fact := next((one for one in placed if one.role != "textbox" and _clean(one.text) == text), None):
-                node.role, node.name, node.value, node.ref = fact.role, text, "", fact.place
+            labels = (one for one in unseen if one.role != "textbox" and _clean(one.text) == (node.name or node.value))
+            if fact := next(labels, None):
+                node.role, node.name, node.value, node.ref = fact.role, node.name or node.value, "", fact.selector
                 node.states += fact.states
-                placed.remove(fact)
+                unseen.remove(fact)
     depth = min((depth for depth, _ in nodes), default=0)
-    for fact in placed:
+    for fact in unseen:
         if fact.role == "textbox" and fact.box[2] and fact.box[3]:  # an empty one is not in the snapshot
-            nodes.append((depth, _Node("textbox", fact.name, _clean(fact.text), [], fact.place, fact.box)))
-
-
-def _facts_of(node: _Node, by_box: Mapping[tuple[int, int], Sequence[Fact]]) -> Iterator[Fact]:
-    if node.box is None or node.role in ("text", "iframe"):
-        return
-    left, top = node.box[0] // 4, node.box[1] // 4
-    for x in (left - 1, left, left + 1):
-        for y in (top - 1, top, top + 1):
-            for fact in by_box.get((x, y), ()):
-                if all(abs(one - other) <= 1 for one, other in zip(fact.box, node.box, strict=True)):
-                    yield fact
+            nodes.append((depth, _Node("textbox", fact.name, _clean(fact.text), [], fact.selector, fact.box)))
 
 
 def _apply(fact: Fact, node: _Node) -> None:
     is_field = node.role in _FIELDS
-    if fact.kind == "value":
-        node.value = _clean(fact.text) if is_field else node.value
-        return
-    if fact.kind in ("field", "password"):
-        if not is_field and node.role not in ("checkbox", "radio", "button"):
+    match fact.kind:
+        case "value" if is_field:
+            node.value = _clean(fact.text)
+        case "field" if is_field or node.role in ("checkbox", "radio", "button"):
+            pass
+        case "password" if is_field:
+            node.value = _masked(fact.text)
+        case "state" if node.name or node.role in _INTERACTIVE:
+            pass
+        case "role" if node.role in ("generic", "paragraph", "heading", "button", "cell"):
+            node.role, node.is_clickable = fact.role, False
+            node.name = node.name or _clean(fact.name if fact.role == "textbox" else fact.text)
+            node.value = _clean(fact.text) if fact.role == "textbox" else node.value
+        case _:
             return
-        if fact.kind == "password":
-            node.value = "•" * min(len(fact.text), 8)
-    elif fact.kind == "state":
-        if node.role not in _INTERACTIVE and not node.name:
-            return
-    elif node.role in ("generic", "paragraph", "heading", "button", "cell"):
-        node.role, node.is_clickable = fact.role, False
-        if fact.role == "textbox":
-            node.name, node.value = node.name or _clean(fact.name), _clean(fact.text)
-        else:
-            node.name = node.name or _clean(fact.text)
-    else:
-        return
     node.states += fact.states
+
+
+def _masked(text: str) -> str:
+    return "•" * min(len(text), 8)
 
 
 def _nested(nodes: Sequence[tuple[int, _Node]]) -> list[_Node]:
     """Hang each element below the one above it, and simplify from the innermost outwards."""
-    tops: list[_Node] = []
-    above: list[tuple[int, _Node]] = []
+    root = _Node("document")
+    above = [(-1, root)]
     for depth, node in nodes:
-        while above and above[-1][0] >= depth:
+        while above[-1][0] >= depth:
             above.pop()
-        parent = above[-1][1] if above else None
-        if node.role == "/url" and parent is not None:
+        parent = above[-1][1]
+        if node.role == "/url":
             parent.href = node.value
-            continue
-        if node.role.startswith("/"):
-            continue
-        (tops if parent is None else parent.children).append(node)
-        above.append((depth, node))
+        elif not node.role.startswith("/"):
+            parent.children.append(node)
+            above.append((depth, node))
     for _, node in reversed(nodes):
         _simplify(node)
-    return _without_repeats([one for node in tops for one in _standing_for(node, is_root=True)], "")
+    return _without_repeats([one for node in root.children for one in _standing_for(node, is_root=True)], "")
 
 
 def _simplify(node: _Node) -> None:
     """Make an element what it is shown as; its children are simple already."""
-    if node.role == "text":
-        node.name, node.value = node.name or node.value, ""
-        return
-    found = [one for child in node.children for one in _standing_for(child)]
+    inner = [one for child in node.children for one in _standing_for(child)]
     if node.value and node.role not in _FIELDS:
         if node.name and node.name != node.value:
-            found.append(_Node("text", node.value))
+            inner.append(_Node("text", node.value))
         node.name, node.value = node.name or node.value, ""
-    if node.role in ("combobox", "listbox") and any(one.role == "option" for one in found):
-        _take_options(node, found)
+    if node.role in ("combobox", "listbox") and any(one.role == "option" for one in inner):
+        _take_options(node, inner)
         return
     if node.role == "textbox":
-        node.value = node.value or " ".join(one.name for one in found if one.name != node.name)
+        node.value = node.value or " ".join(one.name for one in inner if one.name != node.name)
         node.children = []
         return
-    if node.role == "heading" and any(not one.is_leaf for one in found):
+    if node.role == "heading" and any(one.children for one in inner):
         node.role, node.name = "generic", ""  # broken markup: the rest of the page is in it
+    pieces = [piece for one in inner for piece in one.pieces]
     is_one = node.role in _INTERACTIVE or node.role in ("heading", "img")
-    if is_one or (node.is_clickable and node.role in _PLAIN and not any(map(_is_acted_on, found))):
-        texts = " ".join(one.name for leaf in found for one in (leaf, *leaf.parts) if one.name)
-        node.name = node.name or texts
+    is_acted_on = any(one.children and not one.is_row for one in inner) or any(map(_has_reference, pieces))
+    if is_one or (node.is_clickable and node.role in _PLAIN and not is_acted_on):
+        node.name = node.name or " ".join(one.name for one in pieces if one.name)
         node.role = "button" if node.is_clickable and not is_one else node.role
-        inner = [one for leaf in found for one in (leaf, *leaf.parts, *leaf.children) if _has_reference(one)]
-        node.children = [one for one in inner if (one.role, one.name) != (node.role, node.name)]  # a label's own box
+        # a label's own box is the element itself
+        within = [one for leaf in inner for one in (leaf, *leaf.children) if _has_reference(one)]
+        node.children = [one for one in within if (one.role, one.name) != (node.role, node.name)]
         return
-    node.children = _without_repeats(found, node.name)
-    node.title = _title(node)
-    _take_parts(node)
+    node.children = _without_repeats(inner, node.name)
+    if node.role in _ROWS or node.role == "generic":  # the first text that is not a control's name tells a row
+        kept = [piece for one in node.children for piece in one.pieces]
+        titles = (one.title if one.role in _CONTROLS else one.name or one.title for one in kept)
+        node.title = next(filter(None, titles), "")
+    _make_row(node)
 
 
 def _take_options(node: _Node, found: Sequence[_Node]) -> None:
@@ -320,25 +304,25 @@ def _take_options(node: _Node, found: Sequence[_Node]) -> None:
     node.children = []
 
 
-def _take_parts(node: _Node) -> None:
+def _make_row(node: _Node) -> None:
     """Put a row in one line, and what else is short and flat."""
-    parts = [one for child in node.children for one in (child.parts or [child])]
-    headings = [one for one in parts if one.role == "heading"]
-    is_card = len(headings) == 1 and headings[0].level > 1 and any(map(_has_reference, parts))
-    is_form = sum(one.role in _FIELDS for one in parts) > 1  # its fields change one by one
+    pieces = [piece for child in node.children for piece in child.pieces]
+    headings = [one for one in pieces if one.role == "heading"]
+    is_card = len(headings) == 1 and headings[0].level > 1 and any(map(_has_reference, pieces))
+    is_form = sum(one.role in _FIELDS for one in pieces) > 1  # its fields change one by one
     is_row = node.role in _ROWS or (node.role == "generic" and is_card and not is_form)
     most, characters = (_ROW_PARTS, _ROW_CHARACTERS) if is_row else (_GROUP_PARTS, _GROUP_CHARACTERS)
-    is_flat = all(child.is_leaf or (child.parts and is_row) for child in node.children)
+    is_flat = all(not child.children or (child.is_row and is_row) for child in node.children)
     is_kind = is_row or (node.role in ("generic", "group") and not headings and not is_form)
-    is_short = 1 < len(parts) <= most and sum(len(one.name) + len(one.value) + 12 for one in parts) <= characters
+    is_short = 1 < len(pieces) <= most and sum(len(one.name) + len(one.value) + 12 for one in pieces) <= characters
     if not node.name and is_kind and is_flat and is_short:
-        node.parts, node.children = parts, []
+        node.children, node.is_row = pieces, True
 
 
 def _standing_for(node: _Node, *, is_root: bool = False) -> list[_Node]:
     """Return what is shown of an element: itself, what it holds, or nothing."""
-    if node.parts:
-        return node.parts if is_root else [node]
+    if node.is_row:
+        return node.children if is_root else [node]
     if node.role == "heading" and len(node.children) == 1 and node.children[0].name == node.name:
         return node.children
     if node.role == "iframe":
@@ -348,7 +332,7 @@ def _standing_for(node: _Node, *, is_root: bool = False) -> list[_Node]:
     if node.role in ("text", "img", "heading"):
         return [node] if node.name or node.children else []
     is_holding = node.role in _HOLDING and len(node.children) > 1 and not is_root
-    return [node] if node.name or (node.states and node.is_leaf) or is_holding else node.children
+    return [node] if node.name or (node.states and not node.children) or is_holding else node.children
 
 
 def _without_repeats(found: Sequence[_Node], name: str) -> list[_Node]:
@@ -365,41 +349,24 @@ def _without_repeats(found: Sequence[_Node], name: str) -> list[_Node]:
     return kept
 
 
-def _title(node: _Node) -> str:
-    """Return what tells a row: its first text that is not a control's name."""
-    if node.role not in _ROWS and node.role != "generic":
-        return ""
-    for child in node.children:
-        for one in (child, *child.parts):
-            if one.name and one.role not in CONTROLS:
-                return one.name
-            if one.title:
-                return one.title
-    return ""
-
-
-def _is_acted_on(node: _Node) -> bool:
-    return _has_reference(node) or any(map(_has_reference, node.parts)) or bool(node.children)
-
-
 def _has_reference(node: _Node) -> bool:
     return bool(node.ref) and node.role in _INTERACTIVE
 
 
-def _flat(root: _Node) -> Iterator[tuple[_Node, str, int, Box | None]]:
+def _flat(tops: Sequence[_Node]) -> Iterator[tuple[_Node, str, int, Box | None]]:
     """Yield each element that has a line, with the title of its row, its depth and the frame that it is in."""
-    waiting = [(one, "", 0, None) for one in reversed(root.children)]
+    waiting: list[tuple[_Node, str, int, Box | None]] = [(one, "", 0, None) for one in reversed(tops)]
     while waiting:
         node, row, depth, frame = waiting.pop()
-        is_row = node.role in _ROWS or bool(node.parts)
-        row = (node.title or row) if is_row else row
+        if node.role in _ROWS or node.is_row:
+            row = node.title or row
         yield node, row, depth, frame
         inner = frame or (node.box if node.role == "iframe" else None)
-        waiting += [(one, row, depth + 1, inner) for one in reversed(node.children)]
+        waiting += [(one, row, depth + 1, inner) for one in reversed([] if node.is_row else node.children)]
 
 
 def _line(node: _Node, depth: int, frame: Box | None, refs: Mapping[str, str]) -> Line:
-    shown = node.parts or [node]
+    shown = node.pieces
     own = [one.box for one in shown if one.box is not None] or ([node.box] if node.box is not None else [])
     boxes = (frame,) if frame else tuple(own)  # boxes in a frame are counted from its corner
     return Line(depth, ", ".join(_told(one, refs) for one in shown), ", ".join(_told(one, {}) for one in shown), boxes)
@@ -407,8 +374,7 @@ def _line(node: _Node, depth: int, frame: Box | None, refs: Mapping[str, str]) -
 
 def _told(node: _Node, refs: Mapping[str, str]) -> str:
     ref = f" [{refs[node.ref]}]" if node.ref in refs and _has_reference(node) else ""
-    states = [*dict.fromkeys(node.states)]
-    about = f" ({', '.join(states)})" if states else ""
+    about = f" ({', '.join(dict.fromkeys(node.states))})" if node.states else ""
     value = f': "{quoted(node.value)}"' if node.value else ""
     link = " (PDF)" if node.role == "link" and node.href.partition("?")[0].lower().endswith(".pdf") else ""
     return f"{_label(node)}{ref}{link}{about}{value}"

@@ -1,15 +1,15 @@
 """Agents with a browser: one orders in a shop by what it is shown, and no Chromium outlives its program."""
 
 import asyncio
-import os
-import signal
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core import Image
@@ -28,6 +28,23 @@ from ...support.web import new_connector, page, ref_in, state, told, use
 def on(element: str, tool: str, **arguments: Any) -> Callable[[Sequence[LLMMessage]], Decision]:
     """Decide by the newest state in the view."""
     return lambda view: call(f"web_{tool}", ref=ref_in(str(view[-1].content), element), **arguments)
+
+
+def browsers_below(process: psutil.Process) -> list[psutil.Process]:
+    """Return the Chromiums that a process started, without the processes that these started."""
+    browsers: list[psutil.Process] = []
+    for one in process.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            command = one.cmdline()
+            if "--remote-debugging-pipe" in command and not any(word.startswith("--type=") for word in command):
+                browsers.append(one)
+    return browsers
+
+
+def is_alive(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 async def test_agent_orders_in_a_shop_by_tools_and_states_alone(
@@ -108,9 +125,8 @@ async def test_killed_browser_is_started_again_at_its_page_by_the_next_action_or
             await use(web, "goto", url=f"{sites.url}/still/")
             await told(web)
             for go_on in (told(web), use(web, "press", key="Escape")):
-                for process in _below(os.getpid()):
-                    if "--type=" not in _command(process) and "--remote-debugging-pipe" in _command(process):
-                        os.kill(process, signal.SIGKILL)
+                for process in browsers_below(psutil.Process()):
+                    process.kill()
                 await until(lambda: not web._browser.is_open)
                 said = [*await go_on, *await told(web)]
                 assert any("was started again" in getattr(one, "text", "") for one in said)
@@ -134,37 +150,9 @@ def test_chromium_does_not_outlive_its_killed_program(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", program, chromium], stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
-    started = _below(process.pid)
-    assert any("--remote-debugging-pipe" in _command(one) for one in started)
+    started = psutil.Process(process.pid).children(recursive=True)
+    assert browsers_below(psutil.Process(process.pid))
     process.kill()
     process.wait()
     process.stdout.close()
-    asyncio.run(until(lambda: not any(map(_is_alive, started))))
-
-
-def _below(process_id: int) -> list[int]:
-    """Return the processes that a process started, and those that they did."""
-    parents: dict[int, int] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-        except (OSError, IndexError):
-            continue
-    found = [process_id]
-    for one in found:
-        found += [child for child, parent in parents.items() if parent == one]
-    return found[1:]
-
-
-def _command(process_id: int) -> str:
-    try:
-        return Path(f"/proc/{process_id}/cmdline").read_text().replace("\0", " ")
-    except OSError:
-        return ""
-
-
-def _is_alive(process_id: int) -> bool:
-    try:
-        return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    asyncio.run(until(lambda: not any(map(is_alive, started))))

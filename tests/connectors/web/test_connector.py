@@ -1,29 +1,17 @@
 """The web connector with a real Chromium: what it shows of pages, and what its tools do to them."""
 
 import json
-import os
 import re
-import shutil
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
 from memory_context import ConnectorError, WebConnector
 from memory_context.foundation.tokens import default_token_counter
 
-from ...support.sites import served_sites
-from ...support.web import new_connector, page, ref_in, run, state, told, use
+from ...support.sites import Sites
+from ...support.web import new_connector, open_page, page, ref_in, run, state, told, use
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def web() -> AsyncIterator[WebConnector]:
-    connector = new_connector()
-    await connector.on_start()
-    yield connector
-    await connector.on_stop()
 
 
 async def test_first_observation_names_the_page_and_has_its_picture(web: WebConnector) -> None:
@@ -38,11 +26,9 @@ async def test_first_observation_names_the_page_and_has_its_picture(web: WebConn
 
 async def test_update_has_address_title_and_what_changed(web: WebConnector) -> None:
     rows = "".join(f"<li>Row {number}</li>" for number in range(20))
-    await use(
-        web, "goto", url=page(f"<ul>{rows}</ul><button onclick='document.title=`Two`;this.after(`Done`)'>Go</button>")
-    )
-    await told(web)
-    await use(web, "click", ref=ref_in(await state(web), 'button "Go"'))
+    button = "<button onclick='document.title=`Two`;this.after(`Done`)'>Go</button>"
+    shown = await open_page(web, page(f"<ul>{rows}</ul>{button}"))
+    await use(web, "click", ref=ref_in(shown, 'button "Go"'))
     (update,) = await told(web)
     head, *lines = update.text.splitlines()
     assert head.startswith("Screen update. Current URL: data:text/html;")
@@ -52,14 +38,8 @@ async def test_update_has_address_title_and_what_changed(web: WebConnector) -> N
 
 
 async def test_blinking_cursor_is_no_change_and_a_colour_is(web: WebConnector) -> None:
-    await use(
-        web,
-        "goto",
-        url=page(
-            "<input autofocus><span id=c style='background:#000;width:2px;height:18px;display:inline-block'></span>"
-        ),
-    )
-    await told(web)
+    cursor = "<span id=c style='background:#000;width:2px;height:18px;display:inline-block'></span>"
+    await open_page(web, page(f"<input autofocus>{cursor}"))
     await run(web, "document.getElementById('c').style.visibility = 'hidden'")
     assert await told(web) == []
     await run(web, "document.body.style.background = '#036'")
@@ -67,31 +47,12 @@ async def test_blinking_cursor_is_no_change_and_a_colour_is(web: WebConnector) -
     assert len(update.images) == 1
 
 
-async def test_form_is_filled_by_the_references_of_the_state(web: WebConnector) -> None:
-    form = """<form onsubmit="event.preventDefault(); out.textContent = [...new FormData(this).values()].join('|')">
-      <label>Name <input name=name></label> <label for=size>Size</label>
-      <select id=size name=size><option>Small<option>Large</select>
-      <label><input type=checkbox name=gift value=gift> As a gift</label>
-      <button>Order</button></form><output id=out></output>"""
-    await use(web, "goto", url=page(form))
-    shown = await state(web)
-    await use(web, "type", ref=ref_in(shown, 'textbox "Name"'), text="Ada")
-    await use(web, "select", ref=ref_in(shown, 'combobox "Size"'), options=["Large"])
-    await use(web, "click", ref=ref_in(shown, 'checkbox "As a gift"'))
-    shown = await state(web)
-    assert 'textbox "Name"' in shown
-    assert ': "Ada"' in shown
-    assert await use(web, "press", key="Enter", ref=ref_in(shown, 'textbox "Name"'))
-    assert 'status "Ada|Large|gift"' in await state(web)
-
-
 async def test_reference_never_clicks_another_element_after_the_page_is_drawn_anew(web: WebConnector) -> None:
     draw = """<ul id=list></ul><script>
       const draw = names => { list.innerHTML = names.map(name =>
         `<li><span>${name}</span> <button onclick="document.title = '${name}'">Delete</button></li>`).join('') };
       draw(['Apple', 'Pear', 'Plum']);</script>"""
-    await use(web, "goto", url=page(draw))
-    refs = dict(re.findall(r'"(\w+)", button "Delete" \[(e\d+)\]', await state(web)))
+    refs = dict(re.findall(r'"(\w+)", button "Delete" \[(e\d+)\]', await open_page(web, page(draw))))
     await run(web, "draw(['Plum', 'Fig', 'Apple'])")
     with pytest.raises(ConnectorError, match="is stale") as refused:
         await use(web, "click", ref=refs["Plum"])
@@ -103,16 +64,16 @@ async def test_reference_never_clicks_another_element_after_the_page_is_drawn_an
 
 async def test_reference_ends_when_its_row_becomes_another_one(web: WebConnector) -> None:
     """Lists use their elements again, with other texts around the same button."""
-    await use(web, "goto", url=page("<ul><li><span id=s>Pear</span> <button>Delete</button></li></ul>"))
-    ref = ref_in(await state(web), 'button "Delete"')
+    row = "<ul><li><span id=s>Pear</span> <button>Delete</button></li></ul>"
+    ref = ref_in(await open_page(web, page(row)), 'button "Delete"')
     await run(web, "s.textContent = 'Fig'")
     with pytest.raises(ConnectorError, match=f'{ref} .* is stale.*\n- "Fig", button "Delete"'):
         await use(web, "click", ref=ref)
 
 
 async def test_closed_details_show_their_summary_only(web: WebConnector) -> None:
-    await use(web, "goto", url=page("<details><summary>More</summary><p>Small print</p><button>Buy</button></details>"))
-    closed = await state(web)
+    body = "<details><summary>More</summary><p>Small print</p><button>Buy</button></details>"
+    closed = await open_page(web, page(body))
     assert "collapsed" in closed
     assert "Small print" not in closed
     assert 'button "Buy"' not in closed
@@ -127,29 +88,17 @@ async def test_missing_browser_says_what_to_do() -> None:
         await WebConnector(browser="no-such-browser").on_start()
 
 
-async def test_component_names_browser_and_hosts_and_opens_nothing() -> None:
-    chromium = shutil.which("chromium") or "chromium"
-    web = WebConnector("https://example.org", browser=chromium, allowed_hosts=["example.org"])
-    again = WebConnector.load_component(web.dump_component())
-    assert again.dump_component() == web.dump_component()
-    assert again.dump_component().config["allowed_hosts"] == ["example.org"]
-    assert not again._browser.is_open
-    assert os.path.basename(again.dump_component().config["browser"]).startswith("chromium")
-
-
-async def test_loaded_session_opens_its_pages_and_gives_no_reference_twice(web: WebConnector) -> None:
-    async with served_sites() as sites:
-        await use(web, "goto", url=f"{sites.url}/app/")
-        before = await state(web)
-        later = new_connector()
-        later.load_state(json.loads(json.dumps(web.save_state())))
-        await later.on_start()
-        try:
-            (first,) = await told(later)
-            assert first.text.startswith(f"[web] Initial page: {sites.url}/app/ (")
-            assert min(numbers(await state(later))) > max(numbers(before))
-        finally:
-            await later.on_stop()
+async def test_loaded_session_opens_its_pages_and_gives_no_reference_twice(web: WebConnector, sites: Sites) -> None:
+    before = await open_page(web, f"{sites.url}/app/")
+    later = new_connector()
+    later.load_state(json.loads(json.dumps(web.save_state())))
+    await later.on_start()
+    try:
+        (first,) = await told(later)
+        assert first.text.startswith(f"[web] Initial page: {sites.url}/app/ (")
+        assert min(numbers(await state(later))) > max(numbers(before))
+    finally:
+        await later.on_stop()
 
 
 @pytest.mark.parametrize("kept", [{"tree": ["document", "", "", [], "1"], "refs": {"1": "e7"}}, {"lines": [[0, "x"]]}])

@@ -1,7 +1,5 @@
 """Requests of a real Chromium: pages reach allowed hosts at public addresses, whatever way they try."""
 
-import asyncio
-import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -19,6 +17,7 @@ from memory_context.connectors.web import request_filter
 from memory_context.connectors.web.request_filter import RequestFilter, addresses_of, host_rule
 
 from ...support.browser import chromium_options
+from ...support.serving import serving
 
 PUBLIC = "127.0.0.2"
 """Stands for a public address in these tests; all other addresses of this machine are private, as always."""
@@ -33,27 +32,14 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @dataclass
-class Silent:
-    """A server that counts requests and answers each with a secret."""
-
-    requests: int = 0
-    port: int = 0
-
-    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        data = await reader.read(65536)
-        self.requests += b" HTTP/1.1\r\n" in data  # Chromium also connects ahead, and sends nothing
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nAccess-Control-Allow-Origin: *\r\n\r\nSECRET")
-        writer.close()
-
-
-@dataclass
 class Site:
-    """A public site and a private one on this machine, with what the site was asked."""
+    """A public site and a private one on this machine, with what they were asked."""
 
-    port: int
-    private: Silent
-    filter: RequestFilter
+    filter: RequestFilter = field(default_factory=RequestFilter)
+    port: int = 0
+    private_port: int = 0
     asked: list[tuple[str, bytes]] = field(default_factory=list)
+    asked_in_private: list[str] = field(default_factory=list)
     looked_up: list[str] = field(default_factory=list)
 
     @property
@@ -62,31 +48,34 @@ class Site:
 
     @property
     def secret(self) -> str:
-        return f"127.0.0.1:{self.private.port}"
+        return f"127.0.0.1:{self.private_port}"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def served() -> AsyncIterator[Site]:
     """The sites; names lead where `NAMES` says."""
-    real = request_filter.address_problem
-    with pytest.MonkeyPatch.context() as patch, socket.create_server((PUBLIC, 0), backlog=100) as port:
-        private = Silent()
-        server = await asyncio.start_server(private.accept, "127.0.0.1", 0)
-        private.port = server.sockets[0].getsockname()[1]
-        site = Site(port.getsockname()[1], private, RequestFilter())
+    real, site = request_filter.address_problem, Site()
 
-        async def look_up(host: str) -> list[str]:
-            site.looked_up.append(host)
-            return NAMES.get(host) or await addresses_of(host)
+    async def look_up(host: str) -> list[str]:
+        site.looked_up.append(host)
+        return NAMES.get(host) or await addresses_of(host)
 
+    async def secret(request: Request) -> Response:
+        site.asked_in_private.append(request.method)
+        return PlainTextResponse("SECRET", headers={"Access-Control-Allow-Origin": "*"})
+
+    private = Starlette(routes=[Route("/{path:path}", secret)])
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(request_filter, "addresses_of", look_up)
         patch.setattr(request_filter, "address_problem", lambda one, **kind: "" if one == PUBLIC else real(one, **kind))
-        web = uvicorn.Server(uvicorn.Config(application(site), log_level="error", lifespan="off"))
-        serving = asyncio.ensure_future(web.serve(sockets=[port]))
-        yield site
-        web.should_exit = True
-        await serving
-        server.close()
+        async with (
+            serving(uvicorn.Config(application(site), log_level="error", lifespan="off"), host=PUBLIC) as (
+                _,
+                site.port,
+            ),
+            serving(uvicorn.Config(private, log_level="error", lifespan="off")) as (_, site.private_port),
+        ):
+            yield site
 
 
 def application(site: Site) -> Starlette:
@@ -124,10 +113,8 @@ async def browser(served: Site) -> AsyncIterator[Browser]:
 @pytest.fixture
 def site(served: Site) -> Site:
     """The sites, as if nobody had asked them yet."""
-    served.asked.clear()
-    served.looked_up.clear()
-    served.filter.refused.clear()
-    served.private.requests = 0
+    for noted in (served.asked, served.asked_in_private, served.looked_up, served.filter.refused):
+        noted.clear()
     return served
 
 
@@ -146,6 +133,7 @@ async def test_page_of_an_allowed_host_is_read(site: Site, page: Page) -> None:
     assert not site.filter.refused
 
 
+SPELLINGS = ("2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "localhost.")
 WAYS = {
     "fetch": "fetch('http://SECRET/').then(done, done)",
     "frame": "const f = document.createElement('iframe'); f.onload = done; f.src = 'http://SECRET/';"
@@ -156,7 +144,7 @@ WAYS = {
     "redirected frame": "const f = document.createElement('iframe'); f.onload = done; f.src = '/there?to=http://SECRET/';"
     " document.body.append(f)",
     "beacon": "navigator.sendBeacon('http://SECRET/'); fetch('http://SECRET/').then(done, done)",
-    "numbers": "fetch('http://2130706433:PORT/').then(done, done)",
+    **{host: f"fetch('http://{host}:PORT/').then(done, done)" for host in SPELLINGS},
     "name": "fetch('http://inside.test:PORT/').then(done, done)",
     "one of two addresses": "fetch('http://both.test:PORT/').then(done, done)",
 }
@@ -165,9 +153,9 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 async def test_page_reaches_no_private_address(site: Site, page: Page, way: str) -> None:
     await page.goto(f"{site.url}/page")
-    script = WAYS[way].replace("SECRET", site.secret).replace("PORT", str(site.private.port))
+    script = WAYS[way].replace("SECRET", site.secret).replace("PORT", str(site.private_port))
     await page.evaluate(f"() => new Promise(resolve => {{ const done = () => resolve(); {script} }})")
-    assert site.private.requests == 0
+    assert site.asked_in_private == []
     assert "an address of this machine or a private network" in site.filter.refused[-1]
 
 
@@ -177,7 +165,7 @@ async def test_navigation_to_a_private_address_is_refused_with_the_reason(site: 
         await page.goto(path.format(site=site.url, secret=site.secret))
     (refusal,) = site.filter.refused
     assert refusal.startswith(f"{site.secret}: 127.0.0.1 is an address of this machine")
-    assert site.private.requests == 0
+    assert site.asked_in_private == []
 
 
 async def test_service_worker_and_new_window_reach_no_private_address(site: Site, page: Page) -> None:
@@ -196,7 +184,7 @@ async def test_service_worker_and_new_window_reach_no_private_address(site: Site
     window = await opened.value
     await window.wait_for_url("chrome-error:**")
     assert len(site.filter.refused) == 1
-    assert site.private.requests == 0
+    assert site.asked_in_private == []
 
 
 async def test_hosts_that_are_not_allowed_are_refused_also_behind_a_redirect(
