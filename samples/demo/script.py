@@ -173,13 +173,14 @@ def _inside_the_agent(seen: ScriptedClient) -> str:
         ", ".join(str(line) for line, text in lines if what in text) or "(none seen)"
         for what in ("model_client.create", "model_context.add_message")
     )
-    caught = sorted({_name(path) for path, _, _ in seen.matches(r"^except .*CancelledError")})
+    caught = [(path, f"{_name(path)}:{line}") for path, line, _ in seen.matches(r"^except .*CancelledError")]
+    elsewhere = "" if _AGENT in dict(caught) else "; not in the AssistantAgent"
     return "\n".join([
         f"In {_AGENT}:",
         f"- the model is called in lines {called};",
-        f"- the context is written in lines {written}: the results of a step after all its tools are done, so a run "
-        "that ends before leaves a call without its result.",
-        f"CancelledError is caught in {', '.join(caught) or 'no file that I saw'}.",
+        f"- the context is written in lines {written}, with the results after all tools of the step are done: a run "
+        "that ends before leaves a call without its result in the context.",
+        f"CancelledError is caught in {', '.join(place for _, place in caught) or 'no file that I saw'}{elsewhere}.",
     ])  # fmt: skip
 
 

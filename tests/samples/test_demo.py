@@ -104,7 +104,7 @@ def test_demo_tells_the_whole_story(new_home: Path, out: Path) -> None:
     assert max(map(float, figures("cost beside keeping everything", text))) < 0.5
     assert re.search(r"the model sees these observations, [\d,]+ tokens", flat)
     assert "texts were recalled" in new_session
-    assert "Last time we found out: CancelledError is caught in" in new_session
+    assert "Last time we found out: CancelledError is caught in _user_proxy_agent.py" in new_session
 
     calls = calls_in(text.split("The same session in a second process")[0])
     raw, view = figures(f"tokens sent in {len(calls)} calls", text)
