@@ -9,6 +9,8 @@ import threading
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from memory_context.foundation.embeddings import wordllama
 from memory_context.foundation.embeddings.embedder import embed_checked
@@ -78,6 +80,25 @@ async def test_a_vector_does_not_depend_on_its_company() -> None:
     assert together == alone * 30
 
 
+@given(text=st.text(st.characters(exclude_characters="<", exclude_categories=["Cs"]), max_size=200))
+@example(text="  disk full on   the Datenbank-Server: naïve 日本語 \U0001f600\n\n")
+def test_short_query_gets_the_tokens_of_the_whole_tokenizer(text: str) -> None:
+    """A command that embeds one query makes a tokenizer for that query alone."""
+    reduced = wordllama._read_model(wordllama._package_folder(), text).tokenizer
+    whole = wordllama._load().tokenizer
+    assert reduced.encode(text, add_special_tokens=False).ids == whole.encode(text, add_special_tokens=False).ids
+
+
+async def test_first_query_of_a_process_gets_the_vector_of_later_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the first is embedded without loading the model."""
+    monkeypatch.setattr(wordllama, "_model", None)
+    monkeypatch.setattr(wordllama, "_has_embedded", False)
+    first = await WordLlamaEmbedder().embed(["disk full"], "query")
+    assert wordllama._model is None
+    assert await WordLlamaEmbedder().embed(["disk full"], "query") == first
+    assert wordllama._model is not None
+
+
 @pytest.mark.parametrize("text", ["", "\x00", "\ud800", "\udfff\ud800", "a\x00b\ud83d", "😀" * 100_000, "\n" * 100_000])
 async def test_wordllama_embeds_any_text(text: str) -> None:
     """Strings as broken tools print them."""
@@ -115,6 +136,7 @@ async def test_the_model_is_loaded_once_for_all_threads(monkeypatch: pytest.Monk
         return read_model(folder)
 
     monkeypatch.setattr(wordllama, "_model", None)
+    monkeypatch.setattr(wordllama, "_has_embedded", True)
     monkeypatch.setattr(wordllama, "_read_model", counting)
     barrier = threading.Barrier(4)
 
@@ -146,9 +168,9 @@ def test_other_model_files_are_refused(tmp_path: Path) -> None:
     """Their vectors would carry the name of these."""
     with pytest.raises(RuntimeError, match=r"cannot be read.*reinstall wordllama"):
         wordllama._read_model(tmp_path)
-    weights = tmp_path / wordllama._WEIGHTS_FILE
-    weights.parent.mkdir()
-    weights.write_bytes(bytes(16_384_096))
+    for name in (wordllama._WEIGHTS_FILE, wordllama._TOKENIZER_FILE):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(bytes(16_384_096))
     with pytest.raises(RuntimeError, match="not the known model"):
         wordllama._read_model(tmp_path)
 

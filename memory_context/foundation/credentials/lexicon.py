@@ -166,9 +166,11 @@ def name_of(name: str) -> CredentialName | None:
     return CredentialName(language, sort, _opening(language))
 
 
-_SAYS_ITSELF = re.compile(rf"{NAMES_PATTERN}|key|auth|credential", re.IGNORECASE)
+@cache
+def _words_for_credentials() -> re.Pattern[str]:
+    return re.compile(rf"{NAMES_PATTERN}|key|auth|credential", re.IGNORECASE)
 
 
 def names_a_credential(text: str) -> bool:
     """Return whether a text has a word for credentials in it, such as a label or a name of one."""
-    return _SAYS_ITSELF.search(text) is not None
+    return _words_for_credentials().search(text) is not None
