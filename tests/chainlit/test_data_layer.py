@@ -1,10 +1,8 @@
 """MemoryDataLayer, called as Chainlit calls it: what is kept comes back, in whatever order it came."""
 
 import asyncio
-import importlib
 import logging
 import re
-import sys
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -533,15 +531,6 @@ async def test_unused_thread_is_pruned(
         assert server.execute(rows, database_of(database_url), table=table) == [("used",)]
     kept = await store.prune(timedelta(seconds=1))
     assert (kept.sessions, await page_of(layer)) == (0, ["used"])
-
-
-def test_missing_chainlit_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The name of the extra."""
-    for name in [name for name in sys.modules if name.startswith(("chainlit", "memory_context.surfaces.chainlit"))]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "chainlit", None)
-    with pytest.raises(ImportError, match=r"needs chainlit: pip install 'memory-context\[chainlit\]'"):
-        importlib.import_module("memory_context.surfaces.chainlit")
 
 
 async def test_erased_user_has_no_rows_left(

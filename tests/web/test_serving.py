@@ -223,17 +223,3 @@ def test_serve_command_usage_error_is_one_line_with_remedy(
     assert "pw@" not in printed.err
     assert printed.err.startswith("memory-context: ")
     assert printed.err.count("\n") == 1
-
-
-async def test_serve_help_imports_no_server(starter: Starter):
-    """Nothing of the server is imported for it."""
-    script = (
-        "import sys\nfrom memory_context.surfaces.cli import execute\nexecute(['serve', '--help'])\n"
-        "print(sorted({'fastapi', 'uvicorn', 'autogen_agentchat', 'limits', 'redis'} & set(sys.modules)))"
-    )
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    )
-    out, _ = await process.communicate()
-    assert "--token-env" in out.decode()
-    assert out.decode().splitlines()[-1] == "[]"
