@@ -60,7 +60,8 @@ class Table:
         batch_rows: Rows deleted per transaction.
         age: Column compared by pruning.
         own: Statements of `transfer.sql` that replace those of `tables.sql`.
-        different: A statement that names imported rows whose place another row has.
+        different: A statement that names left out rows whose place another row has.
+        unused: A statement that takes away what only left out rows had needed.
         quoting: Columns that may quote a content, by type; forgetting cuts it out.
     """
 
@@ -77,6 +78,7 @@ class Table:
     age: str | None = None
     own: Mapping[str, str] = field(default_factory=dict[str, str])
     different: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
     before_insert: tuple[str, ...] = ()
     after_insert: tuple[str, ...] = ()
     quoting: Mapping[str, Quoting] = field(default_factory=dict[str, Quoting])
@@ -101,7 +103,7 @@ class Table:
     def _names(self, columns: Sequence[Column]) -> dict[str, str]:
         codes = {column.name: code for column in columns if (code := self.encoding(column))}
         written = {name: f"encode(one.{name}, '{code}') AS {name}" for name, code in codes.items()}
-        read = {name: f"decode(line.fields ->> '{name}', '{code}')" for name, code in codes.items()}
+        read = {name: f"decode(one.value ->> '{name}', '{code}')" for name, code in codes.items()}
         names = [column.name for column in columns]
         within = {
             None: "{within_nothing()}",
@@ -142,7 +144,7 @@ ITEMS = Table(
     },
     derived=("content_id", "content_bytes"),
     different=("select_different_items",),
-    before_insert=("insert_transferred_contents",),
+    unused=("delete_unused_contents",),
     quoting={"summary": "text", "model_summary": "text", "content_metadata": "jsonb"},
 )
 
