@@ -146,18 +146,6 @@ async def test_concurrent_writes_of_one_step_keep_the_last(layer: MemoryDataLaye
     assert len(kept) == 21
 
 
-async def test_fifty_data_layers_write_one_step_without_error(store: MemoryStore) -> None:
-    """Each with its own layer: nobody blocks anybody, and an update stays."""
-    layers = [MemoryDataLayer(store) for _ in range(50)]
-    with chat("alice", "t"):
-        await asyncio.gather(
-            *(layer.update_step(step("s", output="done")) for layer in layers[::2]),
-            *(layer.create_step(step("s", output="")) for layer in layers[1::2]),
-        )
-    (kept,) = await steps_of(layers[0])
-    assert kept["output"] == "done"
-
-
 async def test_steps_are_ordered_by_creation(layer: MemoryDataLayer) -> None:
     """Children before their parents, or as they came if they were created together."""
     times = ["2026-01-01T00:00:00.000003Z", "2026-01-01T00:00:00.000001Z", "2026-01-01T00:00:00.000001Z"]

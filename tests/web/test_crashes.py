@@ -10,12 +10,14 @@ from .conftest import Client, Model, StartChat, claimed, kill, message
 pytestmark = pytest.mark.thorough
 
 
-async def test_request_repeated_after_crash_is_answered_once(start_chat: StartChat, model: Model):
-    """Before anything was archived but the first message: it is asked again, and stands there once."""
+@pytest.mark.parametrize("is_killed", [True, False])
+async def test_request_repeated_after_restart_is_answered_once(start_chat: StartChat, model: Model, is_killed: bool):
+    """Shut down in mid-answer, or killed before anything but the first message was archived."""
     hello = message("hello")
     async with start_chat() as client:
         await cut_off(client, model, client.say(hello))
-        kill(client)
+        if is_killed:
+            kill(client)
     async with start_chat() as client:
         answer = (await client.say(hello)).json()
         assert answer["message"]["text"] == "answer to hello"
@@ -88,18 +90,6 @@ async def test_repeated_request_continues_run_of_disconnected_client(client: Cli
     assert (answer["message"]["text"], answer["replayed"]) == ("answer to more", False)
     assert model.views[-1] == ["User: hello", "Assi: answer to hello", "User: more"]
     assert await client.texts(session) == ["hello", "answer to hello", "more", "answer to more"]
-
-
-async def test_repeated_request_continues_archived_run_after_restart(start_chat: StartChat, model: Model):
-    """Shut down in mid-answer, started again: the same request goes on."""
-    hello = message("hello")
-    async with start_chat() as client:
-        await cut_off(client, model, client.say(hello))
-    async with start_chat() as client:
-        answer = (await client.say(hello)).json()
-        assert answer["message"]["text"] == "answer to hello"
-        assert model.views[-1] == ["User: hello"]
-        assert await client.texts(answer["session_id"]) == ["hello", "answer to hello"]
 
 
 async def test_next_question_answers_the_one_cut_off_before(client: Client, model: Model):
