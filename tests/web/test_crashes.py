@@ -80,18 +80,6 @@ async def test_live_session_replays_messages_archived_past_it(client: Client, mo
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("stream", [False, True])
-async def test_repeated_request_continues_run_of_disconnected_client(client: Client, model: Model, stream: bool):
-    """The agent has heard the question: it goes on from there, and the question stands there once."""
-    session = (await client.say("hello")).json()["session_id"]
-    more = message("more")
-    await cut_off(client, model, client.say(more, session=session, stream=stream))
-    answer = (await client.say(more, session=session)).json()
-    assert (answer["message"]["text"], answer["replayed"]) == ("answer to more", False)
-    assert model.views[-1] == ["User: hello", "Assi: answer to hello", "User: more"]
-    assert await client.texts(session) == ["hello", "answer to hello", "more", "answer to more"]
-
-
 async def test_next_question_answers_the_one_cut_off_before(client: Client, model: Model):
     """Both questions are in the agent's context; asking the first again gives the answer that came."""
     hello = message("hello")
