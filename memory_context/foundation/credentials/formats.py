@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
 
 from ..patterns import LinePattern
 from .assignments import is_placeholder, is_random
@@ -107,6 +106,9 @@ _HASH = (
     r"|y\$[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{1,86}\$[./A-Za-z0-9]{43}"
     r"|argon2(?:id?|d)\$v=\d{1,3}\$[a-z0-9=,]{1,60}\$[A-Za-z0-9+/]{8,90}\$[A-Za-z0-9+/]{16,90})"
 )
+_EXACT = "|".join(
+    [f"(?P<{kind}>{form})" for kind, (_, form) in _FORMATS.items()] + [f"(?P<password_hash>{_HASH})"]
+).encode()  # compiled when a text first needs it: that takes 5 ms
 _SHORT_PREFIXES = frozenset(("sk",))
 """Kinds whose prefix may begin a name, such as `sk-learn-contrib`: the rest must look random."""
 
@@ -120,13 +122,6 @@ _LINE = re.compile(rb"[^\r\n]+")
 _USER_INFO = LinePattern(r"://[^\s/:@\"'<>]{0,64}:[^\s/\"'<>]{1,256}@")
 
 
-@cache
-def _exact() -> re.Pattern[bytes]:
-    """Return the pattern of whole credentials, which takes 5 ms to compile and which few texts need."""
-    forms = [f"(?P<{kind}>{form})" for kind, (_, form) in _FORMATS.items()]
-    return re.compile("|".join([*forms, f"(?P<password_hash>{_HASH})"]).encode())
-
-
 def formatted_credentials(data: bytes) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and kind in UTF-8 text, not in order."""
     yield from _tokens(data)
@@ -137,7 +132,7 @@ def formatted_credentials(data: bytes) -> Iterator[tuple[int, int, str]]:
 def _tokens(data: bytes) -> Iterator[tuple[int, int, str]]:
     done = 0
     for start, _ in _PREFIX.spans(data, 0, len(data), deadline=math.inf):
-        match = _exact().match(data, start) if start >= done else None
+        match = re.compile(_EXACT).match(data, start) if start >= done else None
         if match is None:
             continue
         kind = match.lastgroup or ""

@@ -136,12 +136,8 @@ _NAMES: Mapping[str, tuple[str, Sort]] = {
 }
 
 
-def _pattern(name: str) -> str:
-    return re.sub(r"\\?[ ]", "[ _-]?", re.escape(name))
-
-
 NAMES_PATTERN = "|".join(
-    _pattern(name)
+    re.sub(r"\\?[ ]", "[ _-]?", re.escape(name))
     for name in sorted(
         {
             name.strip()
@@ -166,11 +162,9 @@ def name_of(name: str) -> CredentialName | None:
     return CredentialName(language, sort, _opening(language))
 
 
-@cache
-def _words_for_credentials() -> re.Pattern[str]:
-    return re.compile(rf"{NAMES_PATTERN}|key|auth|credential", re.IGNORECASE)
+_SAYS_ITSELF = rf"{NAMES_PATTERN}|key|auth|credential"
 
 
 def names_a_credential(text: str) -> bool:
     """Return whether a text has a word for credentials in it, such as a label or a name of one."""
-    return _words_for_credentials().search(text) is not None
+    return re.search(_SAYS_ITSELF, text, re.IGNORECASE) is not None

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
-from itertools import chain
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -36,6 +35,7 @@ _SAMPLE_BYTES, _SAMPLE_EVERY_BYTES = 4096, 1 << 18
 _SHORT_TOKENS = 32  # 0.3 ms without numpy, which takes 90 ms to import
 _SHORT_CHARACTERS = 200
 _LONGEST_PIECE = 16  # characters
+_BYTES_END = 259  # the first pieces are signs, and bytes for characters without a piece
 
 # a mean over more says little; the tokenizer keeps 150 bytes a token
 _BATCHING = Batching(text_characters=16_384, texts=64, characters=65_536)
@@ -92,11 +92,10 @@ _loading = threading.Lock()
 
 def _load() -> _Model:
     global _model
-    if _model is None:
-        with _loading:
-            if _model is None:
-                _model = _read_model(_package_folder())
-    return _model
+    with _loading:
+        if _model is None:
+            _model = _read_model(_package_folder())
+        return _model
 
 
 def _package_folder() -> Path:
@@ -116,11 +115,8 @@ def _read_model(folder: Path, only: str | None = None) -> _Model:
     config = description[:].rstrip(b"\n")  # releases differ in the last newline
     for known, data in ((_WEIGHTS_SAMPLE_SHA256, sample), (_TOKENIZER_SHA256, config)):
         if hashlib.sha256(data).hexdigest() != known:
-            raise RuntimeError(
-                f"the files in {folder} are not the known model; install a wordllama version that memory-context allows"
-            )
-    text = config.decode()
-    return _Model(Tokenizer.from_str(text if only is None else _reduced(text, only)), weights)
+            raise RuntimeError(f"{folder} has not the known model; install a wordllama that memory-context allows")
+    return _Model(Tokenizer.from_str(config.decode() if only is None else _reduced(config, only)), weights)
 
 
 def _opened(file: Path) -> mmap:
@@ -131,7 +127,7 @@ def _opened(file: Path) -> mmap:
         raise RuntimeError(f"{file} cannot be read ({error}); reinstall wordllama") from error
 
 
-def _reduced(config: str, text: str) -> str:
+def _reduced(config: bytes, text: str) -> str:
     """Return a tokenizer's description with only those pieces and merges that can occur in a text.
 
     Merges join neighbours, so every token is a part of the text, or one of the bytes that stand for other characters.
@@ -139,11 +135,9 @@ def _reduced(config: str, text: str) -> str:
     parsed = json.loads(config)
     model = parsed["model"]
     text = f"▁{text.replace(' ', '▁')}"  # as the normalizer does
-    ends = ((start, range(start + 1, min(start + _LONGEST_PIECE, len(text)) + 1)) for start in range(len(text)))
-    parts = {text[start:end] for start, all_ends in ends for end in all_ends}
+    parts = {text[start : start + length] for start in range(len(text)) for length in range(1, _LONGEST_PIECE + 1)}
     merges = {f"{part[:at]} {part[at:]}" for part in parts for at in range(1, len(part))}
-    pieces = chain(parts, ("<unk>", "<s>", "</s>"), (f"<0x{byte:02X}>" for byte in range(256)))
-    model["vocab"] = {piece: model["vocab"][piece] for piece in pieces if piece in model["vocab"]}
+    model["vocab"] = {piece: id for piece, id in model["vocab"].items() if id < _BYTES_END or piece in parts}
     model["merges"] = [*filter(merges.__contains__, model["merges"])]
     return json.dumps(parsed)
 

@@ -63,12 +63,15 @@ _HASH = re.compile(r"(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{8,}", re.IGNOR
 _SHORT_HASH_CHARACTERS = 7  # as git abbreviates
 _CONTRACTION = re.compile(r"(?<=[^\W\d_])(?:n't|'(?:s|re|ve|m|ll|d))\b", re.IGNORECASE)
 
+# `re` compiles patterns that are strings when a text first needs them (together 13 ms).
 # Thai, Lao, Burmese, Khmer, Chinese, Japanese, and Korean, which joins particles.
 _UNSPACED_CHARACTER = (
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u312f\u31a0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
+_UNSPACED = f"({_UNSPACED_CHARACTER}+)"
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0963\u0966-\u0dff"  # no `\\w`
+_VERBATIM = rf"{_UNSPACED_CHARACTER}|(?:(?!{_UNSPACED_CHARACTER})[\w{_MARKS}])+"
 # Accents, and points of Hebrew and Arabic; not vowel signs, which distinguish words.
 _ACCENTS = re.compile(
     "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670]+"
@@ -78,34 +81,9 @@ _LETTERS = str.maketrans(
     | {"æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ß": "ss", "ẞ": "SS"}
 )
 _LETTER = re.compile("[" + "".join(map(chr, _LETTERS)) + "]")
+# Possible runs of combining marks, which normalisation sorts in quadratic time.
+_ENDLESS = "([^\x00-\u02ff\u3041-\u3096\u30a0-\u30ff\u3400-\u9fff\uac00-\ud7ff\U00020000-\U0003ffff]{128})"
 _CACHED_TOKENS = 1 << 14
-
-
-# Patterns of texts that are not ASCII are compiled when the first comes (25 ms together).
-
-
-@cache
-def _unspaced() -> re.Pattern[str]:
-    return re.compile(f"({_UNSPACED_CHARACTER}+)")
-
-
-@cache
-def _verbatim() -> re.Pattern[str]:
-    return re.compile(rf"{_UNSPACED_CHARACTER}|(?:(?!{_UNSPACED_CHARACTER})[\w{_MARKS}])+")
-
-
-@cache
-def _endless() -> re.Pattern[str]:
-    """Possible runs of combining marks, which normalisation sorts in quadratic time."""
-    characters = "[^\x00-\u02ff\u3041-\u3096\u30a0-\u30ff\u3400-\u9fff\uac00-\ud7ff\U00020000-\U0003ffff]"
-    return re.compile(f"({characters}{{128}})")
-
-
-@cache
-def _any_tokens() -> re.Pattern[str]:
-    """`_ASCII_TOKENS` plus vowel signs, which `\\w` excludes."""
-    marks = "".join(chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M")
-    return re.compile(_TOKEN.format(rf"[\w{marks}]"))
 
 
 _NAME_OR_WORD = re.compile(r"((?<=[\w,;] )[A-Z]\w+)|\w+")
@@ -184,7 +162,7 @@ def folded(text: str) -> str:
 
 def verbatim_parts(text: str) -> list[str]:
     """Return the words of a text as written; where a script parts no words, its characters."""
-    return _verbatim().findall(text)
+    return re.findall(_VERBATIM, text)
 
 
 def verbatim_pattern(quote: str, between: str = r"[\W_]") -> str:
@@ -193,7 +171,7 @@ def verbatim_pattern(quote: str, between: str = r"[\W_]") -> str:
     Scripts that part no words may hold or lack blanks anywhere, and a quote may begin inside a run of them.
     """
     parts = verbatim_parts(quote)
-    is_unspaced = [_unspaced().match(part) is not None for part in parts]
+    is_unspaced = [re.match(_UNSPACED, part) is not None for part in parts]
     pattern = "" if not parts or is_unspaced[0] else r"(?<!\w)"
     for index, part in enumerate(parts):
         if index:
@@ -247,9 +225,16 @@ def _tokens_of(text: str) -> list[str]:
 
 
 def _fold(text: str) -> str:
-    text = unicodedata.normalize("NFKD", _endless().sub(r"\1 ", text.replace("’", "'")))
+    text = unicodedata.normalize("NFKD", re.sub(_ENDLESS, r"\1 ", text.replace("’", "'")))
     text = _LETTER.sub(lambda match: _LETTERS[ord(match[0])], _ACCENTS.sub("", text))
     return unicodedata.normalize("NFC", text)
+
+
+@cache
+def _any_tokens() -> re.Pattern[str]:
+    """`_ASCII_TOKENS` plus vowel signs, which `\\w` excludes; compiled lazily (10 ms)."""
+    marks = "".join(chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M")
+    return re.compile(_TOKEN.format(rf"[\w{marks}]"))
 
 
 def _terms_of_token(token: str) -> tuple[str, ...]:
@@ -288,9 +273,9 @@ def _versions(dotted: str) -> Iterator[str]:
 
 def _split_name(name: str) -> Iterator[str]:
     words = [word for word in _NAME_JOINT.split(name) if word]
-    if not name.isascii() and _unspaced().search(name):
+    if not name.isascii() and re.search(_UNSPACED, name):
         for word in words:
-            for index, run in enumerate(_unspaced().split(word)):
+            for index, run in enumerate(re.split(_UNSPACED, word)):
                 yield from _pairs(run) if index % 2 else _split_words([run] if run else [])
         return
     yield from _split_words(words)

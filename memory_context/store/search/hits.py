@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from memory_context.foundation.notebooks import html_table
 from memory_context.foundation.references import MemoryRef
 from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.foundation.text.tokenize import query_terms, telling_terms
@@ -111,8 +112,6 @@ class SearchHit:
         return f"<SearchHit {where}, score {self.score.total:.2f}{'' if self.is_relevant else ', not relevant'}>"
 
     def _repr_html_(self) -> str:
-        from memory_context.foundation.notebooks import html_table
-
         rows = [(f"{one.start_line}-{one.end_line}", one.text) for one in self.passages]
         return html_table(f"{self.item.key}: {self.ref.description}", ("lines", "passage"), rows)
 

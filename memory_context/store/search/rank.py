@@ -205,8 +205,8 @@ def _by_session(
     of_group: defaultdict[str | int, list[float]] = defaultdict(list)
     for group, score in zip(groups, scores, strict=True):
         of_group[group].append(score)
-    best = {group: sorted(values)[-3:] for group, values in of_group.items()}
-    gains = {group: SESSION_GAIN * sum(values) / len(values) for group, values in best.items()}
+    best = ((group, sorted(values)[-3:]) for group, values in of_group.items())
+    gains = {group: SESSION_GAIN * sum(values) / len(values) for group, values in best}
     return [gains[group] for group in groups]
 
 

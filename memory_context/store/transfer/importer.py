@@ -136,7 +136,7 @@ def _pages(lines: Iterator[bytes], secrets: list[str]) -> Iterator[_Page]:
             raise TransferError(f"line {number}: {error} is missing") from None
         except (TypeError, ValueError, AttributeError) as error:
             raise TransferError(f"line {number}: {error}") from None
-        if isinstance(row, _Item) and row.is_secret:
+        if isinstance(row, _Item) and row.record["is_active"] and row.record["memory_type"] == SECRET_TYPE:
             secrets.append(row.record["memory_key"])
             continue
         if page and (tables[record] is not table or len(page) >= PAGE_ROWS or octets + len(data) > PAGE_BYTES):
@@ -158,10 +158,6 @@ class _Item(NamedTuple):
     size: int = 0
     content_type: str | None = None
     sha256: bytes | None = None
-
-    @property
-    def is_secret(self) -> bool:
-        return self.record["is_active"] and self.record["memory_type"] == SECRET_TYPE
 
 
 def _item(fields: dict[str, Any]) -> _Item:
@@ -228,9 +224,9 @@ async def _store(database: Database, report: ImportReport, columns: Sequence[Col
             raise TransferError(f"lines {lines[0]} to {lines[-1]}: the database refuses one: {said}") from error
         raise
     stored, different = int(results[len(table.before_insert)][0]["stored"]), list[str]()
-    if stored < len(lines) and table.different:
+    if stored < len(lines) and table.if_left_out:
         # only now: without statistics of a new user these read all rows of the user for each page
-        checks = _QUERIES.each((*table.different, *table.unused), params)
+        checks = _QUERIES.each(table.if_left_out, params)
         found, *_ = await database.write(report.user_id, *checks, agent_id=EVERY_AGENT, kind="batch")
         different = [row["name"] for row in found]
     report.stored[table.record] += stored
