@@ -84,8 +84,8 @@ async def test_a_vector_does_not_depend_on_its_company() -> None:
 @example(text="  disk full on   the Datenbank-Server: naïve 日本語 \U0001f600\n\n")
 def test_short_query_gets_the_tokens_of_the_whole_tokenizer(text: str) -> None:
     """A command that embeds one query makes a tokenizer for that query alone."""
-    reduced = wordllama._read_model(wordllama._package_folder(), text).tokenizer
-    whole = wordllama._load().tokenizer
+    reduced, _ = wordllama._read_model(wordllama._package_folder(), text)
+    whole, _ = wordllama._load()
     assert reduced.encode(text, add_special_tokens=False).ids == whole.encode(text, add_special_tokens=False).ids
 
 

@@ -86,7 +86,7 @@ class Compactors:
         compact = getattr(compactor, "compact", compactor)
         if not callable(compact):
             raise TypeError(f"{compactor!r} is no compactor: it has no method compact(result, hint) and is no function")
-        takes = tool if callable(tool) else lambda result: fnmatchcase(result.source, tool)
+        takes = tool if callable(tool) else _takes_tool(tool)
         name = getattr(compactor, "__name__", type(compactor).__name__)
         self._registered.insert(0, _Registered(takes, cast(CompactFunction, compact), name))
         return compactor
@@ -204,6 +204,10 @@ def _within(seconds: float, function: Callable[[], _Answer]) -> _Answer:
         if answer.done():  # the function itself raised TimeoutError
             raise
         raise _TooSlowError(f"it took longer than {seconds:g} s and is not asked again") from error
+
+
+def _takes_tool(pattern: str) -> Callable[[Result], bool]:
+    return lambda result: fnmatchcase(result.source, pattern)
 
 
 def contract_violation(compacted: Any, result: Result, hint: Hint) -> str | None:

@@ -13,7 +13,7 @@ from functools import cache
 from importlib.util import find_spec
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from .embedder import Batching, Purpose, embed_in_threads
 
@@ -80,17 +80,12 @@ def default_embedder() -> WordLlamaEmbedder | None:
     return None
 
 
-class _Model(NamedTuple):
-    tokenizer: "Tokenizer"
-    weights: mmap
-
-
-_model: _Model | None = None
+_model: "tuple[Tokenizer, mmap] | None" = None
 _has_embedded = False
 _loading = threading.Lock()
 
 
-def _load() -> _Model:
+def _load() -> "tuple[Tokenizer, mmap]":
     global _model
     with _loading:
         if _model is None:
@@ -105,7 +100,7 @@ def _package_folder() -> Path:
     return Path(next(iter(package.submodule_search_locations)))
 
 
-def _read_model(folder: Path, only: str | None = None) -> _Model:
+def _read_model(folder: Path, only: str | None = None) -> "tuple[Tokenizer, mmap]":
     """Read the model; with `only`, a tokenizer for that text alone."""
     from tokenizers import Tokenizer
 
@@ -116,7 +111,7 @@ def _read_model(folder: Path, only: str | None = None) -> _Model:
     for known, data in ((_WEIGHTS_SAMPLE_SHA256, sample), (_TOKENIZER_SHA256, config)):
         if hashlib.sha256(data).hexdigest() != known:
             raise RuntimeError(f"{folder} has not the known model; install a wordllama that memory-context allows")
-    return _Model(Tokenizer.from_str(config.decode() if only is None else _reduced(config, only)), weights)
+    return Tokenizer.from_str(config.decode() if only is None else _reduced(config, only)), weights
 
 
 def _opened(file: Path) -> mmap:
@@ -144,14 +139,12 @@ def _reduced(config: bytes, text: str) -> str:
 
 def _embed(texts: list[str]) -> list[list[float]]:
     global _has_embedded
-    first, _has_embedded = not _has_embedded, True
     # a command embeds one query and ends: all pieces would take it a third of its time
-    if first and len(texts) == 1 and len(texts[0]) <= _SHORT_CHARACTERS and "<" not in texts[0]:
-        model = _read_model(_package_folder(), texts[0])
-    else:
-        model = _load()
-    encodings = model.tokenizer.encode_batch_fast(texts, add_special_tokens=False)  # encode would hold the GIL
-    return [_mean(one.ids, model.weights) for one in encodings]
+    is_for_one = not _has_embedded and len(texts) == 1 and len(texts[0]) <= _SHORT_CHARACTERS and "<" not in texts[0]
+    _has_embedded = True
+    tokenizer, weights = _read_model(_package_folder(), texts[0]) if is_for_one else _load()
+    encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)  # encode would hold the GIL
+    return [_mean(one.ids, weights) for one in encodings]
 
 
 def _mean(tokens: list[int], weights: mmap) -> list[float]:
