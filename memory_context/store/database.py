@@ -159,7 +159,8 @@ class Database:
         started = time.monotonic()
         pool, login = await self.ready()
         limits = self.limits
-        content_bytes = sum(map(_content_bytes, statements))
+        values = (value for one in statements for value in one.params.values())
+        content_bytes = sum(len(value) for value in values if isinstance(value, (str, bytes)))
         waits = limits.waits_of(kind, content_bytes)
         extend(content_bytes / limits.bytes_per_second)
         left = most - (time.monotonic() - started)
@@ -188,10 +189,6 @@ class Database:
             if loop.is_closed():
                 del self._pools[loop]
                 pool.abandon()
-
-
-def _content_bytes(statement: Statement) -> int:
-    return sum(len(value) for value in statement.params.values() if isinstance(value, (str, bytes)))
 
 
 def _milliseconds(seconds: float) -> str:

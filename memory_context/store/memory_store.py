@@ -21,7 +21,6 @@ from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.foundation.runtime.buffers import WRITE_SECONDS, Unwritten
 
 from .admin.daily import DailyConsolidation
-from .admin.status import StoreAdmin
 from .admin.user_stats import UserStats
 from .codec import canonical_json
 from .database import Database, every_user
@@ -57,6 +56,7 @@ if TYPE_CHECKING:  # a command that only reads imports few of them
 
     from .admin.consolidate import ConsolidationReport
     from .admin.prune import PruneReport
+    from .admin.status import StoreAdmin
     from .conversations import ClaimRows, ConversationArchive
     from .notes import NotesStore
     from .search.passages import PassageSearch
@@ -325,7 +325,6 @@ class MemoryStore:
         self.items = ItemStore(self._database, self.jobs)
         self.events = EventLog(self._database, self.unwritten)
         self.user_stats = UserStats(self._database)
-        self.admin = StoreAdmin(self._database)
         self.secret_keys = secret_keys
         self._daily = DailyConsolidation(self.consolidate_due)
         self._owners: WeakSet[object] = WeakSet()
@@ -357,7 +356,13 @@ class MemoryStore:
     def __repr__(self) -> str:
         return f"<MemoryStore {self.describe()}>"
 
-    # --- rows of one sort, imported at first use
+    # --- imported at first use
+
+    @cached_property
+    def admin(self) -> "StoreAdmin":
+        from .admin.status import StoreAdmin
+
+        return StoreAdmin(self._database)
 
     @cached_property
     def statements(self) -> "StatementStore":

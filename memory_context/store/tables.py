@@ -60,7 +60,7 @@ class Table:
         batch_rows: Rows deleted per transaction.
         age: Column compared by pruning.
         own: Statements of `transfer.sql` that replace those of `tables.sql`.
-        different: A statement that names imported rows whose place another row has.
+        if_left_out: After an import left out rows: the first names those whose place another row has.
         quoting: Columns that may quote a content, by type; forgetting cuts it out.
     """
 
@@ -76,7 +76,7 @@ class Table:
     batch_rows: int = 1000
     age: str | None = None
     own: Mapping[str, str] = field(default_factory=dict[str, str])
-    different: tuple[str, ...] = ()
+    if_left_out: tuple[str, ...] = ()
     before_insert: tuple[str, ...] = ()
     after_insert: tuple[str, ...] = ()
     quoting: Mapping[str, Quoting] = field(default_factory=dict[str, Quoting])
@@ -101,7 +101,7 @@ class Table:
     def _names(self, columns: Sequence[Column]) -> dict[str, str]:
         codes = {column.name: code for column in columns if (code := self.encoding(column))}
         written = {name: f"encode(one.{name}, '{code}') AS {name}" for name, code in codes.items()}
-        read = {name: f"decode(line.fields ->> '{name}', '{code}')" for name, code in codes.items()}
+        read = {name: f"decode(one.value ->> '{name}', '{code}')" for name, code in codes.items()}
         names = [column.name for column in columns]
         within = {
             None: "{within_nothing()}",
@@ -141,8 +141,7 @@ ITEMS = Table(
         "insert_rows": "insert_transferred_items",
     },
     derived=("content_id", "content_bytes"),
-    different=("select_different_items",),
-    before_insert=("insert_transferred_contents",),
+    if_left_out=("select_different_items", "delete_unused_contents"),
     quoting={"summary": "text", "model_summary": "text", "content_metadata": "jsonb"},
 )
 
@@ -162,7 +161,7 @@ TABLES = [
         name="recent_conversation_history",
         record="batch",
         order={"session_id": "", "kind": "", "agent_id": "", "branch": "", "sequence": -1},
-        different=("select_different_batches",),
+        if_left_out=("select_different_batches",),
         session="session_id",
         parent="agent_sessions",
         large=("message_batch",),
@@ -190,7 +189,7 @@ TABLES = [
         record="notes",
         order={"agent_id": ""},
         large=("notes",),
-        different=("select_different_notes",),
+        if_left_out=("select_different_notes",),
         quoting={"notes": "text"},
     ),
     Table(

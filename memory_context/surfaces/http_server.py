@@ -7,16 +7,13 @@ from typing import Any
 
 import uvicorn
 
-__all__ = ["CONNECTIONS", "bounded_config", "check_port", "serve_until_stopped"]
-
-CONNECTIONS = 512
-"""The most connections at a time unless told otherwise; beyond that uvicorn answers 503."""
+__all__ = ["bounded_config", "check_port", "serve_until_stopped"]
 
 _STOP_SECONDS = 5
 
 
-def bounded_config(app: Any, connections: int = CONNECTIONS, **settings: Any) -> uvicorn.Config:
-    """Return a configuration with bounded connections; slow clients are a reverse proxy's affair."""
+def bounded_config(app: Any, connections: int = 512, **settings: Any) -> uvicorn.Config:
+    """Return a configuration in which uvicorn answers 503 to more connections; slow clients are a proxy's affair."""
     # uvicorn refuses the connection that reaches its limit
     defaults: dict[str, Any] = {
         "limit_concurrency": connections + 1,

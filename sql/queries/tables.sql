@@ -28,10 +28,11 @@ SELECT count(*) AS rows FROM memory_context.{table} AS one WHERE user_id = %(use
 WITH stored AS (
     INSERT INTO memory_context.{table} (user_id, {names})
     SELECT %(user_id)s, {values}
-    FROM jsonb_array_elements(%(records)s::jsonb) WITH ORDINALITY AS line (fields, place)
-    CROSS JOIN jsonb_populate_record(NULL::memory_context.{table}, line.fields) AS one
+    FROM ROWS FROM (
+        jsonb_populate_recordset(NULL::memory_context.{table}, %(records)s::jsonb), jsonb_array_elements(%(records)s::jsonb)
+    ) WITH ORDINALITY AS one
     WHERE {has_live_parent}
-    ORDER BY line.place
+    ORDER BY one.ordinality
     ON CONFLICT DO NOTHING
     RETURNING 1
 )

@@ -61,12 +61,15 @@ WHERE sized.bytes_before < %(bytes_limit)s
 ORDER BY item.id;
 
 -- name: select_different_items :many
--- Items that are left out though nobody forgot them: their key is here for another item, or their content is here, in the same
+-- Items that were left out though nobody forgot them: their key is here for another item, or their content is here, in the same
 -- place, under another key.
 WITH given AS (
-    SELECT one.*, decode(line.fields ->> 'content_sha256', 'hex') AS sha256
-    FROM jsonb_array_elements(%(records)s::jsonb) AS line (fields)
-    CROSS JOIN jsonb_populate_record(NULL::memory_context.agent_memories, line.fields) AS one
+    SELECT one.* FROM ROWS FROM (
+        jsonb_to_recordset(%(records)s::jsonb) AS (
+            memory_key text, agent_id text, session_id text, memory_type text, source text, origin text, is_active boolean
+        ),
+        unnest(%(hashes)s::bytea[])
+    ) AS one (memory_key, agent_id, session_id, memory_type, source, origin, is_active, sha256)
     WHERE one.is_active
 )
 SELECT given.memory_key AS name
@@ -97,7 +100,7 @@ WHERE given.memory_type <> 'conversation'
     );
 
 -- name: select_different_batches :many
--- Batches in whose place is another one.
+-- Batches that were left out, in whose place is another one.
 SELECT format('batch %%s / %%s / %%s', given.session_id, given.sequence, given.agent_id) AS name
 FROM jsonb_to_recordset(%(records)s::jsonb) AS given (
     session_id text, kind text, agent_id text, branch text, sequence integer, batch_sha256 text, message_ids jsonb
@@ -119,25 +122,26 @@ FROM jsonb_to_recordset(%(records)s::jsonb) AS given (agent_id text, notes text)
 JOIN memory_context.agent_long_term_memory AS there
     ON there.user_id = %(user_id)s AND there.agent_id = given.agent_id AND there.notes <> given.notes;
 
--- name: insert_transferred_contents :exec
--- Contents of items that are to be stored. What is there already is locked by writing the same again, so that nobody takes
--- it away before the items come.
-INSERT INTO memory_context.agent_memory_contents AS known (
-    user_id, content, content_raw, content_bytes, content_type, content_sha256, beginning_sha256
-)
-SELECT DISTINCT ON (given.content_sha256)
-    %(user_id)s, content.plain, content.raw, content.bytes, content.type, decode(given.content_sha256, 'hex'),
-    memory_context.beginning_sha256(content.plain, content.raw)
-FROM jsonb_to_recordset(%(records)s::jsonb) AS given (place bigint, content_sha256 text)
-JOIN unnest(%(contents)s::text[], %(contents_raw)s::bytea[], %(sizes)s::bigint[], %(content_types)s::text[])
-    WITH ORDINALITY AS content (plain, raw, bytes, type, place) ON content.place = given.place
-WHERE given.content_sha256 IS NOT NULL
-ORDER BY given.content_sha256, given.place
-ON CONFLICT ON CONSTRAINT agent_memory_contents_sha256_unique DO UPDATE SET content_bytes = known.content_bytes;
-
 -- name: insert_transferred_items :one
--- Store items as they were, in their order, each with the job to index it.
-WITH stored AS (
+-- Store items as they were, in their order, with their contents, each with the job to index it. A content that is there already
+-- is locked by writing the same again, so that nobody takes it away before the items come. Nothing is looked up: of a user who
+-- is new the planner knows nothing, and would read all items for each page.
+WITH contents AS (
+    INSERT INTO memory_context.agent_memory_contents AS known (
+        user_id, content, content_raw, content_bytes, content_type, content_sha256, beginning_sha256
+    )
+    SELECT DISTINCT ON (given.sha256)
+        %(user_id)s, given.plain, given.raw, given.bytes, given.type, given.sha256,
+        memory_context.beginning_sha256(given.plain, given.raw)
+    FROM unnest(
+        %(contents)s::text[], %(contents_raw)s::bytea[], %(sizes)s::bigint[], %(content_types)s::text[],
+        %(hashes)s::bytea[]
+    ) WITH ORDINALITY AS given (plain, raw, bytes, type, sha256, place)
+    WHERE given.sha256 IS NOT NULL
+    ORDER BY given.sha256, given.place
+    ON CONFLICT ON CONSTRAINT agent_memory_contents_sha256_unique DO UPDATE SET content_bytes = known.content_bytes
+    RETURNING id, content_bytes, content_sha256
+), stored AS (
     INSERT INTO memory_context.agent_memories (
         user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, model_summary, tags, related_to,
         content_metadata, token_count, is_private, shared_with, is_active, created_at, updated_at, last_used_at,
@@ -147,12 +151,12 @@ WITH stored AS (
         %(user_id)s, one.memory_key, one.agent_id, one.session_id, one.memory_type, one.source, one.origin, one.summary,
         one.model_summary, one.tags, one.related_to, one.content_metadata, one.token_count, one.is_private,
         coalesce(one.shared_with, '{}'), one.is_active, one.created_at, one.updated_at, one.last_used_at,
-        one.valid_from, one.valid_until, one.superseded_by, content.id, coalesce(content.content_bytes, 0)
-    FROM jsonb_array_elements(%(records)s::jsonb) WITH ORDINALITY AS line (fields, place)
-    CROSS JOIN jsonb_populate_record(NULL::memory_context.agent_memories, line.fields) AS one
-    LEFT JOIN memory_context.agent_memory_contents AS content
-        ON content.user_id = %(user_id)s AND content.content_sha256 = decode(line.fields ->> 'content_sha256', 'hex')
-    ORDER BY line.place
+        one.valid_from, one.valid_until, one.superseded_by, contents.id, coalesce(contents.content_bytes, 0)
+    FROM ROWS FROM (
+        jsonb_populate_recordset(NULL::memory_context.agent_memories, %(records)s::jsonb), unnest(%(hashes)s::bytea[])
+    ) WITH ORDINALITY AS one
+    LEFT JOIN contents ON contents.content_sha256 = one.unnest
+    ORDER BY one.ordinality
     ON CONFLICT DO NOTHING
     RETURNING id, is_active, content_bytes
 ), jobs AS (
@@ -165,10 +169,7 @@ SELECT count(*) AS stored FROM stored;
 -- Contents whose items were not stored after all, since they were known, or are forgotten here.
 DELETE FROM memory_context.agent_memory_contents AS content
 WHERE content.user_id = %(user_id)s
-    AND content.content_sha256 IN (
-        SELECT decode(given.content_sha256, 'hex')
-        FROM jsonb_to_recordset(%(records)s::jsonb) AS given (content_sha256 text)
-    )
+    AND content.content_sha256 = ANY(%(hashes)s::bytea[])
     AND NOT EXISTS (
         SELECT FROM memory_context.agent_memories AS item
         WHERE item.user_id = %(user_id)s AND item.content_id = content.id

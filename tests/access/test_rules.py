@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from memory_context.surfaces.access.gate import BodyLimit, Gate, Tokens
+from memory_context.surfaces.access.gate import BodyLimit, Gate
 
 HOSTS = ("chat.example.org", "other.example.org:8443")
 ORIGINS = ("https://app.example.org",)
@@ -86,21 +86,6 @@ async def test_names_learned_after_the_start_are_listed():
     assert (await asked(app, {"Host": "late.example"})).status_code == 421
     hosts.append("late.example")
     assert (await asked(app, {"Host": "late.example"})).status_code == 200
-
-
-async def test_gate_with_tokens_names_the_user(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("TOKENS", "ann:secret, bob:other")
-    tokens = Tokens.from_environment("TOKENS")
-    assert "secret" not in repr(tokens)
-    for given, status, told in (
-        ("Bearer secret", 200, "ann"),
-        ("bearer other", 200, "bob"),
-        ("Bearer guess", 401, "send Authorization: Bearer"),
-        ("", 401, "send Authorization: Bearer"),
-    ):
-        answer = await asked(Gate(APP, tokens=tokens), {"Host": "localhost", "Authorization": given})
-        assert (answer.status_code, told in answer.text) == (status, True)
-        assert answer.headers.get("www-authenticate") == ("Bearer" if status == 401 else None)
 
 
 async def test_bodies_over_the_limit_are_413_announced_or_not():

@@ -1,10 +1,8 @@
 """MemoryDataLayer, called as Chainlit calls it: what is kept comes back, in whatever order it came."""
 
 import asyncio
-import importlib
 import logging
 import re
-import sys
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -146,18 +144,6 @@ async def test_concurrent_writes_of_one_step_keep_the_last(layer: MemoryDataLaye
     kept = {one["id"]: one["output"] for one in await steps_of(layer)}
     assert kept["s"] == "48"
     assert len(kept) == 21
-
-
-async def test_fifty_data_layers_write_one_step_without_error(store: MemoryStore) -> None:
-    """Each with its own layer: nobody blocks anybody, and an update stays."""
-    layers = [MemoryDataLayer(store) for _ in range(50)]
-    with chat("alice", "t"):
-        await asyncio.gather(
-            *(layer.update_step(step("s", output="done")) for layer in layers[::2]),
-            *(layer.create_step(step("s", output="")) for layer in layers[1::2]),
-        )
-    (kept,) = await steps_of(layers[0])
-    assert kept["output"] == "done"
 
 
 async def test_steps_are_ordered_by_creation(layer: MemoryDataLayer) -> None:
@@ -533,15 +519,6 @@ async def test_unused_thread_is_pruned(
         assert server.execute(rows, database_of(database_url), table=table) == [("used",)]
     kept = await store.prune(timedelta(seconds=1))
     assert (kept.sessions, await page_of(layer)) == (0, ["used"])
-
-
-def test_missing_chainlit_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The name of the extra."""
-    for name in [name for name in sys.modules if name.startswith(("chainlit", "memory_context.surfaces.chainlit"))]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "chainlit", None)
-    with pytest.raises(ImportError, match=r"needs chainlit: pip install 'memory-context\[chainlit\]'"):
-        importlib.import_module("memory_context.surfaces.chainlit")
 
 
 async def test_erased_user_has_no_rows_left(

@@ -238,33 +238,3 @@ async def test_chat_continues_while_database_is_down(
     assert "resume_thread_error" in events
     answers = [payload["output"] for event, payload in emitted if event in ("new_message", "update_message")]
     assert answers[-1] == "The harbour. Done."
-
-
-async def test_agent_built_for_each_message_resumes_with_all_turns(
-    web: httpx.AsyncClient, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The handler loads the agent's state from the user's session, runs it and saves the state; it closes nothing."""
-
-    async def answer(message: Message) -> None:
-        context = MemoryContext("alice", "guide", get_context().session.thread_id, store)
-        agent = AssistantAgent("guide", ScriptedModel("Noted."), model_context=context)
-        if state := chainlit.user_session.get("state"):
-            await agent.load_state(state)
-        result = await agent.run(task=message.content)
-        chainlit.user_session.set("state", dict(await agent.save_state()))
-        await Message(str(result.messages[-1].content)).send()
-
-    monkeypatch.setattr(chainlit.server.config.code, "on_message", answer)
-    await log_in(web, "alice")
-    connection = await connect(web)
-    for number in range(4):
-        await say(connection, f"Question {number}.")
-    await leave(connection)
-    ((thread_id, _),) = [
-        (one["id"], one["name"])
-        for one in (await web.post("/project/threads", json={"pagination": {"first": 9}, "filter": {}})).json()["data"]
-    ]
-    await store.unwritten.write_out()
-    resumed = MemoryContext("alice", "guide", thread_id, store)
-    report = await resumed.resume()
-    assert (report.messages, report.branches) == (8, ())

@@ -16,7 +16,7 @@ from memory_context.surfaces.cli import execute
 
 from ..agents.scripted import report
 from ..archive.talking import say
-from ..conftest import Server, database_of
+from ..conftest import Server
 from ..context.steps import add_step
 
 SESSION = "owls"
@@ -108,17 +108,3 @@ def command_of(capsys: pytest.CaptureFixture[str], url: str, user: str | None = 
         return status, out, err
 
     return command
-
-
-def everything(server: Server, url: str) -> dict[str, object]:
-    """Return a digest of each table, to see that nothing was written."""
-    database = database_of(url)
-    tables = server.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'memory_context'", database)
-    return {
-        str(table): server.execute(
-            "SELECT md5(string_agg(t::text, '' ORDER BY t::text)) FROM memory_context.{table} AS t",
-            database,
-            table=str(table),
-        )
-        for (table,) in tables
-    }

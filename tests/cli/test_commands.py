@@ -15,7 +15,6 @@ import psycopg
 import pytest
 
 from memory_context.foundation.extras import needs
-from memory_context.store.sql import load_migrations
 from memory_context.surfaces.cli import make_app
 from memory_context.surfaces.cli.app import EXAMPLES, GroupedCommands
 
@@ -157,13 +156,6 @@ def test_list_search_and_show_describe_an_item_in_the_same_words(command: Comman
 
 
 # --- looking after
-
-
-def test_check_of_migrations_ends_with_a_verdict(run: Run, lived: Lived, empty_database_url: str):
-    assert run("migrate", "--check", "--url", lived.url)[2] == "the schema is up to date\n"
-    ended, _, err = run("migrate", "--check", "--url", empty_database_url)
-    assert ended == 1
-    assert err == f"{len(load_migrations())} migrations to come: memory-context migrate\n"
 
 
 def test_users_are_listed_with_what_they_have(run: Run, lived: Lived):

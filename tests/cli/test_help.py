@@ -23,6 +23,8 @@ HEAVY = (
     "tiktoken",
     "matplotlib",
     "fastapi",
+    "uvicorn",
+    "redis",
     "mcp",
     "wordllama",
 )
@@ -83,7 +85,10 @@ def test_listing_commands_import_little(database_url: str):
     """No pydantic model, no embedder, no search, no table of rich in a pipe, and no other command."""
     whose = ["--user", "alice", "--url", database_url]
     heavy = ["pydantic", "numpy", "tokenizers", "Stemmer", "re2", "rich.table"]
-    others = ["memory_context.store.search.passages", "memory_context.surfaces.cli.maintenance"]
+    others = [
+        *("memory_context.store.search.passages", "memory_context.store.admin.status"),
+        "memory_context.surfaces.cli.maintenance",
+    ]
     script = (
         "import sys; from memory_context.surfaces.cli import execute\n"
         f"assert [execute([name, *{whose!r}]) for name in ('list', 'stats', 'sessions')] == [0, 0, 0]\n"
@@ -96,10 +101,11 @@ def test_listing_commands_import_little(database_url: str):
     assert done.stdout.splitlines()[-1] == "heavy: []"
 
 
-def test_help_imports_nothing_that_takes_time():
-    """Neither an agent framework nor a driver nor what draws tables."""
+@pytest.mark.parametrize("line", [["--help"], ["serve", "--help"], ["mcp", "--help"]])
+def test_help_imports_nothing_that_takes_time(line: list[str]):
+    """Neither an agent framework nor a driver nor a server nor what draws tables."""
     script = (
-        "import sys; from memory_context.surfaces.cli import execute; assert execute(['--help']) == 0; "
+        f"import sys; from memory_context.surfaces.cli import execute; assert execute({line!r}) == 0; "
         f"print('heavy:', sorted({set(HEAVY)!r} & set(sys.modules)))"
     )
     done = subprocess.run(

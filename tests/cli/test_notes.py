@@ -53,14 +53,6 @@ def test_notes_of_several_agents_are_told_apart(run: Run, database_url: str) -> 
     assert run("notes", "--undo", "--agent", "critic", *url)[0] == 1
 
 
-def test_unclosed_code_is_refused(run: Run, database_url: str, tmp_path: Path) -> None:
-    (tmp_path / "notes.md").write_text("```\ncode")
-    ended, _, err = run(
-        "notes", "--set", str(tmp_path / "notes.md"), "--agent", "coder", "--url", database_url, "--user", "alice"
-    )
-    assert (ended, "is not closed at its end" in err) == (1, True)
-
-
 def test_notes_refuses_options_that_contradict_each_other(run: Run, database_url: str) -> None:
     ended, _, err = run("notes", "--undo", "--erase", "--yes", "--url", database_url, "--user", "alice")
     assert (ended, "give one of --history" in err) == (2, True)

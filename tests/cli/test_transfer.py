@@ -454,6 +454,19 @@ async def test_memory_does_not_grow_with_the_number_of_items(
     assert most[1] < 1.5 * few[1]
 
 
+async def test_fresh_import_takes_one_transaction_a_page_and_compares_nothing(
+    store: MemoryStore, database_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Comparing reads all rows of a user who is new to the planner: only a page with left out rows is compared."""
+    monkeypatch.setattr(importer, "PAGE_ROWS", 10)
+    many(database_url, "alice", 50)
+    data = reading(await export(store))
+    for transactions in (5, 10):
+        before = store._database.write_transactions
+        await store.admin.import_lines(data, "bob")
+        assert store._database.write_transactions - before == transactions
+
+
 @pytest.mark.parametrize("character", ["\x00", "\U0001f600"], ids=ascii)
 async def test_line_of_a_content_that_is_all_escapes_is_a_third_longer_than_its_bytes(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, character: str

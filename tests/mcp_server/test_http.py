@@ -78,33 +78,23 @@ async def test_client_goes_on_after_server_restarts(store: MemoryStore):
             assert (await http.post("/mcp", json=LIST, headers=headers(token))).status_code == 401
 
 
-async def test_server_without_tokens_serves_this_machine_only(store: MemoryStore):
-    """Not a page from elsewhere, and not one whose name was bound to this machine meanwhile."""
+async def test_server_takes_posts_of_listed_names_with_a_token(store: MemoryStore):
+    """Nothing is sent unasked, so that a GET is refused; pages and names are the gate's affair."""
     async with listening(store) as url, httpx.AsyncClient(base_url=url) as http:
-        for more, status in (
-            ({}, 200),
-            ({"Origin": "http://localhost:6274"}, 200),
-            ({"Origin": "https://evil.example"}, 403),
-            ({"Origin": "null"}, 403),
-            ({"Origin": "http://[::1"}, 403),
-            ({"Host": "evil.example:8001"}, 421),
-            ({"Host": "127.0.0.1.evil.example"}, 421),
-            ({"Host": "localhost:9"}, 200),
-        ):
-            answer = await http.post("/mcp", json=INITIALIZE, headers=headers("") | more)
-            assert answer.status_code == status, more
-            assert {"detail", "jsonrpc"} & answer.json().keys()
+        assert (await http.post("/mcp", json=INITIALIZE, headers=headers(""))).status_code == 200
         assert (await http.get("/mcp")).status_code == 405
         assert (await http.put("/mcp")).headers["allow"] == "POST"
     async with listening(store, TOKENS, ("memory.example",)) as url, httpx.AsyncClient(base_url=url) as http:
-        behind_a_proxy = headers("one") | {"Host": "memory.example"}
-        assert (await http.post("/mcp", json=INITIALIZE, headers=behind_a_proxy)).status_code == 200
-        unlisted = headers("one") | {"Host": "elsewhere.example"}
-        assert (await http.post("/mcp", json=INITIALIZE, headers=unlisted)).status_code == 421
-        refused = await http.post("/mcp", json=INITIALIZE, headers=headers("guess"))
-        assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
-        page = headers("one") | {"Origin": "https://evil.example"}
-        assert (await http.post("/mcp", json=INITIALIZE, headers=page)).status_code == 403
+        for token, more, status in (
+            ("one", {"Host": "memory.example"}, 200),
+            ("one", {"Host": "elsewhere.example"}, 421),
+            ("one", {"Origin": "https://evil.example"}, 403),
+            ("guess", {}, 401),
+            ("", {}, 401),
+        ):
+            answer = await http.post("/mcp", json=INITIALIZE, headers=headers(token) | more)
+            assert answer.status_code == status
+            assert answer.headers.get("www-authenticate") == ("Bearer" if status == 401 else None)
 
 
 async def test_malformed_messages_are_http_errors(store: MemoryStore):

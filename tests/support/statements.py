@@ -229,6 +229,7 @@ PARAMS: dict[str, Any] = {
     "contents": ["c"],
     "contents_raw": [None],
     "content_types": [None],
+    "hashes": [bytes(32)],
     "sizes": [1],
     "event_ids": ["00000000-0000-0000-0000-000000000000"],
     "event_agent_ids": ["coder"],

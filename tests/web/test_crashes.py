@@ -10,12 +10,14 @@ from .conftest import Client, Model, StartChat, claimed, kill, message
 pytestmark = pytest.mark.thorough
 
 
-async def test_request_repeated_after_crash_is_answered_once(start_chat: StartChat, model: Model):
-    """Before anything was archived but the first message: it is asked again, and stands there once."""
+@pytest.mark.parametrize("is_killed", [True, False])
+async def test_request_repeated_after_restart_is_answered_once(start_chat: StartChat, model: Model, is_killed: bool):
+    """Shut down in mid-answer, or killed before anything but the first message was archived."""
     hello = message("hello")
     async with start_chat() as client:
         await cut_off(client, model, client.say(hello))
-        kill(client)
+        if is_killed:
+            kill(client)
     async with start_chat() as client:
         answer = (await client.say(hello)).json()
         assert answer["message"]["text"] == "answer to hello"
@@ -76,30 +78,6 @@ async def test_live_session_replays_messages_archived_past_it(client: Client, mo
     assert model.views[-1] == [
         "User: hello", "Assi: answer to hello", "User: from my phone", claimed("noted"), "User: more",
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("stream", [False, True])
-async def test_repeated_request_continues_run_of_disconnected_client(client: Client, model: Model, stream: bool):
-    """The agent has heard the question: it goes on from there, and the question stands there once."""
-    session = (await client.say("hello")).json()["session_id"]
-    more = message("more")
-    await cut_off(client, model, client.say(more, session=session, stream=stream))
-    answer = (await client.say(more, session=session)).json()
-    assert (answer["message"]["text"], answer["replayed"]) == ("answer to more", False)
-    assert model.views[-1] == ["User: hello", "Assi: answer to hello", "User: more"]
-    assert await client.texts(session) == ["hello", "answer to hello", "more", "answer to more"]
-
-
-async def test_repeated_request_continues_archived_run_after_restart(start_chat: StartChat, model: Model):
-    """Shut down in mid-answer, started again: the same request goes on."""
-    hello = message("hello")
-    async with start_chat() as client:
-        await cut_off(client, model, client.say(hello))
-    async with start_chat() as client:
-        answer = (await client.say(hello)).json()
-        assert answer["message"]["text"] == "answer to hello"
-        assert model.views[-1] == ["User: hello"]
-        assert await client.texts(answer["session_id"]) == ["hello", "answer to hello"]
 
 
 async def test_next_question_answers_the_one_cut_off_before(client: Client, model: Model):

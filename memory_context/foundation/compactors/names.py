@@ -112,7 +112,7 @@ class Names:
             _NEAR_ANSWER * near + _IN_TASKS_BLOCK * in_task
             for near, in_task in zip(near_answer, near_task, strict=True)
         ]
-        for number in self._imports:
+        for number in {self._line_at(match.start()) for match in _IMPORT.finditer(self.text)}:
             gains[number] += _IMPORTED
         return gains, self._of_blocks(of_answer)
 
@@ -129,10 +129,6 @@ class Names:
     def _blocks(self) -> list[int]:
         numbers = {self._line_at(start) for start in definition_starts(self.text)} - {0}
         return [0, *sorted(numbers), len(self.lines.texts)]
-
-    @cached_property
-    def _imports(self) -> set[int]:
-        return {self._line_at(match.start()) for match in _IMPORT.finditer(self.text)}
 
     def _line_at(self, position: int) -> int:
         return bisect_right(self._starts, position) - 1

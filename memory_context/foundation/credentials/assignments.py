@@ -167,7 +167,9 @@ def named_credentials(data: bytes) -> Iterator[tuple[int, int, str]]:
         if b"cookie" in data[start:end].lower():
             done = data.find(b"\n", end, end + _LINE_REACH)
             done = done if done >= 0 else min(end + _LINE_REACH, len(data))
-            yield from _cookies(data, end, done)
+            for cookie in _COOKIE.finditer(data, end, done):
+                if _COOKIE_NAME.search(cookie[1]) and is_random(cookie[2]):
+                    yield *cookie.span(2), "cookie"
         elif (span := _of_header(data, start, end)) is not None:
             done = span[1]
             yield *span, "header"
@@ -324,12 +326,6 @@ def _is_said_value(value: bytes, sort: Sort, *, is_quoted: bool) -> bool:
     return (value.isdigit() and len(value) > _LEAST_PASSWORD) or not is_word_or_code(value)
 
 
-def _cookies(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, str]]:
-    for cookie in _COOKIE.finditer(data, start, end):
-        if _COOKIE_NAME.search(cookie[1]) and is_random(cookie[2]):
-            yield *cookie.span(2), "cookie"
-
-
 def _of_header(data: bytes, start: int, end: int) -> tuple[int, int] | None:
     value = _BARE_HEADER.match(data, end - 1)
     if value is None or is_placeholder(value[0]):
@@ -437,9 +433,8 @@ def is_random(value: bytes) -> bool:
         return False
     entropy = _entropy(value)
     is_one_run = len(joined) == len(value) >= _LONG_RUN_BYTES
-    return entropy >= _LEAST_ENTROPY and (
-        _changes(classes) >= _LEAST_CHANGES or (is_one_run and entropy >= _HIGH_ENTROPY)
-    )
+    changes = len(_CHANGE.findall(classes)) / max(len(classes) - 1, 1)  # an initial capital is not one
+    return entropy >= _LEAST_ENTROPY and (changes >= _LEAST_CHANGES or (is_one_run and entropy >= _HIGH_ENTROPY))
 
 
 def _entropy(value: bytes) -> float:
@@ -447,8 +442,3 @@ def _entropy(value: bytes) -> float:
     return (
         math.log2(length) - sum([count * math.log2(count) for count in Counter(value).values() if count > 1]) / length
     )
-
-
-def _changes(classes: bytes) -> float:
-    """Return the share of class changes; an initial capital is not one."""
-    return len(_CHANGE.findall(classes)) / max(len(classes) - 1, 1)

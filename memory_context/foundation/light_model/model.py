@@ -203,7 +203,8 @@ class LightModel:
         """Call with the token cap; retry without if the client refuses it."""
         messages, json_output = [*map(_sendable, question.messages)], self._json_output(question.answer_type)
         arguments: dict[str, Any] = {}
-        if isinstance(json_output, type) and _is_openai(self._client):
+        is_openai = any(base.__module__.startswith(_OPENAI_CLIENTS) for base in type(self._client).__mro__)
+        if isinstance(json_output, type) and is_openai:
             json_output, arguments = None, {"response_format": response_format(json_output)}
         if self._takes_cap:
             cap = {"max_tokens": question.limit_tokens, **arguments}
@@ -297,10 +298,6 @@ def _cancel(token: CancellationToken) -> None:
         token.cancel()
     except Exception as error:  # a callback of the client's
         _logger.debug("cancelling a call of the light model raised %s", type(error).__name__)
-
-
-def _is_openai(client: ChatCompletionClient) -> bool:
-    return any(base.__module__.startswith(_OPENAI_CLIENTS) for base in type(client).__mro__)
 
 
 def _is_about_the_cap(error: Exception) -> bool:

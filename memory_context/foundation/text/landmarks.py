@@ -235,7 +235,9 @@ def defined_in(text: str, language: str) -> tuple[list[str], list[str]]:
             islice(defining.finditer(text), _DEFINITIONS), key=lambda one: one.lastindex == defining.groups
         )
         return _telling(" ".join(one[one.lastindex or 0].split()) for one in matches), []
-    code = _PYTHON_STRING.sub(lambda one: _NOT_A_BREAK.sub(_blanks, one[0]), text) if language == "Python" else text
+    code = text
+    if language == "Python":
+        code = _PYTHON_STRING.sub(lambda one: _NOT_A_BREAK.sub(lambda run: " " * len(run[0]), one[0]), text)
     found = [one for one in definitions_in(code) if one.name]
     outer = min((one.indent for one in found), default=0)
     names = _telling(one.name for one in sorted(found, key=lambda one: one.indent > outer))
@@ -245,10 +247,6 @@ def defined_in(text: str, language: str) -> tuple[list[str], list[str]]:
 def _telling(names: Iterable[str]) -> list[str]:
     distinct = dict.fromkeys(names)
     return [name for name in distinct if not name.startswith("__")] or list(distinct)
-
-
-def _blanks(match: re.Match[str]) -> str:
-    return " " * len(match[0])
 
 
 def _outline(text: str, found: list[Definition]) -> list[str]:

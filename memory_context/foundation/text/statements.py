@@ -5,6 +5,7 @@ A statement replaces an older one if both answer the same question. Courtesies a
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from .lexicon import COURTESIES, ENGLISH_STOP_WORDS, FILLERS, GREETINGS, NEGATIONS
 from .tokenize import folded, query_terms, telling_terms, terms_of
@@ -67,13 +68,10 @@ def is_supported(statement: str, sources: Iterable[str]) -> bool:
     known = frozenset[str]().union(*map(unchangeable_words, sources))
     words = set(unchangeable_words(statement))
     first = next((word for word in _words(statement) if folded(word) not in FILLERS), "")
-    if first.istitle() and (folded(first) in ENGLISH_STOP_WORDS or set(terms_of(first)) & set(_terms(sources))):
+    said = chain.from_iterable(map(terms_of, sources))
+    if first.istitle() and (folded(first) in ENGLISH_STOP_WORDS or not set(terms_of(first)).isdisjoint(said)):
         words.discard(first)
     return words <= known and ("not" in words) == ("not" in known)
-
-
-def _terms(texts: Iterable[str]) -> list[str]:
-    return [term for text in texts for term in terms_of(text)]
 
 
 def _words(text: str) -> list[str]:

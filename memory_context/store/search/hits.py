@@ -3,12 +3,10 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 
 from memory_context.foundation.notebooks import html_table
 from memory_context.foundation.references import MemoryRef
 from memory_context.foundation.runtime.background import in_thread_if_large
-from memory_context.foundation.text.statements import adds_nothing, is_question, says_nothing
 from memory_context.foundation.text.tokenize import query_terms, telling_terms
 from memory_context.foundation.utf8 import to_utf8
 
@@ -191,14 +189,18 @@ def _adds(passage: StoredPassage, query: str, hits: Iterable[SearchHit]) -> bool
     item, text = passage.item, passage.text
     if item.type != CONVERSATION_TYPE:
         return True
+    # here: their patterns take as long to compile as the rest of a search
+    from memory_context.foundation.text.statements import adds_nothing, is_question, says_nothing
+
     is_asked_again = item.origin == "user_words" and is_question(text) and adds_nothing(text, [query])
     told = [hit.passage for hit in hits if not hit.is_conversation]
     return not (says_nothing(text) or is_asked_again or adds_nothing(text, told))
 
 
 def _middle(candidates: Sequence[Candidate]) -> float:
-    known = [one.semantic for one in candidates if one.semantic is not None and not math.isnan(one.semantic)]
-    return median(known) if len(known) >= _TELLING_CANDIDATES else 0.0
+    known = sorted(one.semantic for one in candidates if one.semantic is not None and not math.isnan(one.semantic))
+    middle = len(known) // 2
+    return (known[middle] + known[-middle - 1]) / 2 if len(known) >= _TELLING_CANDIDATES else 0.0  # the median
 
 
 def _relevance(candidate: Candidate, profile: QueryProfile, middle: float) -> tuple[bool, float]:

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import fmean
 from typing import NamedTuple
 
 __all__ = ["EMPHASIS", "Candidate", "PassagePlace", "QueryProfile", "Ranked", "inverse_frequency", "rank"]
@@ -206,7 +205,8 @@ def _by_session(
     of_group: defaultdict[str | int, list[float]] = defaultdict(list)
     for group, score in zip(groups, scores, strict=True):
         of_group[group].append(score)
-    gains = {group: SESSION_GAIN * fmean(sorted(values)[-3:]) for group, values in of_group.items()}
+    best = ((group, sorted(values)[-3:]) for group, values in of_group.items())
+    gains = {group: SESSION_GAIN * sum(values) / len(values) for group, values in best}
     return [gains[group] for group in groups]
 
 

@@ -136,7 +136,7 @@ def _pages(lines: Iterator[bytes], secrets: list[str]) -> Iterator[_Page]:
             raise TransferError(f"line {number}: {error} is missing") from None
         except (TypeError, ValueError, AttributeError) as error:
             raise TransferError(f"line {number}: {error}") from None
-        if isinstance(row, _Item) and row.is_secret:
+        if isinstance(row, _Item) and row.record["is_active"] and row.record["memory_type"] == SECRET_TYPE:
             secrets.append(row.record["memory_key"])
             continue
         if page and (tables[record] is not table or len(page) >= PAGE_ROWS or octets + len(data) > PAGE_BYTES):
@@ -150,17 +150,14 @@ def _pages(lines: Iterator[bytes], secrets: list[str]) -> Iterator[_Page]:
 
 
 class _Item(NamedTuple):
-    """An item for the database; its content goes beside it, as JSON cannot hold every text."""
+    """An item for the database; its content and the hash go beside it, as JSON cannot hold every text."""
 
     record: dict[str, Any]
-    content: str | None
-    raw: bytes | None
-    size: int
-    content_type: str | None
-
-    @property
-    def is_secret(self) -> bool:
-        return self.record["is_active"] and self.record["memory_type"] == SECRET_TYPE
+    content: str | None = None
+    raw: bytes | None = None
+    size: int = 0
+    content_type: str | None = None
+    sha256: bytes | None = None
 
 
 def _item(fields: dict[str, Any]) -> _Item:
@@ -170,14 +167,15 @@ def _item(fields: dict[str, Any]) -> _Item:
     fields = without_claims({**fields, "origin": imported_origin({"origin": None, **fields})})
     text, in_base64, kind = fields.pop("content"), fields.pop("content_base64", None), fields.pop("content_type", None)
     if not fields["is_active"]:
-        return _Item({**fields, "content_sha256": None}, None, None, 0, None)
+        return _Item(fields)
     data = to_utf8(unescape(text)) if in_base64 is None else base64.b64decode(in_base64, validate=True)
-    if hashlib.sha256(data).hexdigest() != fields["content_sha256"]:
+    sha256 = hashlib.sha256(data)
+    if sha256.hexdigest() != fields["content_sha256"]:
         raise ValueError("the content has not the hash beside it: the file was changed or damaged")
     content = None if kind else data.decode("utf-8", "surrogatepass")
     if content is not None and is_plain(content) and ESCAPE not in content:
-        return _Item(fields, content, None, len(data), None)
-    return _Item(fields, None, data, len(data), kind)
+        return _Item(fields, content, None, len(data), None, sha256.digest())
+    return _Item(fields, None, data, len(data), kind, sha256.digest())
 
 
 def _check_batch(fields: dict[str, Any]) -> None:
@@ -200,9 +198,9 @@ def _page(table: Table, rows: Mapping[int, Any]) -> _Page:
     if table is not ITEMS:
         return _Page(table, [*rows], {"records": f"[{','.join(rows.values())}]"})
     records, *parallel = zip(*rows.values(), strict=True)
-    placed = [{**record, "place": place} for place, record in enumerate(records, 1)]
-    names = ("contents", "contents_raw", "sizes", "content_types")
-    return _Page(table, [*rows], {"records": json.dumps(placed), **dict(zip(names, map(list, parallel), strict=True))})
+    names = ("contents", "contents_raw", "sizes", "content_types", "hashes")
+    params = {"records": json.dumps(records), **dict(zip(names, map(list, parallel), strict=True))}
+    return _Page(table, [*rows], params)
 
 
 # --- the tables
@@ -211,9 +209,8 @@ def _page(table: Table, rows: Mapping[int, Any]) -> _Page:
 async def _store(database: Database, report: ImportReport, columns: Sequence[Column], page: _Page) -> None:
     """Store missing rows in one transaction, and count."""
     table, lines, params = page
-    before = _QUERIES.each((*table.different, *table.before_insert), params)
     steps = [
-        *before,
+        *_QUERIES.each(table.before_insert, params),
         Statement(table.statement("insert_rows", columns), params),
         *_QUERIES.each(table.after_insert, params),
         _THREADS("insert_known_user", params),
@@ -226,12 +223,12 @@ async def _store(database: Database, report: ImportReport, columns: Sequence[Col
             said = error.__cause__.diag.message_primary or error
             raise TransferError(f"lines {lines[0]} to {lines[-1]}: the database refuses one: {said}") from error
         raise
-    different = [row["name"] for row in results[0]] if table.different else []
-    stored = int(results[len(before)][0]["stored"])
-    if table is ITEMS and stored < len(lines):
-        # only where an item was left out: without statistics of a new user its plan reads all items for each content
-        unused = _QUERIES("delete_unused_contents", params)
-        await database.write(report.user_id, unused, agent_id=EVERY_AGENT, kind="batch")
+    stored, different = int(results[len(table.before_insert)][0]["stored"]), list[str]()
+    if stored < len(lines) and table.if_left_out:
+        # only now: without statistics of a new user these read all rows of the user for each page
+        checks = _QUERIES.each(table.if_left_out, params)
+        found, *_ = await database.write(report.user_id, *checks, agent_id=EVERY_AGENT, kind="batch")
+        different = [row["name"] for row in found]
     report.stored[table.record] += stored
     report.known[table.record] += len(lines) - stored - len(different)
     report.different.extend(different)

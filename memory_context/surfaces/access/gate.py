@@ -83,8 +83,7 @@ class Tokens:
 class Gate:
     """ASGI middleware that lets in requests to this server's names, from its own pages and from programs.
 
-    A refusal is `{"detail": …}` with the setting to change: 421 for another Host, 403 for a foreign page, 401 without
-    a token. With `tokens` the user's id is `request.state.user_id`.
+    A refusal is `{"detail": …}` with the setting to change: 421 for another Host, 403 for a foreign page.
 
     Starlette's TrustedHostMiddleware is not used: its answer names no remedy, and it refuses the address that the
     connection came in on.
@@ -93,7 +92,6 @@ class Gate:
         hosts: Public names, with or without port; `*` for any. Loopback names and the connection's own address pass.
         origins: Other origins that may write, such as `https://app.example.org`; `*` for any.
         loopback_pages: Pages of this machine's other ports may write.
-        tokens: Refuse requests without one of these.
         host_setting: Name of the setting that a refusal by Host tells.
         origin_setting: Name of the setting that a refusal by Origin tells.
     """
@@ -105,7 +103,6 @@ class Gate:
         hosts: Collection[str] = (),
         origins: Collection[str] = (),
         loopback_pages: bool = False,
-        tokens: Tokens | None = None,
         host_setting: str = "hosts",
         origin_setting: str = "origins",
     ) -> None:
@@ -113,7 +110,6 @@ class Gate:
         self._hosts = hosts  # not copied: an application may learn its own names at its start
         self._origins = origins
         self._loopback_pages = loopback_pages
-        self._tokens = tokens
         self._host_setting = host_setting
         self._origin_setting = origin_setting
 
@@ -143,11 +139,6 @@ class Gate:
         if is_foreign:
             page = f"pages of {origin[:_SHOWN_CHARACTERS]!r}" if "origin" in headers else "pages of another site"
             return HTTPException(403, f"{page} may not use this server; name the origin in {self._origin_setting}")
-        if self._tokens is not None:
-            user = self._tokens.user_of(headers.get("authorization", ""))
-            if user is None:
-                return HTTPException(401, "send Authorization: Bearer <token>", {"WWW-Authenticate": "Bearer"})
-            scope.setdefault("state", {})["user_id"] = user
         return None
 
     def _is_own_name(self, host: str, address: str) -> bool:

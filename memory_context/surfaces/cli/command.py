@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Option
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "USER_ENV",
-    "JsonOption",
     "NamedSession",
     "Target",
     "TranscriptOption",
@@ -45,15 +45,12 @@ __all__ = [
     "not_empty",
     "parse_duration",
     "parse_since",
-    "run",
 ]
 
 _OFFERED_USERS = 10
 _OFFERED_NAMES = 3
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION = re.compile(rf"(\d{{1,6}})\s*([{''.join(_UNITS)}])")
-
-_Result = TypeVar("_Result")
 
 
 def not_empty(name: str | None) -> str | None:
@@ -76,12 +73,24 @@ JsonOption = Annotated[bool, Option("--json", help="Print JSON instead of a tabl
 YesOption = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Target:
-    """The store that a command works on, which its first operation opens, and whose memory it concerns."""
+    """The store that a command works on, and whose memory it concerns.
 
-    store: "MemoryStore"
+    Attributes:
+        embedder: Given before the store is used; None for its own.
+    """
+
+    url: str | None
     named_user: str | None = None
+    embedder: "Embedder | None" = None
+
+    @cached_property
+    def store(self) -> "MemoryStore":
+        """The store, which its first operation opens."""
+        from memory_context.store.memory_store import MemoryStore
+
+        return MemoryStore(self.url, self.embedder) if self.url or self.embedder else MemoryStore.default()
 
     async def user(self) -> str:
         """Return the named user, else the store's only user; `Failure` without users or with several."""
@@ -130,7 +139,8 @@ def command(
 
     def decorate(function: Callable[..., Awaitable[Output | None]]) -> Callable[..., None]:
         def invoke(*, url: str | None, user: str | None = None, as_json: bool = False, **own: Any) -> None:
-            present(run(lambda store: function(Target(store, user), **own), url), as_json)
+            target = Target(url, user)
+            present(_run(function(target, **own), target), as_json)
 
         kind = inspect.Parameter.KEYWORD_ONLY
         _, *parameters = [one.replace(kind=kind) for one in inspect.signature(function).parameters.values()]
@@ -148,22 +158,15 @@ def command(
     return decorate
 
 
-# --- the store
+def _run(work: Awaitable[Output | None], target: Target) -> Output | None:
+    """Do the work of a command and close its store; the first Ctrl-C interrupts it wherever it is."""
 
-
-def run(
-    work: Callable[["MemoryStore"], Awaitable[_Result]], url: str | None, embedder: "Embedder | None" = None
-) -> _Result:
-    """Run work with the store, which its first operation opens."""
-
-    async def work_and_close() -> _Result:
-        from memory_context.store.memory_store import MemoryStore
-
-        store = MemoryStore(url, embedder) if url or embedder else MemoryStore.default()
+    async def work_and_close() -> Output | None:
         try:
-            return await work(store)
+            return await work
         finally:
-            await store.close()
+            if "store" in vars(target):
+                await target.store.close()
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt

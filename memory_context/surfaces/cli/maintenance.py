@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer import Option
 
-from .command import JsonOption, Target, UrlOption, YesOption, command, parse_duration, run
+from .command import Target, YesOption, command, parse_duration
 from .console import (
     FAILED,
     USAGE_ERROR,
@@ -16,7 +16,6 @@ from .console import (
     byte_size,
     confirm,
     counted,
-    present,
     print_fields,
     print_table,
     progress_bar,
@@ -187,67 +186,68 @@ async def prune(
 EmbedderName = Literal["wordllama", "openai", "fastembed"]
 
 
-def reindex(
+@command(user=None)
+async def reindex(
+    target: Target,
     embedder: Annotated[EmbedderName | None, Option(help="What your agents embed with. [default: wordllama]")] = None,
     model: Annotated[str | None, Option(help="The model of openai or fastembed. [default: its own]")] = None,
     dimensions: Annotated[int | None, Option(min=1, help="Of its embeddings. [default: the model's]")] = None,
-    url: UrlOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """Index what waits, and embed what is not embedded yet.
 
     Items that could not be indexed before are tried again. The store can be used meanwhile, and this can be stopped and
     started again. To change the model run it with the new one, then start your agents with it.
     """
-    chosen = _embedder(embedder, model, dimensions)
+    from memory_context.store.search.indexer import model_of
 
-    async def work(store: "MemoryStore") -> Output:
-        from memory_context.store.search.indexer import model_of
+    chosen = target.embedder = _embedder(embedder, model, dimensions)
+    store = target.store
+    await store.admin.migrate("pre")  # `open` would start the background indexer, which counts nothing here
+    before = await store.admin.status()
+    models = before.embeddings or ()
+    if embedder is None and models and chosen is not None and model_of(chosen) not in models:
+        found = ", ".join(sorted(models))  # with which agents embed
+        raise Failure(f"the passages are embedded with {found}: say with --embedder what to use", USAGE_ERROR)
+    retried = await store.jobs.retry_failed()
+    indexed = 0
+    with progress_bar("indexing items", (before.jobs_pending or 0) + retried) as show_done:
 
-        await store.admin.migrate("pre")  # `open` would start the background indexer, which counts nothing here
-        before = await store.admin.status()
-        models = before.embeddings or ()
-        if embedder is None and models and chosen is not None and model_of(chosen) not in models:
-            found = ", ".join(sorted(models))  # with which agents embed
-            raise Failure(f"the passages are embedded with {found}: say with --embedder what to use", USAGE_ERROR)
-        retried = await store.jobs.retry_failed()
-        indexed = 0
-        with progress_bar("indexing items", (before.jobs_pending or 0) + retried) as show_done:
+        def add(items: int) -> None:
+            nonlocal indexed
+            indexed += items
+            show_done(indexed)
 
-            def add(items: int) -> None:
-                nonlocal indexed
-                indexed += items
-                show_done(indexed)
+        index = await store.flush_index(progress=add)
+    with progress_bar("embedding passages") as show_done:
+        embedded = 0 if chosen is None else await store.reindex(chosen, progress=show_done)
+    failures = await _failures(store) if index.failed else []
 
-            index = await store.flush_index(progress=add)
-        with progress_bar("embedding passages") as show_done:
-            embedded = 0 if chosen is None else await store.reindex(chosen, progress=show_done)
-        failures: list[dict[str, str]] = []
+    def show() -> None:
+        left: list[str] = []
+        if index.pending:
+            left.append(f"{counted(index.pending, 'item')} not embedded yet, to be tried again later")
         if index.failed:
-            async for user in store.every_user():
-                found = await store.index_failures(user, _MAX_FAILURES_PRINTED - len(failures))
-                failures += [{"user": user, "memory_key": key, "error": error} for key, error in found]
-                if len(failures) >= _MAX_FAILURES_PRINTED:
-                    break
+            left.append(f"{counted(index.failed, 'item')} cannot be indexed")
+        fields = [
+            ("indexed", counted(indexed, "item") + f", {retried:,} of them again" * bool(retried)),
+            ("embedded", NO_EMBEDDER if chosen is None else f"{embedded:,} passages more"),
+            ("index", "; ".join(left) or "up to date"),
+        ]
+        print_fields(fields)
 
-        def show() -> None:
-            left: list[str] = []
-            if index.pending:
-                left.append(f"{counted(index.pending, 'item')} not embedded yet, to be tried again later")
-            if index.failed:
-                left.append(f"{counted(index.failed, 'item')} cannot be indexed")
-            fields = [
-                ("indexed", counted(indexed, "item") + f", {retried:,} of them again" * bool(retried)),
-                ("embedded", NO_EMBEDDER if chosen is None else f"{embedded:,} passages more"),
-                ("index", "; ".join(left) or "up to date"),
-            ]
-            print_fields(fields)
+    notes = ["{memory_key!r} of {user!r}: {error!r}".format(**one) for one in failures]
+    counts = {"retried": retried, "indexed": indexed, "embedded": embedded, **asdict(index), "failures": failures}
+    return Output(counts, show, notes, exit_code=FAILED if index.pending or index.failed else 0)
 
-        notes = ["{memory_key!r} of {user!r}: {error!r}".format(**one) for one in failures]
-        counts = {"retried": retried, "indexed": indexed, "embedded": embedded, **asdict(index), "failures": failures}
-        return Output(counts, show, notes, exit_code=FAILED if index.pending or index.failed else 0)
 
-    present(run(work, url, chosen), as_json)
+async def _failures(store: "MemoryStore") -> list[dict[str, str]]:
+    failures: list[dict[str, str]] = []
+    async for user in store.every_user():
+        found = await store.index_failures(user, _MAX_FAILURES_PRINTED - len(failures))
+        failures += [{"user": user, "memory_key": key, "error": error} for key, error in found]
+        if len(failures) >= _MAX_FAILURES_PRINTED:
+            break
+    return failures
 
 
 def _embedder(name: EmbedderName | None, model: str | None, dimensions: int | None) -> "Embedder | None":

@@ -1,7 +1,7 @@
 """`serve`: a chat with an agent over HTTP. `mcp`: a memory for any client of the Model Context Protocol."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from typer import Option
 
@@ -10,15 +10,7 @@ from .command import UrlOption, UserOption
 __all__ = ["mcp", "serve"]
 
 PublicHostOption = Annotated[list[str] | None, Option("--public-host", help="A name people reach it by; repeatable.")]
-
-
 ConnectionsOption = Annotated[int, Option(min=1, help="The most connections at a time.")]
-
-
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    """Return what was given, lists as tuples."""
-    given = {name: value for name, value in options.items() if value is not None}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 def serve(
@@ -48,11 +40,10 @@ def serve(
 
     It ends with SIGTERM or Ctrl-C.
     """
-    options = _given(locals())
-    from ..web.serve import ServeOptions
+    options = locals()
     from ..web.serve import serve as serve_chat
 
-    serve_chat(ServeOptions(**options))
+    serve_chat(**options)
 
 
 def mcp(
@@ -75,8 +66,7 @@ def mcp(
 
     It ends when the client that started it has gone, and with SIGTERM or Ctrl-C.
     """
-    options = _given(locals())
-    from ..mcp.run import McpOptions
+    options = locals()
     from ..mcp.run import serve as serve_memory
 
-    serve_memory(McpOptions(**options))
+    serve_memory(**options)

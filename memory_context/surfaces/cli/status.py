@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from .command import JsonOption, Target, UrlOption, command, run
-from .console import FAILED, Failure, Output, byte_size, counted, present, print_fields, say
+from .command import Target, command
+from .console import FAILED, Failure, Output, byte_size, counted, print_fields, say
 
 if TYPE_CHECKING:
     from memory_context.store.admin.status import StoreStatus
@@ -58,14 +58,15 @@ async def status(target: Target) -> Output:
     return Output(told, lambda: print_fields([*fields, *missing]))
 
 
-def doctor(url: UrlOption = None, as_json: JsonOption = False) -> None:
+@command(user=None)
+async def doctor(target: Target) -> Output:
     """Check the installation and its store; say what mends them.
 
     Nothing is changed. The exit code is 1 if something does not work.
     """
     findings = [*_installation()]
     try:
-        found = run(lambda store: store.admin.status(), url)
+        found = await target.store.admin.status()
         findings += [_Finding("store", "ok", found.where), *([_disk()] if found.is_embedded else []), *_checks(found)]
     except Exception as error:
         findings.append(_Finding("store", "failed", Failure.of(error).text))
@@ -78,8 +79,7 @@ def doctor(url: UrlOption = None, as_json: JsonOption = False) -> None:
         is_well = set(verdicts) == {"ok"}
         say("all is well" if is_well else f"{problems}, {counted(verdicts.count('warning'), 'warning')}")
 
-    exit_code = FAILED if "failed" in verdicts else 0
-    present(Output([asdict(one) for one in findings], show, exit_code=exit_code), as_json)
+    return Output([asdict(one) for one in findings], show, exit_code=FAILED if "failed" in verdicts else 0)
 
 
 # --- checks of a store, for both

@@ -6,10 +6,10 @@ GET  /health    whether the database answers
 
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -55,7 +55,8 @@ def create_app(
         outages_of(store).worked("healthy")
         return JSONResponse({"status": "ok"})
 
-    routes = [Route("/mcp", _Users(apps, tokens)), Route("/health", health)]
+    # without GET: the SDK would keep a stream open for it, and send nothing
+    routes = [Route("/mcp", _Users(apps, tokens), methods=["POST"]), Route("/health", health)]
     gate = Middleware(Gate, hosts=hosts, loopback_pages=True, host_setting="--public-host")
     return Starlette(routes=routes, lifespan=lifespan, middleware=[gate])
 
@@ -69,16 +70,6 @@ class _Users:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         user = self._tokens and self._tokens.user_of(Headers(scope=scope).get("authorization", ""))
-        app: ASGIApp
         if self._tokens is not None and user is None:
-            authenticate = {"WWW-Authenticate": "Bearer"}
-            app = JSONResponse(_error("send Authorization: Bearer <token>"), 401, authenticate)
-        elif scope["method"] != "POST":  # the SDK would keep a stream open for a GET, and send nothing
-            app = JSONResponse(_error("use POST; this server sends nothing unasked"), 405, {"Allow": "POST"})
-        else:
-            app = self._apps[user]
-        await app(scope, receive, send)
-
-
-def _error(text: str) -> Mapping[str, Any]:
-    return {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": text}}
+            raise HTTPException(401, "send Authorization: Bearer <token>", {"WWW-Authenticate": "Bearer"})
+        await self._apps[user](scope, receive, send)

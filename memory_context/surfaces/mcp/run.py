@@ -3,9 +3,8 @@
 import asyncio
 import logging
 import warnings
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Literal
 
 import uvicorn
@@ -15,89 +14,78 @@ from memory_context.foundation.runtime.background import Background
 from memory_context.store.memory_store import MemoryStore
 
 from ..access.gate import Tokens, UsageError, is_loopback
-from ..http_server import CONNECTIONS, bounded_config, check_port, serve_until_stopped
+from ..http_server import bounded_config, check_port, serve_until_stopped
 from .http import create_app
 from .memory import ServedMemory
 from .server import MemoryServer, create_server
 
-__all__ = ["McpOptions", "serve"]
+__all__ = ["serve"]
 
 _logger = logging.getLogger("memory_context")
 
 
-@dataclass(frozen=True)
-class McpOptions:
-    """Options of `memory-context mcp`, as its help explains them."""
-
-    url: str | None = None
-    user: str | None = None
-    agent: str = "mcp"
-    session: str | None = None
-    transport: Literal["stdio", "http"] = "stdio"
-    host: str = "127.0.0.1"
-    port: int = 8001
-    token_env: str | None = None
-    public_hosts: tuple[str, ...] = ()
-    read_only: bool = False
-    forgets: bool = False
-    connections: int = CONNECTIONS
-
-
-def serve(options: McpOptions) -> None:
-    """Serve a memory until the process is told to stop, or its client has gone.
+def serve(
+    *,
+    url: str | None,
+    user: str | None,
+    agent: str,
+    session: str | None,
+    transport: Literal["stdio", "http"],
+    host: str,
+    port: int,
+    token_env: str | None,
+    public_hosts: Sequence[str] | None,
+    read_only: bool,
+    forgets: bool,
+    connections: int,
+) -> None:
+    """Serve a memory until the process is told to stop, or its client has gone; options as in the help of the command.
 
     Raises:
         UsageError: An option is missing, or two contradict each other.
         OSError: The port is taken.
         ValueError: An address or an id is unusable.
     """
-    if options.read_only and options.forgets:
+    if read_only and forgets:
         raise UsageError("--read-only contradicts --forget: leave one of them out")
-    if options.transport == "http":
-        check_port(options.host, options.port)
-    tokens = _tokens(options)
+    if transport == "http":
+        check_port(host, port)
+    tokens = _tokens(transport, host, user, token_env)
     # before the SDK's, which breaks lines for a terminal: clients keep stderr in a file
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # global: the SDK records warnings in another thread, which undoes local filters
     warnings.filterwarnings("ignore", "XDG_RUNTIME_DIR")
-    asyncio.run(_serve_stdio(options) if options.transport == "stdio" else _serve_http(options, tokens))
+
+    async def work() -> None:
+        store = MemoryStore(url) if url else MemoryStore.default()
+
+        def server_for(user_id: str | None) -> MemoryServer:
+            served = ServedMemory(store, user_id or user or None, agent_id=agent, session_id=session or "")
+            return create_server(served, read_only=read_only, forgets=forgets)
+
+        if transport == "stdio":
+            server = server_for(None)
+            async with _opening(store):
+                await server.run_stdio_async()
+            return
+        app = create_app(store, server_for, tokens, public_hosts or ())
+        config = bounded_config(app, connections, host=host, port=port)
+        async with _opening(store):
+            await serve_until_stopped(uvicorn.Server(config))
+
+    asyncio.run(work())
 
 
-def _tokens(options: McpOptions) -> Tokens | None:
-    if options.token_env is None:
-        if options.transport == "http" and not is_loopback(options.host):
-            raise UsageError(f"--host {options.host}: others can reach it unauthenticated: give --token-env NAME")
+def _tokens(transport: str, host: str, user: str | None, token_env: str | None) -> Tokens | None:
+    if token_env is None:
+        if transport == "http" and not is_loopback(host):
+            raise UsageError(f"--host {host}: others can reach it unauthenticated: give --token-env NAME")
         return None
-    if options.transport == "stdio":
+    if transport == "stdio":
         raise UsageError("--token-env is for --transport http; on stdio the client is whoever started the server")
-    if options.user:
+    if user:
         raise UsageError("--user, or MEMORY_CONTEXT_USER, contradicts --token-env: a token says whose it is")
-    return Tokens.from_environment(options.token_env)
-
-
-async def _serve_stdio(options: McpOptions) -> None:
-    store, server_for = _store_and_servers(options)
-    server = server_for(options.user or None)
-    async with _opening(store):
-        await server.run_stdio_async()
-
-
-async def _serve_http(options: McpOptions, tokens: Tokens | None) -> None:
-    store, server_for = _store_and_servers(options)
-    app = create_app(store, lambda user: server_for(user or options.user or None), tokens, options.public_hosts)
-    config = bounded_config(app, options.connections, host=options.host, port=options.port)
-    async with _opening(store):
-        await serve_until_stopped(uvicorn.Server(config))
-
-
-def _store_and_servers(options: McpOptions) -> tuple[MemoryStore, Callable[[str | None], MemoryServer]]:
-    store = MemoryStore(options.url) if options.url else MemoryStore.default()
-
-    def server_for(user: str | None) -> MemoryServer:
-        served = ServedMemory(store, user, agent_id=options.agent, session_id=options.session or "")
-        return create_server(served, read_only=options.read_only, forgets=options.forgets)
-
-    return store, server_for
+    return Tokens.from_environment(token_env)
 
 
 @asynccontextmanager

@@ -19,29 +19,23 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
-from memory_context.foundation.errors import SessionBusyError, SessionGoneError, StoreUnavailableError
+from memory_context.foundation.errors import (
+    ItemNotFoundError,
+    SessionBusyError,
+    SessionGoneError,
+    StoreUnavailableError,
+)
 from memory_context.foundation.runtime.background import outages_of
 
 from ..access.gate import BodyLimit, Gate
 
-__all__ = ["Refusal", "http_error", "invalid", "refusals", "replace_surrogates", "route_class", "try_again"]
+__all__ = ["REFUSALS", "Refusal", "http_error", "invalid", "refusals", "replace_surrogates", "route_class", "try_again"]
 
 _logger = logging.getLogger("memory_context")
 
 _MAX_FLAWS = 20
 _QUIET_SECONDS = 60.0  # without a refusal end an outage
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_ALWAYS = {
-    400: "The body cannot be read",
-    401: "Nobody says who asks",
-    403: "This user, or a page of this origin, may not do that",
-    413: "The body is too large",
-    415: "The body is no JSON",
-    421: "Not a name of this server",
-    429: "Too many requests",
-    500: "Something went wrong; the log says what",
-    503: "The store cannot be reached now",
-}
 
 
 class Refusal(BaseModel):
@@ -50,10 +44,23 @@ class Refusal(BaseModel):
     detail: str
 
 
-def refusals(**others: str) -> dict[int | str, dict[str, Any]]:
-    """Return the OpenAPI responses of a route: those of every route, and others such as `_404="…"`."""
-    found = _ALWAYS | {int(status[1:]): text for status, text in others.items()}
-    return {status: {"model": Refusal, "description": text} for status, text in found.items()}
+def refusals(**texts: str) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI responses of a route beside those of every route, such as `_404="There is no such page"`."""
+    return {int(status[1:]): {"model": Refusal, "description": text} for status, text in texts.items()}
+
+
+REFUSALS = refusals(
+    _400="The body cannot be read",
+    _401="Nobody says who asks",
+    _403="This user, or a page of this origin, may not do that",
+    _413="The body is too large",
+    _415="The body is no JSON",
+    _421="Not a name of this server",
+    _429="Too many requests",
+    _500="Something went wrong; the log says what",
+    _503="The store cannot be reached now",
+)
+"""The OpenAPI responses of every route."""
 
 
 def try_again(status: int, detail: str, seconds: int) -> HTTPException:
@@ -72,6 +79,8 @@ def http_error(error: Exception) -> StarletteHTTPException:
         return error
     if isinstance(error, SessionBusyError):
         return try_again(409, str(error), 1)
+    if isinstance(error, ItemNotFoundError):
+        return HTTPException(404, str(error))
     if isinstance(error, SessionGoneError):
         return HTTPException(410, str(error))
     if isinstance(error, StoreUnavailableError):

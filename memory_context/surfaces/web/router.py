@@ -30,7 +30,7 @@ from memory_context.sessions.live.entry import SessionStates
 from memory_context.store.memory_store import MemoryStore
 
 from .chat import AgentBuilder, CacheBuilder, Chat, ChatLimits
-from .errors import refusals, route_class, try_again
+from .errors import REFUSALS, refusals, route_class, try_again
 from .run import EVENTS, collect, stream
 from .schemas import (
     Archived,
@@ -55,7 +55,6 @@ CurrentUser = Callable[..., str | Awaitable[str]]
 HOST_SETTING = "hosts (--public-host of memory-context serve)"
 _ANONYMOUS = "anonymous"
 _MEMORY = "async+memory://"
-_OF_SESSION = refusals(_404="There is no such session or page", _410="The session was deleted")
 
 Limit = Annotated[int, Query(ge=1, le=200)]
 Before = Annotated[
@@ -133,7 +132,7 @@ def create_chat_router(
             await chat.close()
 
     route = route_class(limits.body_bytes, hosts, origins, HOST_SETTING)
-    router = ChatRouter(prefix=prefix, route_class=route, tags=["chat"], lifespan=lifespan)
+    router = ChatRouter(prefix=prefix, route_class=route, tags=["chat"], lifespan=lifespan, responses=REFUSALS)
     router.chat = chat
     user = _user_dependency(current_user, RequestLimiter(limits.requests_per_minute, limits_storage_url))
     _add_answering(router, user, limits.ping_seconds)
@@ -203,13 +202,13 @@ def _user_dependency(current_user: CurrentUser | None, limiter: RequestLimiter) 
 
 def _add_answering(router: ChatRouter, user: Any, ping_seconds: int) -> None:
     chat = router.chat
-    described: dict[int | str, dict[str, Any]] = {
+    answered: dict[int | str, dict[str, Any]] = {
         200: {
             "description": "The answer; or the events session, delta, step, message, done, error",
             "content": {EVENTS: {"schema": {"type": "string"}}},
         }
     }
-    failures = refusals(
+    refused = refusals(
         _404="There is no such agent",
         _409="The session is busy, or another agent's",
         _410="The session was deleted",
@@ -218,7 +217,7 @@ def _add_answering(router: ChatRouter, user: Any, ping_seconds: int) -> None:
     )
 
     @router.post(
-        "", summary="Say something and get the answer", response_model=ChatAnswer, responses=described | failures
+        "", summary="Say something and get the answer", response_model=ChatAnswer, responses=answered | refused
     )
     async def say(request: Request, asked: ChatRequest, user_id: str = user) -> Response | ChatAnswer:
         messages = [message.to_store() for message in asked.new_messages]
@@ -227,9 +226,11 @@ def _add_answering(router: ChatRouter, user: Any, ping_seconds: int) -> None:
             return await stream(request, run, ping_seconds)
         return await collect(request, run)
 
-    responses = refusals(_404="There is no such agent", _410="The session was deleted")
-
-    @router.post("/session/archive_messages", summary="Make chat messages durable", responses=responses)
+    @router.post(
+        "/session/archive_messages",
+        summary="Make chat messages durable",
+        responses=refusals(_404="There is no such agent", _410="The session was deleted"),
+    )
     async def archive(asked: ArchiveRequest, user_id: str = user) -> Archived:
         messages = [message.to_store() for message in asked.messages_batch]
         return Archived(stored_ids=await chat.archive(user_id, asked.session_id, asked.agent_id, messages))
@@ -239,21 +240,27 @@ def _add_answering(router: ChatRouter, user: Any, ping_seconds: int) -> None:
 
 def _add_sessions(router: ChatRouter, user: Any) -> None:
     chat = router.chat
-    summary = "List one's sessions, the last used first"
+    of_session = refusals(_404="There is no such session or page", _410="The session was deleted")
 
-    @router.get("/sessions", summary=summary, responses=refusals(_404="There is no such page"))
+    @router.get(
+        "/sessions",
+        summary="List one's sessions, the last used first",
+        responses=refusals(_404="There is no such page"),
+    )
     async def sessions(limit: Limit = 50, before: Before = None, user_id: str = user) -> SessionPage:
         found = await chat.list_sessions(user_id, limit, decode_cursor(before))
         more = encode_cursor(found[-1].last_activity_at, found[-1].session_id) if len(found) == limit else None
         return SessionPage(sessions=[SessionEntry.model_validate(info) for info in found], next=more)
 
-    @router.get("/sessions/{session_id:chat_id}", summary="What is known of a session", responses=_OF_SESSION)
+    @router.get("/sessions/{session_id:chat_id}", summary="What is known of a session", responses=of_session)
     async def session(session_id: SessionId, user_id: str = user) -> SessionEntry:
         return SessionEntry.model_validate(await chat.session(user_id, session_id))
 
-    summary = "The messages of a session, the newest page first, the oldest of a page first"
-
-    @router.get("/sessions/{session_id:chat_id}/messages", summary=summary, responses=_OF_SESSION)
+    @router.get(
+        "/sessions/{session_id:chat_id}/messages",
+        summary="The messages of a session, the newest page first, the oldest of a page first",
+        responses=of_session,
+    )
     async def messages(
         session_id: SessionId, limit: Limit = 50, before: Before = None, user_id: str = user
     ) -> MessagePage:
@@ -261,9 +268,12 @@ def _add_sessions(router: ChatRouter, user: Any) -> None:
         more = encode_cursor(found[0].timestamp, found[0].id) if len(found) == limit else None
         return MessagePage(messages=[ChatMessage.of(message) for message in found], next=more)
 
-    summary = "Delete a session with all that was stored in it"
-
-    @router.delete("/sessions/{session_id:chat_id}", status_code=204, summary=summary, responses=_OF_SESSION)
+    @router.delete(
+        "/sessions/{session_id:chat_id}",
+        status_code=204,
+        summary="Delete a session with all that was stored in it",
+        responses=of_session,
+    )
     async def delete(session_id: SessionId, user_id: str = user) -> None:
         await chat.delete(user_id, session_id)
 

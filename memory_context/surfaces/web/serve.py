@@ -6,8 +6,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -20,7 +19,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from fastapi.staticfiles import StaticFiles
 
-from memory_context.context.builder import LightModelChoice, choose_light_model, openai_client
+from memory_context.context.builder import choose_light_model, openai_client
 from memory_context.context.context import MemoryContext
 from memory_context.foundation.errors import StoreError
 from memory_context.foundation.runtime.background import outages_of
@@ -28,12 +27,12 @@ from memory_context.sessions.live.redis import RedisStates
 from memory_context.store.memory_store import MemoryStore
 
 from ..access.gate import Gate, Tokens, UsageError, is_loopback
-from ..http_server import CONNECTIONS, bounded_config, check_port, serve_until_stopped
+from ..http_server import bounded_config, check_port, serve_until_stopped
 from .chat import AgentBuilder, Chat
 from .errors import Refusal, try_again
 from .router import HOST_SETTING, CurrentUser, create_chat_router
 
-__all__ = ["ServeOptions", "create_app", "serve", "user_dependency"]
+__all__ = ["create_app", "serve", "user_dependency"]
 
 _READY_SECONDS = 2.0
 _SYSTEM_MESSAGE = "You are a helpful assistant."
@@ -102,76 +101,66 @@ def _probes(chat: Chat) -> APIRouter:
 # --- the command
 
 
-@dataclass(frozen=True)
-class ServeOptions:
-    """Options of `memory-context serve`, as its help explains them."""
-
-    agent: str | None = None
-    agent_ids: tuple[str, ...] = ("assistant",)
-    model: str = "gpt-4o-mini"
-    host: str = "127.0.0.1"
-    port: int = 8000
-    url: str | None = None
-    static_folder: Path | None = None
-    redis_url: str | None = None
-    allow_anonymous: bool = False
-    public_hosts: tuple[str, ...] = ()
-    token_env: str | None = None
-    connections: int = CONNECTIONS
-    light_model: str | None = None
-
-
-def serve(options: ServeOptions) -> None:
-    """Serve a chat until the process is told to stop.
+def serve(
+    *,
+    agent: str | None,
+    agent_ids: Sequence[str] | None,
+    model: str,
+    light_model: str | None,
+    host: str,
+    port: int,
+    url: str | None,
+    static_folder: Path | None,
+    redis_url: str | None,
+    allow_anonymous: bool,
+    public_hosts: Sequence[str] | None,
+    token_env: str | None,
+    connections: int,
+) -> None:
+    """Serve a chat until the process is told to stop; the command's help explains the options.
 
     Raises:
         UsageError: An option is missing, or two contradict each other.
         OSError: The port is taken.
         StoreError: The database cannot be used.
     """
-    check_port(options.host, options.port)
-    if options.agent is None and not os.environ.get("OPENAI_API_KEY"):
+    check_port(host, port)
+    if agent is None and not os.environ.get("OPENAI_API_KEY"):
         raise UsageError(
             "there is no agent: give --agent module:function, "
             "or set OPENAI_API_KEY (and OPENAI_BASE_URL for another server) for an assistant on --model"
         )
     try:
-        build_agent, own = _assistant(options.model) if options.agent is None else _import_agent(options.agent)
-        light_model = choose_light_model(own, options.light_model)
+        build_agent, own = _assistant(model) if agent is None else _import_agent(agent)
+        chosen = choose_light_model(own, light_model)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    current_user = user_dependency(options)
-    asyncio.run(_serve(options, build_agent, current_user, light_model))
+    current_user = user_dependency(host, token_env, allow_anonymous)
 
+    async def work() -> None:
+        store = MemoryStore(url) if url else MemoryStore.default()
+        try:
+            await store.open()  # before the port
+            store.consolidate_daily()
+            app = create_app(
+                store,
+                build_agent,
+                current_user,
+                agents=agent_ids or ["assistant"],
+                allow_anonymous=current_user is None,
+                model_client=chosen.client,
+                static_folder=static_folder,
+                hosts=public_hosts or (),
+                states=RedisStates(redis_url) if redis_url else None,
+                limits_storage_url=f"async+{redis_url}" if redis_url else "async+memory://",
+            )
+            print(chosen, file=sys.stderr, flush=True)
+            config = bounded_config(app, connections, host=host, port=port)
+            await serve_until_stopped(uvicorn.Server(config))
+        finally:
+            await store.close()
 
-async def _serve(
-    options: ServeOptions,
-    build_agent: AgentBuilder,
-    current_user: CurrentUser | None,
-    light_model: LightModelChoice,
-) -> None:
-    store = MemoryStore(options.url) if options.url else MemoryStore.default()
-    redis = options.redis_url
-    try:
-        await store.open()  # before the port
-        store.consolidate_daily()
-        app = create_app(
-            store,
-            build_agent,
-            current_user,
-            agents=options.agent_ids,
-            allow_anonymous=current_user is None,
-            model_client=light_model.client,
-            static_folder=options.static_folder,
-            hosts=options.public_hosts,
-            states=RedisStates(redis) if redis else None,
-            limits_storage_url=f"async+{redis}" if redis else "async+memory://",
-        )
-        config = bounded_config(app, options.connections, host=options.host, port=options.port)
-        print(light_model, file=sys.stderr, flush=True)
-        await serve_until_stopped(uvicorn.Server(config))
-    finally:
-        await store.close()
+    asyncio.run(work())
 
 
 def _import_agent(agent: str) -> tuple[AgentBuilder, ChatCompletionClient | None]:
@@ -207,22 +196,22 @@ def _assistant(model: str) -> tuple[AgentBuilder, ChatCompletionClient]:
     return build, client
 
 
-def user_dependency(options: ServeOptions) -> CurrentUser | None:
+def user_dependency(host: str, token_env: str | None, allow_anonymous: bool) -> CurrentUser | None:
     """Return the dependency that authenticates users by bearer tokens; None if everybody is the same user.
 
     Raises:
         UsageError: Tokens contradict anonymous use, or there are none though other machines reach the port.
     """
-    if options.token_env and options.allow_anonymous:
+    if token_env and allow_anonymous:
         raise UsageError("--allow-anonymous and --token-env contradict each other: give one of them")
-    if not options.token_env:
-        if options.allow_anonymous or is_loopback(options.host):
+    if not token_env:
+        if allow_anonymous or is_loopback(host):
             return None
         raise UsageError(
-            f"--host {options.host}: others can reach it unauthenticated: give --token-env NAME, "
+            f"--host {host}: others can reach it unauthenticated: give --token-env NAME, "
             "or --allow-anonymous to let everybody be the same user"
         )
-    tokens = Tokens.from_environment(options.token_env)
+    tokens = Tokens.from_environment(token_env)
     bearer = HTTPBearer(auto_error=False)
 
     async def current_user(given: HTTPAuthorizationCredentials | None = Depends(bearer)) -> str:  # noqa: B008

@@ -15,13 +15,14 @@ from collections.abc import Awaitable, Mapping
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, HTTPException, Path, Query, Response
+from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query, Response
 from pydantic import AwareDatetime, Field
 
-from memory_context.foundation.errors import ConflictError, ItemNotFoundError, NotesError, SecretError
+from memory_context.foundation.errors import ConflictError, NotesError, SecretError
 from memory_context.foundation.references import KEY_PATTERN, MemoryRef
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.items import MemoryItem
+from memory_context.memory.notes import LongTermNotes
 from memory_context.store.items import TRUSTED_ORIGINS, USER_TYPES
 from memory_context.store.memory_store import MemoryStore
 from memory_context.store.notes import AgentNotes
@@ -34,8 +35,9 @@ __all__ = ["add_notes", "add_user_memory"]
 
 _Name = Annotated[str, Path(pattern="^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
 _Key = Annotated[str, Path(pattern=f"^{KEY_PATTERN.pattern}$")]
-_OF_STATEMENT = refusals(_404="There is no such statement")
-_OF_AGENT = refusals(_404="There is no such agent")
+_STATEMENT = refusals(_404="There is no such statement")
+_SECRET = refusals(_404="There is no such secret")
+_AGENT = refusals(_404="There is no such agent")
 
 
 class StatementRequest(Wire):
@@ -129,11 +131,17 @@ class NotesEntry(Wire):
 def add_user_memory(router: APIRouter, memory_store: MemoryStore, user: Any) -> None:
     """Add the routes; `user` is the dependency that returns the authenticated user's id."""
 
-    @router.get("/memory", summary="What is known of the user", responses=refusals())
+    def memory_of_user(user_id: str = user) -> AgentMemory:
+        return AgentMemory(memory_store, user_id)
+
+    own = Depends(memory_of_user)
+
+    @router.get("/memory", summary="What is known of the user")
     async def statements(
-        as_of: Annotated[AwareDatetime | date | None, Query()] = None, superseded: bool = False, user_id: str = user
+        as_of: Annotated[AwareDatetime | date | None, Query()] = None,
+        superseded: bool = False,
+        memory: AgentMemory = own,
     ) -> StatementPage:
-        memory = AgentMemory(memory_store, user_id)
         known = await memory.user_memory(as_of, with_superseded=superseded)
         claims = await memory.unconfirmed()
         return StatementPage(
@@ -141,38 +149,33 @@ def add_user_memory(router: APIRouter, memory_store: MemoryStore, user: Any) -> 
             unconfirmed=[StatementEntry.of(item) for item in claims],
         )
 
-    @router.post("/memory", summary="Add a preference or fact", responses=refusals())
-    async def add(asked: StatementRequest, user_id: str = user) -> StatementKey:
-        return await _changed(AgentMemory(memory_store, user_id).add(asked.statement, type=asked.type))
+    @router.post("/memory", summary="Add a preference or fact")
+    async def add(asked: StatementRequest, memory: AgentMemory = own) -> StatementKey:
+        return await _changed(memory.add(asked.statement, type=asked.type))
 
-    summary = "Edit a preference or fact; the older one stays, linked"
+    @router.put("/memory/{key}", summary="Edit a preference or fact; the older one stays, linked", responses=_STATEMENT)
+    async def edit(asked: StatementRequest, key: _Key, memory: AgentMemory = own) -> StatementKey:
+        return await _changed(memory.edit(key, asked.statement))
 
-    @router.put("/memory/{key}", summary=summary, responses=_OF_STATEMENT)
-    async def edit(asked: StatementRequest, key: _Key, user_id: str = user) -> StatementKey:
-        return await _changed(AgentMemory(memory_store, user_id).edit(key, asked.statement))
+    @router.post("/memory/{key}/confirm", summary="Confirm what a model, tool or file stored", responses=_STATEMENT)
+    async def confirm(key: _Key, memory: AgentMemory = own) -> StatementKey:
+        return await _changed(memory.confirm(key))
 
-    @router.post("/memory/{key}/confirm", summary="Confirm what a model, tool or file stored", responses=_OF_STATEMENT)
-    async def confirm(key: _Key, user_id: str = user) -> StatementKey:
-        return await _changed(AgentMemory(memory_store, user_id).confirm(key))
-
-    @router.delete("/memory/{key}", status_code=204, summary="Forget a preference or fact", responses=_OF_STATEMENT)
+    @router.delete("/memory/{key}", status_code=204, summary="Forget a preference or fact", responses=_STATEMENT)
     async def forget(key: _Key, user_id: str = user) -> None:
         found = await memory_store.items.fetch_memory(user_id, key)
         if found is None or found.type not in USER_TYPES or not await memory_store.user_stats.forget(user_id, [key]):
             raise HTTPException(404, f"no preference or fact {key!r} is stored")
 
-    @router.get("/secrets", summary="The names of the user's secrets", responses=refusals())
-    async def secrets(user_id: str = user) -> SecretList:
-        names = await AgentMemory(memory_store, user_id).secrets.names()
-        return SecretList(secrets=[SecretEntry.model_validate(one) for one in names])
-
-    responses = refusals(_404="There is no such secret")
+    @router.get("/secrets", summary="The names of the user's secrets")
+    async def secrets(memory: AgentMemory = own) -> SecretList:
+        return SecretList.model_validate({"secrets": await memory.secrets.names()})
 
     @router.delete(
-        "/secrets/{name}", status_code=204, summary="Delete a secret; texts keep its name", responses=responses
+        "/secrets/{name}", status_code=204, summary="Delete a secret; texts keep its name", responses=_SECRET
     )
-    async def delete_secret(name: _Name, user_id: str = user) -> None:
-        if not await AgentMemory(memory_store, user_id).secrets.delete(name):
+    async def delete_secret(name: _Name, memory: AgentMemory = own) -> None:
+        if not await memory.secrets.delete(name):
             raise HTTPException(404, f"no secret {name!r} is stored")
 
     _ = statements, add, edit, confirm, forget, secrets, delete_secret
@@ -181,8 +184,6 @@ def add_user_memory(router: APIRouter, memory_store: MemoryStore, user: Any) -> 
 async def _changed(change: Awaitable[MemoryRef]) -> StatementKey:
     try:
         return StatementKey(key=(await change).key)
-    except ItemNotFoundError as error:
-        raise HTTPException(404, str(error)) from None
     except (SecretError, ValueError) as error:
         raise invalid(str(error), "statement") from None
 
@@ -195,32 +196,39 @@ _IfMatch = Annotated[
 def add_notes(router: APIRouter, user: Any, chat: Chat) -> None:
     """Add the routes; `user` is the dependency that returns the user's id."""
 
-    def answer(response: Response, agent_id: str, found: AgentNotes) -> NotesEntry:
+    def notes_of_user(agent_id: Identifier, user_id: str = user) -> LongTermNotes:
+        return chat.notes(user_id, agent_id)
+
+    own = Depends(notes_of_user)
+
+    def told(response: Response, agent_id: str, found: AgentNotes) -> NotesEntry:
         response.headers["ETag"] = f'"{found.version}"'
         return NotesEntry(agent_id=agent_id, notes=found.text, version=found.version, updated_at=found.updated_at)
 
-    summary = "The long-term notes of an agent about the user; their version is the ETag"
+    @router.get(
+        "/notes/{agent_id:chat_id}",
+        summary="The long-term notes of an agent about the user; their version is the ETag",
+        responses=_AGENT,
+    )
+    async def read(response: Response, notes: LongTermNotes = own) -> NotesEntry:
+        return told(response, notes.agent_id, await notes.fetch())
 
-    @router.get("/notes/{agent_id:chat_id}", summary=summary, responses=_OF_AGENT)
-    async def notes(response: Response, agent_id: Identifier, user_id: str = user) -> NotesEntry:
-        return answer(response, agent_id, await chat.notes(user_id, agent_id).fetch())
-
-    summary = "Replace the notes, if the version in If-Match is in force; that of no notes is 0"
-    responses = _OF_AGENT | refusals(_412="Another version is in force", _428="If-Match has to name a version")
-
-    @router.put("/notes/{agent_id:chat_id}", summary=summary, responses=responses)
+    @router.put(
+        "/notes/{agent_id:chat_id}",
+        summary="Replace the notes, if the version in If-Match is in force; that of no notes is 0",
+        responses=_AGENT | refusals(_412="Another version is in force", _428="If-Match has to name a version"),
+    )
     async def write(
-        asked: NotesText, response: Response, agent_id: Identifier, if_match: _IfMatch = None, user_id: str = user
+        asked: NotesText, response: Response, if_match: _IfMatch = None, notes: LongTermNotes = own
     ) -> NotesEntry:
-        notes = chat.notes(user_id, agent_id)
         if if_match is None:
             raise HTTPException(428, "send the ETag of the notes that you read as If-Match")
-        version = int(if_match.strip('"'))
         try:
-            return answer(response, agent_id, await notes.overwrite(asked.notes, expected_version=version))
+            found = await notes.overwrite(asked.notes, expected_version=int(if_match.strip('"')))
         except ConflictError as error:
             raise HTTPException(412, str(error)) from None
         except NotesError as error:
             raise invalid(str(error), "notes") from None
+        return told(response, notes.agent_id, found)
 
-    _ = notes, write
+    _ = read, write
