@@ -23,6 +23,11 @@ __all__ = ["SearchHit", "SearchScore", "search_items"]
 MOST_CANDIDATES = 200
 _RELEVANT_SHARE = 0.25
 """Share of the query, by words or meaning, that a relevant passage must have."""
+_AS_GOOD = 2 / 3
+"""Share of the first hit's score from which others are relevant as it is.
+
+A page that answers a long question often lacks most of its words, as the first does not.
+"""
 _TELLING_PASSAGES = 1000
 _TELLING_CANDIDATES = 10
 _ALIKE = 0.9
@@ -131,7 +136,10 @@ def _distinct_hits(candidates: Sequence[Candidate], profile: QueryProfile, query
         if any(_are_alike(words, others) for others in seen) or not _adds(row, query, hits):
             continue
         seen.append(words)
-        hits.append(_hit(ranked, *test(candidate)))
+        is_relevant, relevance = test(candidate)
+        if hits and hits[0].is_relevant:
+            is_relevant |= ranked.total >= _AS_GOOD * hits[0].score.total
+        hits.append(_hit(ranked, is_relevant, relevance))
         if len(hits) == limit:
             break
     return hits
