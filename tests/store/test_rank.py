@@ -202,7 +202,7 @@ def test_a_few_rare_words_of_a_long_question_make_a_passage_relevant_and_common_
 
     def is_relevant(words: list[str], profile: QueryProfile = query) -> bool:
         (ranked,) = rank([Candidate(1, 0, dict.fromkeys(words, 1), None, 500)], profile)
-        return _RelevanceTest(profile, [])(ranked.candidate)[0]
+        return _RelevanceTest(profile, [])(ranked, None)[0]
 
     assert is_relevant(rare[:4] + common[:4])
     assert not is_relevant(rare[:1] + common[:4])

@@ -24,10 +24,7 @@ MOST_CANDIDATES = 200
 _RELEVANT_SHARE = 0.25
 """Share of the query, by words or meaning, that a relevant passage must have."""
 _AS_GOOD = 2 / 3
-"""Share of the first hit's score from which others are relevant as it is.
-
-A page that answers a long question often lacks most of its words, as the first does not.
-"""
+"""Share of a relevant first hit's score from which half of the evidence by words is enough."""
 _TELLING_PASSAGES = 1000
 _TELLING_CANDIDATES = 10
 _ALIKE = 0.9
@@ -136,10 +133,7 @@ def _distinct_hits(candidates: Sequence[Candidate], profile: QueryProfile, query
         if any(_are_alike(words, others) for others in seen) or not _adds(row, query, hits):
             continue
         seen.append(words)
-        is_relevant, relevance = test(candidate)
-        if hits and hits[0].is_relevant:
-            is_relevant |= ranked.total >= _AS_GOOD * hits[0].score.total
-        hits.append(_hit(ranked, is_relevant, relevance))
+        hits.append(_hit(ranked, *test(ranked, hits[0] if hits else None)))
         if len(hits) == limit:
             break
     return hits
@@ -166,7 +160,8 @@ class _RelevanceTest:
 
     Terms weigh as in a memory of at least a thousand passages: in a small one its topic is in every passage. Of a long
     question, which a passage answers with a small share of its words, evidence beyond chance of 2 ln N is enough: less
-    than one of N passages has it by chance, and the odds are still N to one.
+    than one of N passages has it by chance, and the odds are still N to one. Half of that is enough beside a first hit
+    that is relevant and scores little more: a page of a long report often lacks most words of the question it answers.
     """
 
     def __init__(self, profile: QueryProfile, candidates: Sequence[Candidate]) -> None:
@@ -179,13 +174,16 @@ class _RelevanceTest:
         by_chance = sum(weight * profile.frequencies[term] / passages for term, weight in self._weights.items())
         self._enough = min(_RELEVANT_SHARE * self._most, by_chance + 2 * math.log(passages))
 
-    def __call__(self, candidate: Candidate) -> tuple[bool, float]:
+    def __call__(self, ranked: Ranked, first: SearchHit | None) -> tuple[bool, float]:
         if not self._weights:
             return False, 0.0
-        semantic, middle = candidate.semantic, self._middle
+        candidate, middle = ranked.candidate, self._middle
+        semantic, enough = candidate.semantic, self._enough
         meant = 0.0 if semantic is None or math.isnan(semantic) or middle >= 1 else (semantic - middle) / (1 - middle)
         told = sum(weight for term, weight in self._weights.items() if term in candidate.occurrences)
-        is_relevant = meant >= _RELEVANT_SHARE or told >= self._enough > 0
+        if first is not None and first.is_relevant and ranked.total >= _AS_GOOD * first.score.total:
+            enough /= 2
+        is_relevant = meant >= _RELEVANT_SHARE or told >= enough > 0
         return is_relevant, min(max(meant, told / self._most if told else 0.0, 0.0), 1.0)
 
 
