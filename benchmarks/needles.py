@@ -120,7 +120,7 @@ async def search_for(context: MemoryContext, run: str, needle: Needle, keys: set
         query: What is asked.
     """
     hits = await context.search(query, limit=DEPTH)
-    shown = [rank for rank, hit in enumerate(hits, 1) if any(needle.text in passage.text for passage in hit.passages)]
+    shown = [rank for rank, hit in enumerate(hits, 1) if needle.text in hit.passage]
     passage = shown[0] if shown else None
     item = next((rank for rank, hit in enumerate(hits, 1) if hit.item.key in keys), None)
     contents = await context.agent_memory.retrieve_contents(keys)

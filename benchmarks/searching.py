@@ -215,7 +215,6 @@ async def _by_meaning(
     params = {
         "user_id": user,
         "nearest": store_search.NEAREST,
-        "per_item": store_search.PASSAGES_AN_ITEM,
         "embedding": HalfVector(list(vector.values)),
         "embedding_model": vector.model,
         **scope_params(ReadScope()),

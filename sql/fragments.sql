@@ -129,9 +129,7 @@ item.is_active AND item.memory_type <> 'user_secret'
 -- How many passages of the user's the reader may know of.
 chunk_count - (
     SELECT count(*) FROM memory_context.agent_memory_chunks
-    WHERE user_id = %(user_id)s AND content_id IN (
-        SELECT content_id FROM memory_context.hidden_contents(%(user_id)s, %(reader_agent)s, %(reader_session)s)
-    )
+    WHERE user_id = %(user_id)s AND content_id IN (SELECT content_id FROM hidden)
 )
 
 -- fragment: known_within_reach()
@@ -143,9 +141,7 @@ chunk_count - (
 
 -- fragment: not_hidden_contents()
 -- After a content: it is one that the reader may know of.
-NOT IN (
-    SELECT content_id FROM memory_context.hidden_contents(%(user_id)s, %(reader_agent)s, %(reader_session)s)
-)
+NOT IN (SELECT content_id FROM hidden)
 
 -- fragment: not_hidden_items()
 -- The same after an item.

@@ -272,7 +272,7 @@ class AgentMemory:
     async def search(
         self, query: str, limit: int = 5, criteria: MemoryCriteria | None = None, *, reader: str | None = "search"
     ) -> list[SearchHit]:
-        """Return the best matches for a query, each with its best passages, best first; near-duplicates once.
+        """Return the best matches for a query, each with its best passage, best first; near-duplicates once.
 
         Left out are said greetings and acknowledgements, questions that repeat the query, and messages that repeat a
         found item. Passages have masks in place of credentials; `retrieve` gives the stored text.
@@ -291,16 +291,14 @@ class AgentMemory:
         return hits
 
     def _visible_hits(self, hits: Sequence[SearchHit]) -> list[SearchHit]:
-        texts = [text for hit in hits for text in (hit.item.ref.description, *(one.text for one in hit.passages))]
+        texts = [text for hit in hits for text in (hit.item.ref.description, hit.passage)]
         together = "\n".join(texts)
         if self.visible(together) == together:  # one look instead of forty
             return list(hits)
         shown: list[SearchHit] = []
         for hit in hits:
-            passages = tuple(replace(one, text=self.visible(one.text)) for one in hit.passages)
             ref = replace(hit.item.ref, description=self.visible(hit.item.ref.description))
-            item = replace(hit.item, ref=ref, content=passages[0].text)
-            shown.append(replace(hit, item=item, passages=passages))
+            shown.append(replace(hit, item=replace(hit.item, ref=ref, content=self.visible(hit.passage))))
         return shown
 
     async def read_conversation(

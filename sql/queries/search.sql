@@ -1,4 +1,4 @@
--- Search. First the passages that score best by terms and meaning, with their neighbours, then the texts of what is shown. Every
+-- Search: one statement returns the passages that score best by terms and meaning, with their texts and neighbours. Every
 -- condition is an equality that an index serves under row-level security. Passages are of contents, and a content counts as far
 -- as an item makes it known to the reader: hidden contents are left out of a search over everything; a narrow one reads those
 -- of its items. Braces without parentheses: which of them count (`passages.ranking_statement`).
@@ -15,14 +15,6 @@ SELECT
         )
     ), 'Infinity') AS indexed;
 
--- name: fetch_pending :one
--- Whether text waits to be indexed that is not put off.
-SELECT EXISTS (
-    SELECT FROM memory_context.jobs
-    WHERE user_id = %(user_id)s AND kind = 'index' AND NOT is_failed
-        AND (claim IS NOT NULL OR due_at <= now())
-) AS is_pending;
-
 -- name: select_related_keys :many
 -- What an item was linked to when it was stored, if the reader may read it.
 SELECT unnest(item.related_to) AS memory_key FROM memory_context.agent_memories AS item
@@ -35,15 +27,24 @@ WHERE item.user_id = %(user_id)s
 SELECT set_config('hnsw.ef_search', %(ef_search)s::text, true), set_config('enable_sort', 'off', true);
 
 -- name: select_candidates :many
--- The passages of the items that score best by terms (BM25, k1 = 1.2, b = 0.75) and by evidence of meaning
--- (`QueryProfile.evidence`), and the messages or items before and after them in the session. What was forgotten, is not indexed,
--- or the reader may not read, stands nowhere. Each row tells how frequent the terms are in what the reader may know, and the
--- spread of meaning; one row without a passage if none is found. Only the rarest terms find. LATERAL with OFFSET fixes the plan:
--- a row at a time by its index, also for a user whom the planner has no statistics of. Occurrences are term number * 256 + count.
--- Names find the first passage, unless it holds them itself (a posting without occurrences), and come with each passage of
--- their content.
-WITH {readable}{nearest}, known AS MATERIALIZED (
-    SELECT {known_count} AS passages FROM memory_context.agent_memory_statistics WHERE user_id = %(user_id)s
+-- The best passage of each of the items that score best by terms (BM25, k1 = 1.2, b = 0.75) and by evidence of meaning
+-- (`QueryProfile.evidence`), and, of the first, the messages or items before and after them in the session: all with their texts
+-- and items. What was forgotten, is not indexed, or the reader may not read, stands nowhere. Each row tells how frequent the
+-- terms are in what the reader may know, the spread of meaning, and whether text waits to be indexed that is not put off; one row
+-- without a passage if none is found. Only the rarest terms find. LATERAL with OFFSET fixes the plan: a row at a time by its
+-- index, also for a user whom the planner has no statistics of. Occurrences are term number * 256 + count. Names find the first
+-- passage, unless it holds them itself (a posting without occurrences), and come with each passage of their content.
+WITH hidden AS MATERIALIZED (
+    SELECT content_id FROM memory_context.hidden_contents(%(user_id)s, %(reader_agent)s, %(reader_session)s)
+), {readable}{nearest}, known AS MATERIALIZED (
+    SELECT
+        coalesce((
+            SELECT {known_count} FROM memory_context.agent_memory_statistics WHERE user_id = %(user_id)s
+        ), 0) AS passages,
+        EXISTS (
+            SELECT FROM memory_context.jobs
+            WHERE user_id = %(user_id)s AND kind = 'index' AND NOT is_failed AND (claim IS NOT NULL OR due_at <= now())
+        ) AS is_pending
 ), counted AS MATERIALIZED (
     SELECT given.*, (
         SELECT sum(passages)::bigint FROM (
@@ -74,14 +75,13 @@ WITH {readable}{nearest}, known AS MATERIALIZED (
     WHERE wanted.finds AND named.memory_id {items}
     GROUP BY named.content_id, wanted.number, wanted.weight
 ), posted AS MATERIALIZED (
-    SELECT found.content_id, wanted.number, wanted.weight, posting
+    SELECT found.content_id, wanted.number, wanted.weight, unnest(found.postings) AS posting
     FROM wanted
     CROSS JOIN LATERAL (
         SELECT content_id, postings FROM memory_context.agent_memory_terms
         WHERE user_id = %(user_id)s AND term = wanted.term
         OFFSET 0
     ) AS found
-    CROSS JOIN unnest(found.postings) AS posting
     WHERE wanted.finds AND found.content_id {contents}
     UNION ALL
     SELECT * FROM named WHERE posting >= 256
@@ -99,26 +99,21 @@ WITH {readable}{nearest}, known AS MATERIALIZED (
             passages / (passages + 10::float8) * ((score - mean) / deviation) ^ 2 / 2
         ELSE 0 END
     FROM nearest CROSS JOIN spread CROSS JOIN known
-), best AS MATERIALIZED (
+), best AS (
     SELECT content_id, chunk_number, sum(score) AS score FROM scored GROUP BY content_id, chunk_number
-), best_items AS (
-    SELECT content_id, max(score) AS score FROM best
-    GROUP BY content_id
-    ORDER BY score DESC, content_id DESC
-    LIMIT %(limit)s
 ), chosen AS MATERIALIZED (
-    SELECT content_id, chunk_number
-    FROM (
-        SELECT
-            content_id, chunk_number,
-            row_number() OVER (PARTITION BY content_id ORDER BY best.score DESC, chunk_number) AS place
-        FROM best JOIN best_items USING (content_id)
-    ) AS of_items
-    WHERE place <= %(per_item)s
+    SELECT
+        content_id, (array_agg(chunk_number ORDER BY score DESC, chunk_number))[1] AS chunk_number,
+        (array_agg(score ORDER BY score DESC, chunk_number))[2:3] AS others,
+        row_number() OVER (ORDER BY max(score) DESC, content_id DESC) AS standing
+    FROM best
+    GROUP BY content_id
+    ORDER BY standing
+    LIMIT %(limit)s
 ), beside AS MATERIALIZED (
     SELECT
-        chosen.content_id, chosen.chunk_number, item.session_id, before.content_id AS before_id,
-        before.chunk_number AS before_number, after.content_id AS after_id
+        chosen.*, item.id AS item_id, before.id AS before_item, before.content_id AS before_id,
+        before.chunk_number AS before_number, after.id AS after_item, after.content_id AS after_id
     FROM chosen
     CROSS JOIN LATERAL (
         SELECT * FROM (
@@ -133,12 +128,15 @@ WITH {readable}{nearest}, known AS MATERIALIZED (
         LIMIT 1
     ) AS item
     LEFT JOIN LATERAL (
-        SELECT previous.content_id, (
+        SELECT previous.id, previous.content_id, (
             SELECT max(chunk.chunk_number) FROM memory_context.agent_memory_chunks AS chunk
             WHERE chunk.user_id = %(user_id)s AND chunk.content_id = previous.content_id
         ) AS chunk_number
         FROM memory_context.agent_memories AS previous
-        WHERE previous.user_id = %(user_id)s
+        WHERE chosen.standing <= %(with_neighbours)s
+            AND chosen.chunk_number = 0
+            AND item.session_id <> ''
+            AND previous.user_id = %(user_id)s
             AND previous.session_id = item.session_id
             AND previous.agent_id = item.agent_id
             AND previous.id < item.id
@@ -146,33 +144,42 @@ WITH {readable}{nearest}, known AS MATERIALIZED (
             AND {is_beside(previous)}
         ORDER BY previous.id DESC
         LIMIT 1
-    ) AS before ON chosen.chunk_number = 0 AND item.session_id <> ''
+    ) AS before ON true
     LEFT JOIN LATERAL (
-        SELECT next.content_id
+        SELECT next.id, next.content_id
         FROM memory_context.agent_memories AS next
-        WHERE next.user_id = %(user_id)s
+        WHERE chosen.standing <= %(with_neighbours)s
+            AND item.session_id <> ''
+            AND next.user_id = %(user_id)s
             AND next.session_id = item.session_id
             AND next.agent_id = item.agent_id
             AND next.id > item.id
             AND (next.memory_type = 'conversation') = (item.memory_type = 'conversation')
             AND {is_beside(next)}
+            AND NOT EXISTS (
+                SELECT FROM memory_context.agent_memory_chunks AS following
+                WHERE following.user_id = %(user_id)s AND following.content_id = chosen.content_id
+                    AND following.chunk_number = chosen.chunk_number + 1
+            )
         ORDER BY next.id
         LIMIT 1
-    ) AS after ON item.session_id <> '' AND NOT EXISTS (
-        SELECT FROM memory_context.agent_memory_chunks AS following
-        WHERE following.user_id = %(user_id)s AND following.content_id = chosen.content_id
-            AND following.chunk_number = chosen.chunk_number + 1
-    )
+    ) AS after ON true
 ), pool AS MATERIALIZED (
-    SELECT content_id, chunk_number FROM beside
-    UNION
-    SELECT before_id, before_number FROM beside WHERE before_number IS NOT NULL
-    UNION
-    SELECT after_id, 0 FROM beside WHERE after_id IS NOT NULL
+    SELECT DISTINCT ON (content_id, chunk_number) *
+    FROM (
+        SELECT content_id, chunk_number, item_id, standing, others, before_id, before_number, after_id FROM beside
+        UNION ALL
+        SELECT before_id, before_number, before_item, NULL, NULL, NULL, NULL, NULL FROM beside
+        WHERE before_number IS NOT NULL
+        UNION ALL
+        SELECT after_id, 0, after_item, NULL, NULL, NULL, NULL, NULL FROM beside
+        WHERE after_id IS NOT NULL
+    ) AS passage
+    ORDER BY content_id, chunk_number, standing, item_id DESC
 ), held AS (
-    SELECT content_id, posting >> 16 AS chunk_number, number * 256 + ((posting >> 8) & 255) AS occurrences FROM posted
+    SELECT content_id, number, posting FROM posted
     UNION ALL
-    SELECT given.content_id, posting >> 16, wanted.number * 256 + ((posting >> 8) & 255)
+    SELECT given.content_id, wanted.number, unnest(frequent.postings)
     FROM wanted
     CROSS JOIN (SELECT DISTINCT content_id FROM pool) AS given
     CROSS JOIN LATERAL (
@@ -180,34 +187,41 @@ WITH {readable}{nearest}, known AS MATERIALIZED (
         WHERE user_id = %(user_id)s AND term = wanted.term AND content_id = given.content_id
         OFFSET 0
     ) AS frequent
-    CROSS JOIN unnest(frequent.postings) AS posting
     WHERE NOT wanted.finds
 ), said AS (
-    SELECT content_id, chunk_number, array_agg(occurrences) AS occurrences FROM held
-    WHERE (content_id, chunk_number) IN (SELECT content_id, chunk_number FROM pool)
-    GROUP BY content_id, chunk_number
+    SELECT content_id, posting >> 16 AS chunk_number, array_agg(number * 256 + ((posting >> 8) & 255)) AS occurrences
+    FROM held
+    WHERE (content_id, posting >> 16) IN (SELECT content_id, chunk_number FROM pool)
+    GROUP BY content_id, posting >> 16
 ), called AS (
     SELECT content_id, array_agg(number) AS names FROM named
     WHERE content_id IN (SELECT content_id FROM pool)
     GROUP BY content_id
 )
 SELECT
-    known.passages AS known_count, (SELECT array_agg(frequency ORDER BY number) FROM counted) AS frequencies,
-    spread.mean, spread.deviation,
-    pool.content_id, pool.chunk_number, chunk.length, near.score, said.occurrences, called.names, beside.session_id,
-    beside.before_id, beside.before_number, beside.after_id,
-    (
-        SELECT content.content_bytes FROM memory_context.agent_memory_contents AS content
-        WHERE content.user_id = %(user_id)s AND content.id = pool.content_id
-    ) AS content_bytes,
-    (SELECT count(*) FROM nearest) AS nearest_count
+    known.passages AS known_count, known.is_pending, (SELECT count(*) FROM nearest) AS nearest_count,
+    (SELECT array_agg(frequency ORDER BY number) FROM counted) AS frequencies, spread.mean, spread.deviation,
+    pool.content_id, pool.chunk_number, pool.standing, pool.others, pool.before_id, pool.before_number, pool.after_id,
+    chunk.*, near.score, said.occurrences, called.names,
+    {item_columns(item)},
+    {session_title(item)},
+    {other_keys(item)}
 FROM known
 CROSS JOIN spread
-LEFT JOIN (pool CROSS JOIN LATERAL (
-    SELECT end_char - start_char AS length FROM memory_context.agent_memory_chunks
-    WHERE user_id = %(user_id)s AND content_id = pool.content_id AND chunk_number = pool.chunk_number
-    OFFSET 0
-) AS chunk) ON true
+LEFT JOIN (
+    pool
+    CROSS JOIN LATERAL (
+        SELECT text, text_sha256 AS shown_sha256, start_char, end_char, start_line, end_line
+        FROM memory_context.agent_memory_chunks
+        WHERE user_id = %(user_id)s AND content_id = pool.content_id AND chunk_number = pool.chunk_number
+        OFFSET 0
+    ) AS chunk
+    CROSS JOIN LATERAL (
+        SELECT * FROM memory_context.agent_memories
+        WHERE user_id = %(user_id)s AND id = pool.item_id
+        OFFSET 0
+    ) AS item
+) ON true
 LEFT JOIN LATERAL (
     SELECT 1 - (embedding <=> %(embedding)s::halfvec) AS score FROM memory_context.agent_memory_embeddings
     WHERE user_id = %(user_id)s
@@ -216,38 +230,5 @@ LEFT JOIN LATERAL (
         AND chunk_number = pool.chunk_number
     OFFSET 0
 ) AS near ON true
-LEFT JOIN said USING (content_id, chunk_number)
-LEFT JOIN called USING (content_id)
-LEFT JOIN beside USING (content_id, chunk_number);
-
--- name: select_passages :many
--- Text and span of passages.
-SELECT
-    chosen.content_id, chosen.chunk_number, chosen.start_char, chosen.end_char, chosen.start_line, chosen.end_line,
-    chosen.text, chosen.text_sha256 AS shown_sha256
-FROM unnest(%(content_ids)s::bigint[], %(chunk_numbers)s::integer[]) AS given (content_id, chunk_number)
-JOIN memory_context.agent_memory_chunks AS chosen
-    ON chosen.user_id = %(user_id)s
-    AND chosen.content_id = given.content_id
-    AND chosen.chunk_number = given.chunk_number;
-
--- name: select_items_of_contents :many
--- The newest item of each content that meets criteria and that the reader may read; it names the others. OFFSET keeps the planner
--- from reading all items in the order of their ids.
-SELECT
-    {item_columns(item)}, given.content_id,
-    {session_title(item)},
-    {other_keys(item)}
-FROM (SELECT DISTINCT unnest(%(content_ids)s::bigint[]) AS content_id) AS given
-JOIN LATERAL (
-    SELECT * FROM (
-        SELECT item.* FROM memory_context.agent_memories AS item
-        WHERE item.user_id = %(user_id)s
-            AND item.content_id = given.content_id
-            AND {meets(item)}
-            AND {may_read(item)}
-        OFFSET 0
-    ) AS item
-    ORDER BY id DESC
-    LIMIT 1
-) AS item ON true;
+LEFT JOIN said ON said.content_id = pool.content_id AND said.chunk_number = pool.chunk_number
+LEFT JOIN called ON called.content_id = pool.content_id;

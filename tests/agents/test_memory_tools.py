@@ -227,17 +227,6 @@ async def test_unreachable_store_is_reported_in_words(context: MemoryContext) ->
     assert "cannot be reached at the moment" in await ask(down, "query_memory")
 
 
-async def test_the_second_best_passage_is_shown_where_there_is_room(context: MemoryContext, store: MemoryStore) -> None:
-    """What is asked for may stand in two places of one item."""
-    again = FAILURE.replace("refused", "refused again")
-    await context.store(LOG[:6000] + FAILURE + LOG[6000:] + again, "log of the shop")
-    await store.flush_index()
-    answer = await ask(context, "search_memory", query="payment gateway refused the card E4711")
-    assert FAILURE.strip() in answer
-    assert again.strip() in answer
-    assert "also lines " in answer
-
-
 # --- the same look-up again --------------------------------------------------------------------------------------
 
 

@@ -74,7 +74,7 @@ async def test_search_finds_an_image_by_the_text_beside_it_never_by_bytes(store:
             found = [hit for hit in await context.search("red parrots", 10) if hit.item.type == "image"]
             assert found
             assert all("parrots" in hit.item.ref.description for hit in found)
-            assert not [hit for hit in await context.search("IHDR IDAT") if "IHDR" in str(hit.passages)]
+            assert not [hit for hit in await context.search("IHDR IDAT") if "IHDR" in hit.passage]
             await store.flush_index()
 
 

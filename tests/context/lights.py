@@ -18,7 +18,7 @@ from memory_context.sessions.archive.titles import TITLE_INSTRUCTIONS
 STRUCTURED = ModelInfo(vision=False, function_calling=True, json_output=True, family="unknown", structured_output=True)
 
 _READS = ("fetch_memory", "fetch_contents", "select_keys", "select_memories")
-_SEARCHES = ("candidates", "passages")
+_SEARCHES = ("candidates",)
 
 Answer = str | Exception | Callable[[str], str]
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from memory_context import AgentMemory, MemoryStore, SearchHit
 from memory_context.store.items import MemoryCriteria
+from memory_context.store.search import hits
 from tests.conftest import Server, database_of
 
 pytestmark = pytest.mark.fake_embedder
@@ -283,6 +284,28 @@ async def test_what_has_nothing_to_do_with_the_question_is_said_not_to(shipped: 
         assert not any(hit.is_relevant for hit in await memory.search(query)), query
     assert (await memory.search("parse header"))[0].is_relevant
     assert (await memory.search("revenue of the quarter"))[0].is_relevant
+
+
+async def test_hit_nearly_as_good_as_a_relevant_first_is_relevant(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+    """A page answers a long question with few of its words; beside one that has many it is no chance hit."""
+    memory = AgentMemory(store, "alice")
+    pages = await store_texts(
+        memory,
+        "Acme 2022 flow: 812",
+        "Acme 2022: 77",
+        "Acme picnic",
+        *(f"page {n} on weather, trains and bread" for n in range(60)),
+    )
+    await store.flush_index()
+    store._indexer.embedder = None
+    query = (
+        "Using the cash flow statement of Acme for 2022, how did unusual charges, dividends, treasury shares, leases, "
+        "pensions, impairments, currency hedges and litigation reserves develop?"
+    )
+    for share, relevant in ((hits._AS_GOOD, pages[:2]), (2.0, pages[:1])):
+        monkeypatch.setattr(hits, "_AS_GOOD", share)
+        found = await memory.search(query)
+        assert [hit.item.key for hit in found if hit.is_relevant] == relevant, share
 
 
 async def test_a_function_word_makes_no_hit_relevant(shipped: MemoryStore):

@@ -128,10 +128,7 @@ async def test_what_is_private_does_not_crowd_out_the_rest(
             embedder.fail_with = RuntimeError("away")
         terms = ["harbour"] if ranking == "terms" else []
         (one,), _ = await store.search.candidates("alice", "harbour", terms, criteria, scope=lead.scope)
-        (passage,) = (
-            await store.search.passages("alice", [(one.content_id, one.chunk_number)], MemoryCriteria())
-        ).values()
-        assert passage.item.key == right.key
+        assert one.row["memory_key"] == right.key
         assert (sum(one.occurrences.values()) > 0) == (ranking == "terms")
 
 
@@ -149,7 +146,6 @@ async def test_a_private_neighbour_supports_nothing(store: MemoryStore, server: 
         assert sorted(one.content_id for one in candidates) == sorted(ids[key] for key in seen)  # type: ignore[type-var]
         first = next(one for one in candidates if one.content_id == ids[keys[0]])
         assert first.after == (ids[seen[1]], 0)
-    assert await store.search.passages("alice", [(ids[keys[1]], 0)], MemoryCriteria()) == {}  # type: ignore[list-item]
 
 
 async def test_private_duplicates_hide_nothing(store: MemoryStore) -> None:

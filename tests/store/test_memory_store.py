@@ -210,7 +210,7 @@ async def test_plans_of_searches_stay_on_a_connection_and_settings_do_not(
             current_setting('memory_context.user_id', true) AS user_id, current_setting('enable_sort') AS sorts,
             current_setting('plan_cache_mode') AS plans"""
         ((row,),) = await pool.run(login, [Statement(query)], 5)
-        statements = 8
+        statements = 5
         assert row == {"prepared": statements, "planned_again": 0, "user_id": "", "sorts": "on", "plans": "auto"}
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.store.search.hits import _relevance
+from memory_context.store.search.hits import _RelevanceTest
 from memory_context.store.search.rank import Candidate, QueryProfile, inverse_frequency, rank
 
 QUERY = QueryProfile(passages=1000, frequencies={"rare": 2, "common": 500}, mean=0.1, deviation=0.1)
@@ -103,12 +103,12 @@ def test_terms_that_stand_in_adjacent_passages_meet():
     """A name in the first and a number in the next say more together than the name twice."""
     query = QueryProfile(1000, {"kestrel": 20, "2019": 20})
     apart = [
-        Candidate(1, 0, {"kestrel": 1}, None, 700, after=(1, 1)),
-        Candidate(1, 1, {"2019": 1}, None, 700, before=(1, 0)),
-        Candidate(2, 0, {"kestrel": 1}, None, 700, after=(2, 1)),
-        Candidate(2, 1, {"kestrel": 1}, None, 700, before=(2, 0)),
+        Candidate(1, 0, {"kestrel": 1}, None, 700, after=(2, 0)),
+        Candidate(2, 0, {"2019": 1}, None, 700, before=(1, 0)),
+        Candidate(3, 0, {"kestrel": 1}, None, 700, after=(4, 0)),
+        Candidate(4, 0, {"kestrel": 1}, None, 700, before=(3, 0)),
     ]
-    assert order(apart, query)[:2] == [1, 1]
+    assert sorted(order(apart, query)[:2]) == [1, 2]
 
 
 def test_the_session_that_says_more_ranks_first_among_equal_passages():
@@ -140,7 +140,7 @@ def test_a_link_in_one_direction_is_as_good_as_in_both():
     """Of the neighbours of what was found, the store does not know the neighbours."""
     found, beside = session([2, 0])
     both = {one.candidate.content_id: one.total for one in rank([found, beside], QUERY)}
-    alone = beside._replace(before=None, session=None)
+    alone = beside._replace(before=None)
     assert {one.candidate.content_id: one.total for one in rank([found, alone], QUERY)} == both
 
 
@@ -161,7 +161,7 @@ candidates_ = st.lists(
         st.integers(0, 1500),
         st.none() | places,
         st.none() | places,
-        st.none() | st.sampled_from(["", "s", "t"]),
+        st.sampled_from(["", "s", "t"]),
         st.integers(0, 10**9),
     ),
     unique_by=lambda one: one.place,
@@ -202,7 +202,7 @@ def test_a_few_rare_words_of_a_long_question_make_a_passage_relevant_and_common_
 
     def is_relevant(words: list[str], profile: QueryProfile = query) -> bool:
         (ranked,) = rank([Candidate(1, 0, dict.fromkeys(words, 1), None, 500)], profile)
-        return _relevance(ranked.candidate, profile, 0.0)[0]
+        return _RelevanceTest(profile, [])(ranked, None)[0]
 
     assert is_relevant(rare[:4] + common[:4])
     assert not is_relevant(rare[:1] + common[:4])

@@ -49,12 +49,12 @@ async def test_of_very_common_terms_the_rarest_find_and_all_score(
     assert [set(one.occurrences) for one in found] == [{"common", "word", "7"}]
     monkeypatch.setattr(module, "POSTINGS_LIMIT", 5_000)
     everything, _ = await store.search.candidates("alice", "x", ["common", "word", "7"], ANY)
-    assert found[0] in everything
+    assert found[0].occurrences in [one.occurrences for one in everything]
     assert len(everything) == 30
 
 
 async def test_names_of_an_item_count_in_each_of_its_passages(store: MemoryStore) -> None:
-    """Also those that its first passage holds; a content with two such items counts them once."""
+    """Also those that only its first passage holds; a content with two such items counts them once."""
     manual = "gadget\n\n" + "lorem ipsum dolor\n" * 400
     for item in (
         NewItem(manual, "manual of the turbine gadget", 1, key="m1"),
@@ -62,10 +62,10 @@ async def test_names_of_an_item_count_in_each_of_its_passages(store: MemoryStore
     ):
         await store.items.insert_memories("bob", [item])
         await store.flush_index()
-        candidates, profile = await store.search.candidates("bob", "x", ["turbin", "gadget", "ipsum"], ANY)
-        passages = {one.chunk_number: one.occurrences for one in candidates}
-        assert (len(passages), profile.passages > 4) == (3, True)
-        assert all(one["turbin"] == one["gadget"] == 1 and one["ipsum"] > 1 for one in passages.values())
+        (one,), profile = await store.search.candidates("bob", "x", ["turbin", "gadget", "ipsum"], ANY)
+        assert profile.passages > 4
+        assert one.occurrences["turbin"] == one.occurrences["gadget"] == 1
+        assert one.occurrences["ipsum"] > 1
         assert profile.frequencies["turbin"] == 1
 
 
@@ -84,21 +84,24 @@ async def test_a_filter_is_not_widened_by_neighbours(store: MemoryStore) -> None
         await store.items.insert_memories("alice", [item])
     await store.flush_index()
     candidates, _ = await store.search.candidates("alice", "harbour", ["harbour"], MemoryCriteria(types=("article",)))
-    passages = await store.search.passages(
-        "alice", [(one.content_id, one.chunk_number) for one in candidates], MemoryCriteria()
-    )
-    assert {passage.item.key for passage in passages.values()} == {"s1", "s3", "s5"}
+    assert {one.row["memory_key"] for one in candidates} == {"s1", "s3", "s5"}
 
 
-async def test_passages_of_others_and_of_nothing_are_left_out(store: MemoryStore) -> None:
-    """Places are no proof of a right to read."""
-    (one, *_), _ = await store.search.candidates("alice", "common", ["common"], ANY)
-    place = (one.content_id, one.chunk_number)
-    assert (
-        len(await store.search.passages("alice", [place, place, (0, 0), (one.content_id, 99)], MemoryCriteria())) == 1
-    )
-    assert await store.search.passages("bob", [place], MemoryCriteria()) == {}
-    assert await store.search.passages("alice", [], MemoryCriteria()) == {}
+async def test_search_makes_one_exchange_with_the_server(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores, texts and items come together, however many hits are asked for."""
+    memory, reads = AgentMemory(store, "alice"), 0
+    read = store._database.read
+    await memory.search("common words")
+
+    async def counted(*arguments: Any, **named: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        return await read(*arguments, **named)
+
+    monkeypatch.setattr(store._database, "read", counted)
+    for limit, found in ((5, 5), (30, 30), (60, 30)):
+        assert len(await memory.search("common words", limit=limit)) == found
+    assert reads == 3
 
 
 @pytest.mark.parametrize("ranking", ["exact", "filtered", "nearest"])

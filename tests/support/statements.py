@@ -142,7 +142,7 @@ PARAMS: dict[str, Any] = {
     "events_limit": 5,
     "steps_limit": 5,
     "elements_limit": 5,
-    "per_item": 20,
+    "with_neighbours": 30,
     "bytes_limit": 1000,
     "with_failed": False,
     "offset": 0,

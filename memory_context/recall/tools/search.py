@@ -7,7 +7,7 @@ from pydantic import Field, WithJsonSchema
 
 from memory_context.foundation.errors import StoreError
 from memory_context.foundation.references import KEY_PATTERN, one_line
-from memory_context.foundation.tokens import TokenCounter, cut_to_tokens, equal_shares, shares_by_rank
+from memory_context.foundation.tokens import TokenCounter, cut_to_tokens, shares_by_rank
 from memory_context.memory.agent_memory import MemoryCriteria, SearchHit
 from memory_context.memory.items import MemoryItem, MemoryType
 from memory_context.store.items import titled_once
@@ -19,7 +19,6 @@ from .repeats import Answer
 __all__ = ["QueryMemoryTool", "SearchMemoryTool"]
 
 _MIN_PASSAGE_TOKENS = 20
-_FURTHER_HEAD_TOKENS = 12
 _KNOWN_BY_TOKENS = 60
 _ANSWER_TOKENS = 2000
 """Most tokens of a page of hits; ten of them mostly fit."""
@@ -191,7 +190,6 @@ def _page(host: ToolHost, query: str, hits: list[SearchHit]) -> tuple[str, int]:
     ]
     taken = [counter.count(head) + 4 for head in heads]
     wanted = [counter.count(hit.passage.rstrip()) for hit in hits]
-    further = [sum(counter.count(one.text) + _FURTHER_HEAD_TOKENS for one in hit.passages[1:]) for hit in hits]
     text = ""
     for count in range(len(hits), 0, -1):
         left_out = f" {len(hits) - count} more are left out for want of room." if count < len(hits) else ""
@@ -202,10 +200,11 @@ def _page(host: ToolHost, query: str, hits: list[SearchHit]) -> tuple[str, int]:
         room = limit - counter.count(first + last) - 4 - sum(taken[:count])
         if count > 1 and room < sum(min(one, _MIN_PASSAGE_TOKENS) for one in wanted[:count]):
             continue
-        best = shares_by_rank(wanted[:count], room, _KNOWN_BY_TOKENS)
-        more = equal_shares(further[:count], room - sum(best))
-        passages = [_beginning(hit, sum(share), counter) for hit, *share in zip(hits, best, more, strict=False)]
-        blocks = [head + passage for head, passage in zip(heads, passages, strict=False)]
+        shares = shares_by_rank(wanted[:count], room, _KNOWN_BY_TOKENS)
+        blocks = [
+            head + _cut(hit.passage.rstrip(), share, counter)
+            for head, hit, share in zip(heads, hits, shares, strict=False)
+        ]
         text = "\n\n".join([first, *blocks, last])
         if counter.count(text) <= limit:
             return text, count
@@ -216,22 +215,9 @@ def _lines(item: MemoryItem, hit: SearchHit) -> str:
     return "" if item.is_whole else f", lines {hit.start_line}-{hit.end_line}"
 
 
-def _beginning(hit: SearchHit, limit_tokens: int, counter: TokenCounter) -> str:
-    """Return the best passage and further ones that fit."""
-    shown, is_whole = _cut(hit.passage.rstrip(), limit_tokens, counter)
-    for other in hit.passages[1:] if is_whole else ():
-        head = f"\nalso lines {other.start_line}-{other.end_line}:\n"
-        room = limit_tokens - counter.count(shown + head) - 2
-        if room >= _MIN_PASSAGE_TOKENS:
-            shown += head + _cut(other.text.rstrip(), room, counter)[0]
-    return shown
-
-
-def _cut(text: str, limit_tokens: int, counter: TokenCounter) -> tuple[str, bool]:
-    """Also return whether it is whole; a cut alone may end a little before its limit."""
-    if counter.count(text) <= limit_tokens:
-        return text, True
-    return f"{cut_to_tokens(text, limit_tokens, counter)}…", False
+def _cut(text: str, limit_tokens: int, counter: TokenCounter) -> str:
+    """A cut alone may end a little before its limit."""
+    return text if counter.count(text) <= limit_tokens else f"{cut_to_tokens(text, limit_tokens, counter)}…"
 
 
 def _keys(hits: list[SearchHit]) -> str:

@@ -1,4 +1,4 @@
-"""The reads of a search: candidates with their scores, then texts and items of what is shown."""
+"""The statement of a search: candidates with their scores, texts and items."""
 
 import math
 import time
@@ -16,23 +16,13 @@ from memory_context.foundation.errors import EmbeddingError
 from memory_context.foundation.runtime.background import outages_of
 from memory_context.foundation.text.tokenize import pointing_terms
 
-from ..codec import stored_form
 from ..database import Database
-from ..items import (
-    ANYBODY,
-    MemoryCriteria,
-    MemoryItem,
-    ReadScope,
-    criteria_params,
-    is_as_stored,
-    item_from_row,
-    scope_params,
-)
+from ..items import ANYBODY, MemoryCriteria, ReadScope, criteria_params, scope_params
 from ..sql import Statement, expanded, load_queries
 from .indexer import Indexer, model_of
-from .rank import EMPHASIS, Candidate, PassagePlace, QueryProfile
+from .rank import EMPHASIS, Candidate, QueryProfile
 
-__all__ = ["PassageSearch", "QueryVector", "StoredPassage"]
+__all__ = ["CANDIDATES", "PassageSearch", "QueryVector", "ranking_statement", "related_keys"]
 
 _QUERIES = load_queries("search")
 
@@ -46,9 +36,7 @@ _REACHES = {  # what is found is readable, contents and items; what is counted
 }
 _REACH_WORDS = ("readable", "contents", "items", "known_count", "known_contents", "known_items")
 CANDIDATES = 30
-"""Items for up to twenty hits: twice as many found no more. More hits come from `MOST_CANDIDATES`, behind these."""
-MOST_CANDIDATES = 200
-PASSAGES_AN_ITEM = 3  # so that a long log does not crowd out other items
+"""Items that are ranked, with their neighbours: twice as many found no more."""
 NEAREST, NEAREST_OF_ALL = 60, 200
 """Passages nearest in meaning that the index finds, and a scan, which has compared all anyway."""
 LEAST_BY_INDEX = 2_000
@@ -57,16 +45,14 @@ LEAST_BY_INDEX = 2_000
 It visits some NEAREST times all / own of them, and a scan each own one, at about the same cost.
 """
 NEAREST_DIMENSIONS_LIMIT = 4000  # pgvector's limit for halfvec indexes
-EF_SEARCH = 200
-POSTINGS_LIMIT = 2_000
-SAMPLE = 500  # of the oldest embeddings and of the newest, which tell the spread of similarities
+EF_SEARCH = 100  # twice as many found no more of 9,000 functions
+POSTINGS_LIMIT = 1_000  # twice as many found .0025 more of 9,000 functions, at twice the time
+SAMPLE = 100  # of the oldest embeddings and of the newest, which tell the spread of similarities
 _EMBED_QUERY_SECONDS = 5.0
 _INDEX_SECONDS = 0.5  # for what was stored just now
 _LEFT_ALONE_SECONDS = 600.0
 _SEARCHING = "searching by meaning"
 _USERS_REMEMBERED = 1000
-
-_SPAN = "text", "start_char", "end_char", "start_line", "end_line"
 
 
 @dataclass(frozen=True)
@@ -75,18 +61,6 @@ class QueryVector:
 
     model: str
     values: Sequence[float]
-
-
-@dataclass(frozen=True)
-class StoredPassage:
-    """A passage and its item, without content; characters count from 0, lines from 1."""
-
-    item: MemoryItem
-    text: str
-    start_char: int
-    end_char: int
-    start_line: int
-    end_line: int
 
 
 class _Size(NamedTuple):
@@ -133,7 +107,7 @@ class PassageSearch:
         scope: ReadScope = ANYBODY,
         limit: int = CANDIDATES,
     ) -> tuple[list[Candidate], QueryProfile]:
-        """Return passages of so many items that could answer, with their neighbours, and the query in this memory.
+        """Return passages of so many items that could answer, neighbours of the first, and the query in this memory.
 
         Terms are distinct; they find alone if the embedder fails. Items stored just now are waited for, shortly.
         """
@@ -144,8 +118,8 @@ class PassageSearch:
             "emphases": _numbers(EMPHASIS if term in emphasised else 1.0 for term in terms),
             "postings_limit": POSTINGS_LIMIT,
             "limit": limit,
-            "nearest": max(NEAREST_OF_ALL, limit),
-            "per_item": PASSAGES_AN_ITEM,
+            "with_neighbours": CANDIDATES,
+            "nearest": NEAREST_OF_ALL,
             "embedding": None if vector is None else HalfVector(list(vector.values)),
             "embedding_model": "" if vector is None else vector.model,
         }
@@ -154,13 +128,12 @@ class PassageSearch:
         if rows is None:
             statement = Statement(ranking_statement("select_candidates", reach), params, keeps_plan=reach == "user")
             rows = await self._read(user_id, statement)
-            if vector is not None and reach == "user" and rows:
+            if vector is not None and reach == "user":
                 self._note_growth(user_id, vector.model, rows[0]["known_count"])
-        nothing: dict[str, Any] = {"known_count": 0, "frequencies": None, "mean": None, "deviation": None}
-        first = rows[0] if rows else nothing
+        first = rows[0]
         profile = QueryProfile(
             passages=first["known_count"],
-            frequencies=dict(zip(terms, first["frequencies"] or [0] * len(terms), strict=True)),
+            frequencies=dict(zip(terms, first["frequencies"] or (), strict=True)),
             emphasised=emphasised,
             mean=first["mean"] or 0.0,
             deviation=first["deviation"] or 0.0,
@@ -169,9 +142,8 @@ class PassageSearch:
 
     async def _read(self, user_id: str, *statements: Statement) -> list[dict[str, Any]]:
         """Return the rows of the last statement, after indexing what waits for it, as far as it goes quickly."""
-        pending = _QUERIES("fetch_pending")._replace(keeps_plan=True)
-        (waiting,), *_, rows = await self._database.read(user_id, pending, *statements)
-        if waiting["is_pending"]:
+        rows = (await self._database.read(user_id, *statements))[-1]
+        if rows[0]["is_pending"]:
             await self._indexer.catch_up(user_id, _INDEX_SECONDS)
             rows = (await self._database.read(user_id, *statements))[-1]
         return rows
@@ -181,7 +153,7 @@ class PassageSearch:
         dimensions = len(vector.values)
         if dimensions > NEAREST_DIMENSIONS_LIMIT or not (size := await self._size(user_id, vector.model)).is_for_index:
             return None
-        params = {**params, "nearest": max(NEAREST, params["limit"]), "sample": SAMPLE}
+        params = {**params, "nearest": NEAREST, "sample": SAMPLE}
         rows = await self._read(
             user_id,
             _QUERIES("set_nearest_scope", ef_search=EF_SEARCH),
@@ -191,8 +163,8 @@ class PassageSearch:
                 keeps_plan=True,
             ),
         )
-        known = rows[0]["known_count"] if rows else 0
-        is_enough = bool(rows) and rows[0]["nearest_count"] >= min(params["nearest"], known)
+        known = rows[0]["known_count"]
+        is_enough = rows[0]["nearest_count"] >= min(NEAREST, known)
         # where the index finds too few it is left alone for a while: embeddings may still be made
         left_alone = _Size(0, 0, time.monotonic() + _LEFT_ALONE_SECONDS)
         self._remember_size(user_id, vector.model, _Size(known, size.indexed) if is_enough else left_alone)
@@ -215,30 +187,6 @@ class PassageSearch:
         self._sizes[user_id, model] = size
         while len(self._sizes) > _USERS_REMEMBERED:
             self._sizes.popitem(last=False)
-
-    async def passages(
-        self, user_id: str, places: Sequence[PassagePlace], criteria: MemoryCriteria, *, scope: ReadScope = ANYBODY
-    ) -> dict[PassagePlace, StoredPassage]:
-        """Return passages by place, each with its newest matching item."""
-        if not places:
-            return {}
-        content_ids, numbers = (_numbers(place[at] for place in places) for at in (0, 1))
-        params = {
-            **await self._filter_params(user_id, criteria, scope),
-            "content_ids": content_ids,
-            "chunk_numbers": numbers,
-        }
-        names = ("select_passages", "select_items_of_contents")
-        statements = [_QUERIES(name, params)._replace(keeps_plan=True) for name in names]
-        rows, items = await self._database.read(user_id, *statements)
-        of_content = {row["content_id"]: item_from_row(row) for row in items}
-        found = {
-            (row["content_id"], row["chunk_number"]): StoredPassage(item, *(row[one] for one in _SPAN))
-            for row in rows
-            if (item := of_content.get(row["content_id"])) is not None
-            and is_as_stored(stored_form(row["text"]), {**row, "memory_key": item.key})
-        }
-        return {place: found[place] for place in places if place in found}
 
     async def _filter_params(self, user_id: str, criteria: MemoryCriteria, scope: ReadScope) -> dict[str, Any]:
         related = await related_keys(self._database, user_id, criteria, scope)
@@ -276,9 +224,9 @@ def _numbers(values: Iterable[float]) -> str:
 
 
 def _candidate(row: dict[str, Any], terms: Sequence[str]) -> Candidate:
-    names: Sequence[int] = row["names"] or ()
+    called: Sequence[int] = row["names"] or ()
     held: Sequence[int] = row["occurrences"] or ()
-    occurrences = {terms[number - 1]: 1 for number in names}
+    occurrences = {terms[number - 1]: 1 for number in called}
     occurrences.update((terms[(one >> 8) - 1], one & 255) for one in held)
     before, after = row["before_number"], row["after_id"]
     return Candidate(
@@ -286,9 +234,12 @@ def _candidate(row: dict[str, Any], terms: Sequence[str]) -> Candidate:
         row["chunk_number"],
         occurrences,
         row["score"],
-        row["length"],
+        row["end_char"] - row["start_char"],
         None if before is None else (row["before_id"], before),
         None if after is None else (after, 0),
         row["session_id"],
-        row["content_bytes"] or 0,
+        row["content_bytes"],
+        row["standing"],
+        row["others"] or (),
+        row,
     )

@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from statistics import fmean
+from typing import Any, NamedTuple
 
 __all__ = ["EMPHASIS", "Candidate", "PassagePlace", "QueryProfile", "Ranked", "inverse_frequency", "rank"]
 
@@ -45,9 +46,12 @@ class Candidate(NamedTuple):
         occurrences: How often it and its names hold each term.
         semantic: Cosine similarity; None without an embedding.
         length: In characters.
-        session: "" if its item belongs to none; None if adjacent passages tell.
         before, after: The adjacent passages of the session's items before and after it.
+        session: "" if its item belongs to none.
         content_bytes: Size of its whole content.
+        standing: Position by its own terms and meaning, from 1; None if it is only adjacent to one.
+        others: Scores of the next two passages of its item, by their own terms and meaning.
+        row: Its text and item.
     """
 
     content_id: int
@@ -57,8 +61,11 @@ class Candidate(NamedTuple):
     length: int
     before: PassagePlace | None = None
     after: PassagePlace | None = None
-    session: str | None = None
+    session: str = ""
     content_bytes: int = 0
+    standing: int | None = 1
+    others: Sequence[float] = ()
+    row: Mapping[str, Any] = {}
 
     @property
     def place(self) -> PassagePlace:
@@ -145,22 +152,26 @@ def rank(candidates: Sequence[Candidate], query: QueryProfile) -> list[Ranked]:
     beside = [links[one.place] for one in candidates]
     own = [query.bm25(one.occurrences, one.length) for one in candidates]
     semantic = [query.evidence(one.semantic) for one in candidates]
+    penalties = [SIZE_PENALTY * math.log(max(one.content_bytes / 1000, 1.0)) for one in candidates]
     around = [
-        (query.bm25(*_joined(one, others)) if others else alone)
-        - SIZE_PENALTY * math.log(max(one.content_bytes / 1000, 1.0))
-        for one, others, alone in zip(candidates, beside, own, strict=True)
+        (query.bm25(*_joined(one, others)) if others else alone) - penalty
+        for one, others, alone, penalty in zip(candidates, beside, own, penalties, strict=True)
     ]
-    gains = _by_session(candidates, beside, [sum(scores) for scores in zip(around, semantic, strict=True)])
+    groups = [one.session or one.content_id for one in candidates]
+    of_group: defaultdict[str | int, list[float]] = defaultdict(list)
+    for one, group, context, by_meaning, penalty in zip(candidates, groups, around, semantic, penalties, strict=True):
+        of_group[group] += (context + by_meaning, *(other - penalty for other in one.others))
+    gains = {group: SESSION_GAIN * fmean(sorted(scores)[-3:]) for group, scores in of_group.items()}
     most = (BM25_K1 + 1) * math.fsum(query.weights.values()) or 1.0
     ranked = [
         Ranked(
             one,
-            (by_meaning + context + gain) / most,
+            (by_meaning + context + gains[group]) / most,
             by_terms / most,
             by_meaning / most,
-            (context + gain - by_terms) / most,
+            (context + gains[group] - by_terms) / most,
         )
-        for one, by_terms, by_meaning, context, gain in zip(candidates, own, semantic, around, gains, strict=True)
+        for one, group, by_terms, by_meaning, context in zip(candidates, groups, own, semantic, around, strict=True)
     ]
     return sorted(ranked, key=lambda one: (-one.total, -one.candidate.content_id, one.candidate.chunk_number))
 
@@ -195,23 +206,3 @@ def _joined(one: Candidate, beside: Sequence[Candidate]) -> tuple[Mapping[str, f
         for term, count in neighbour.occurrences.items():
             occurrences[term] = occurrences.get(term, 0.0) + SESSION_SHARE * min(count, SESSION_OCCURRENCES)
     return occurrences, length
-
-
-def _by_session(
-    candidates: Sequence[Candidate], beside: Sequence[Sequence[Candidate]], scores: Sequence[float]
-) -> list[float]:
-    """Return what each gains by the best of its session, or of its content if it belongs to none."""
-    groups = [_group(one, others) for one, others in zip(candidates, beside, strict=True)]
-    of_group: defaultdict[str | int, list[float]] = defaultdict(list)
-    for group, score in zip(groups, scores, strict=True):
-        of_group[group].append(score)
-    best = ((group, sorted(values)[-3:]) for group, values in of_group.items())
-    gains = {group: SESSION_GAIN * sum(values) / len(values) for group, values in best}
-    return [gains[group] for group in groups]
-
-
-def _group(one: Candidate, beside: Sequence[Candidate]) -> str | int:
-    for candidate in (one, *beside):
-        if candidate.session:
-            return candidate.session
-    return one.content_id

@@ -261,7 +261,8 @@ async def search(
             "session_title": hit.session_title,
             "is_relevant": hit.is_relevant,
             "score": asdict(hit.score),
-            "passages": [asdict(passage) for passage in hit.passages],
+            "passage": hit.passage,
+            **{name: getattr(hit, name) for name in ("start_line", "end_line", "start_char", "end_char")},
         }
         for hit in hits
     ]
@@ -272,7 +273,7 @@ def _print_hits(query: str, hits: "Sequence[SearchHit]") -> None:
     words = {word for word in _WORDS.findall(query.lower()) if len(word) > 2}
     found = re.compile("|".join(map(re.escape, sorted(words, key=len, reverse=True))) or "(?!)", re.IGNORECASE)
     for number, hit in enumerate(hits, 1):
-        score, item, passage = hit.score, hit.item, hit.passages[0]
+        score, item = hit.score, hit.item
         place = f"{number}. {item.key}, lines {hit.start_line}-{hit.end_line}"
         origin = f"from {item.source}" + (f", private to {item.agent_id}" if item.is_private else "")
         origin += f", {item.created_at:%Y-%m-%d %H:%M} UTC, {item.place}" if item.place else ""
@@ -280,8 +281,8 @@ def _print_hits(query: str, hits: "Sequence[SearchHit]") -> None:
         parts = f"words {score.lexical:.2f}, meaning {score.semantic:.2f}, neighbours {score.neighbours:.2f}"
         typer.echo(f"{styled(place, bold=True)}{harmless(f': {hit.ref.description}')}")
         typer.echo(harmless(f"   score {score.total:.2f} ({parts}) {origin}"))
-        shown, first = _window(harmless(passage.text).split("\n"), words)
-        for line_number, line in enumerate(shown, passage.start_line + first):
+        shown, first = _window(harmless(hit.passage).split("\n"), words)
+        for line_number, line in enumerate(shown, hit.start_line + first):
             marked = found.sub(lambda word: styled(word[0], fg="yellow", bold=True), line.expandtabs(4))
             typer.echo(f"{styled(f'{line_number:>6} ', dim=True)}{marked}")
         typer.echo()
