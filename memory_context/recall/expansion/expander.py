@@ -39,16 +39,17 @@ from .candidates import (
     Expansion,
     ExpansionAnswer,
     ExpansionRequest,
-    candidate_references,
-    expansion_request,
+    References,
     head_and_tail,
     known_to_agent,
+    may_name_key,
     named_keys,
     unknown_keys,
     without_keys,
 )
 from .decide import EXPANSIONS_LIMIT, decide, decide_by_rules, needs_model
 from .fetch import FetchedItem, Fetcher
+from .negation import without_negated
 from .render import render_retrieved
 
 __all__ = ["Expander", "memory_decisions"]
@@ -119,7 +120,8 @@ class Expander:
         self._policy = policy
         self._counter = counter
         self._light_model = light_model
-        self._fetcher = Fetcher(transcript, memory, policy, offloader)
+        self._references = References(transcript, policy)
+        self._fetcher = Fetcher(transcript, self._references, memory, policy, offloader)
         self._work = Background[Any]("memory_context expansion")
         self._round = _Round()
         self._views_waiting = 0
@@ -137,6 +139,7 @@ class Expander:
             self._stop_expansion()  # the decision is about the user's words
 
     def start(self) -> None:
+        self._references.read()
         if not (self._round.expansion or self._round.is_settled or self._round.is_idle):
             self._begin()
 
@@ -223,7 +226,7 @@ class Expander:
 
     def _decide(self, current: _Round) -> None:
         """Decide by rules, or start a task that asks the light model, once per view."""
-        request = expansion_request(self._transcript, current.asked, self._policy)
+        request = self._references.request(current.asked)
         by_rules = decide_by_rules(request)
         may_ask = not self._has_asked_model and self._fetcher.is_open and needs_model(request, by_rules)
         if may_ask and self._light_model is not None:
@@ -326,13 +329,11 @@ class Expander:
         return isinstance(entry.message, UserMessage) and not entry.carries_result
 
     def _names_key(self, entry: Entry) -> bool:
-        text = entry.words
-        if "_" not in text and "MemoryRef" not in text:  # cheap check first
-            return False
-        return bool(self._keys_in(entry, self._candidates(entry.position)))
+        return self._may_name_key(entry) and bool(self._keys_in(entry, self._candidates(entry.position)))
 
     def _named(self, entries: Sequence[Entry], known: set[str]) -> list[Expansion]:
-        candidates = self._candidates(entries[-1].position + 1)
+        entries = [entry for entry in entries if self._may_name_key(entry)]
+        candidates = self._candidates(entries[-1].position + 1) if entries else {}
         named: dict[str, Expansion] = {}
         for entry in entries:
             who = "the agent" if isinstance(entry.message, AssistantMessage) else source_of(entry.message) or ""
@@ -342,12 +343,17 @@ class Expander:
                     named.setdefault(key, Expansion(key, "named", f"named by {who}"))
         return list(named.values())
 
+    def _may_name_key(self, entry: Entry) -> bool:
+        fold = self._transcript.state.fold
+        known = {*self._references.keys, fold.ref.key} if fold else self._references.keys
+        return may_name_key(head_and_tail(entry.words, _KEYS_CHARACTERS), known)
+
     def _candidates(self, end: int) -> dict[str, CandidateReference]:
-        return {one.ref.key: one for one in candidate_references(self._transcript, end, self._policy)}
+        return {one.ref.key: one for one in self._references.before(end)}
 
     def _keys_in(self, entry: Entry, candidates: Collection[str]) -> list[str]:
-        """An agent's unknown keys count only if it was given them."""
-        text = head_and_tail(entry.words, _KEYS_CHARACTERS)
+        """An agent's unknown keys count only if it was given them; a key that is not to be opened counts nowhere."""
+        text, _ = without_negated(head_and_tail(entry.words, _KEYS_CHARACTERS))
         unknown = unknown_keys(text, candidates)
         if isinstance(entry.message, AssistantMessage) and unknown:
             allowed = known_to_agent(self._transcript, unknown, entry.position)
