@@ -223,7 +223,7 @@ async def test_a_search_of_many_hits_collapses_to_a_few_keys(context: MemoryCont
 async def test_unreachable_store_is_reported_in_words(context: MemoryContext) -> None:
     """And the agent can go on."""
     down = MemoryContext("alice", memory_store=MemoryStore("postgresql://nobody@127.0.0.1:1/nowhere"))
-    assert "cannot be searched at the moment" in await ask(down, "search_memory", query="x")
+    assert "cannot be reached at the moment" in await ask(down, "search_memory", query="x")
     assert "cannot be reached at the moment" in await ask(down, "query_memory")
 
 
