@@ -26,7 +26,6 @@ __all__ = [
     "References",
     "head_and_tail",
     "known_to_agent",
-    "may_name_key",
     "named_keys",
     "unknown_keys",
     "visible_texts",
@@ -145,20 +144,17 @@ class ExpansionAnswer:
 
 
 class References:
-    """The references and visible texts of one transcript. Each is read once: when it arrives, and when it changed.
-
-    Attributes:
-        keys: All that were ever held.
-    """
+    """The references and visible texts of one transcript. Each is read once: when it arrives, and when it changed."""
 
     def __init__(self, transcript: Transcript, policy: ContextPolicy) -> None:
-        self.keys: set[str] = set()
         self._transcript = transcript
         self._policy = policy
         self._read_to = 0  # in the transcript's journal
+        self._begin = 0  # of the view
         self._held: dict[int, list[CandidateReference]] = {}  # by position; all that follow, too
         self._shown_whole: dict[int, list[str]] = {}  # keys of items that answers of memory tools show
-        self._texts: dict[int, str] = {}
+        self._texts: dict[int, str] = {}  # visible ones, folded
+        self._keys: set[str] = set()  # all that were ever held
 
     def read(self) -> None:
         """Read what arrived or changed since the last time."""
@@ -167,6 +163,11 @@ class References:
             if position >= transcript.first:
                 self._read_entry(transcript[position])
         self._read_to = len(transcript.touched)
+        start, (kept, begin) = transcript.state.start, transcript.state.frame
+        if begin != self._begin:  # messages left the view
+            self._begin = begin
+            self._held = {at: held for at, held in self._held.items() if at >= start}
+            self._texts = {at: text for at, text in self._texts.items() if at >= begin or at in kept}
 
     def _read_entry(self, entry: Entry) -> None:
         before = {(one.ref, one.kept_text): one for one in self._held.pop(entry.position, ())}
@@ -193,7 +194,7 @@ class References:
                 known[entry.position] = found
         if texts:
             self._texts[entry.position] = "\n".join(texts)
-        self.keys.update(one.ref.key for one in held)
+        self._keys.update(one.ref.key for one in held)
         for one in held:
             _ = one.words  # now, so that no decision waits for them
 
@@ -218,6 +219,12 @@ class References:
             opened_texts=lambda: (folded(expanded.text) for expanded in state.expanded.values()),
             position=first,
         )
+
+    def are_named_in(self, text: str) -> bool:
+        """Return whether a text names a key, or something that may be one of another session."""
+        fold = self._transcript.state.fold
+        known = {*self._keys, fold.ref.key} if fold else self._keys
+        return bool(named_keys(text, known) or unknown_keys(text, known))
 
     def before(self, end: int) -> Iterator[CandidateReference]:
         """Yield each reference before a position once, newest first; the fold's last."""
@@ -259,13 +266,6 @@ def _texts_beside(transcript: Transcript) -> Iterator[str]:
 def _is_visible(transcript: Transcript, entry: Entry, part: Part, policy: ContextPolicy) -> bool:
     """Return whether the view shows a part in full, if it shows its message."""
     return part.address not in entry.dropped and text_in_view(transcript, policy, entry, part)[0] == "full"
-
-
-def may_name_key(text: str, known: Collection[str]) -> bool:
-    """Return False for most texts, without a look at any reference."""
-    if "_" not in text and "MemoryRef" not in text:
-        return False
-    return bool(named_keys(text, known) or unknown_keys(text, known))
 
 
 def named_keys(text: str, known: Collection[str]) -> list[str]:

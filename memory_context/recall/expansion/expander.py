@@ -13,7 +13,7 @@ waits for the timeouts of light model and store plus a second, and comes with th
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,14 +35,12 @@ from memory_context.sessions.transcript.view_decisions import ExpansionShown, Ex
 
 from .ambiguity import asks_something
 from .candidates import (
-    CandidateReference,
     Expansion,
     ExpansionAnswer,
     ExpansionRequest,
     References,
     head_and_tail,
     known_to_agent,
-    may_name_key,
     named_keys,
     unknown_keys,
     without_keys,
@@ -134,7 +132,7 @@ class Expander:
         if self._is_request(entry):
             self._round.asked.append(entry)
             self._stop()
-        elif self._may_name(entry) and self._names_key(entry):
+        elif self._may_name(entry) and self._keys_in(entry, entry.position):
             self._round.said.append(entry)
             self._stop_expansion()  # the decision is about the user's words
 
@@ -328,37 +326,31 @@ class Expander:
             return not self.agent_has_tools
         return isinstance(entry.message, UserMessage) and not entry.carries_result
 
-    def _names_key(self, entry: Entry) -> bool:
-        return self._may_name_key(entry) and bool(self._keys_in(entry, self._candidates(entry.position)))
-
     def _named(self, entries: Sequence[Entry], known: set[str]) -> list[Expansion]:
-        entries = [entry for entry in entries if self._may_name_key(entry)]
-        candidates = self._candidates(entries[-1].position + 1) if entries else {}
         named: dict[str, Expansion] = {}
         for entry in entries:
             who = "the agent" if isinstance(entry.message, AssistantMessage) else source_of(entry.message) or ""
-            for key in self._keys_in(entry, candidates):
-                is_visible = key in candidates and candidates[key].is_visible
+            for key, is_visible in self._keys_in(entry, entries[-1].position + 1).items():
                 if key not in known and not is_visible:
                     named.setdefault(key, Expansion(key, "named", f"named by {who}"))
         return list(named.values())
 
-    def _may_name_key(self, entry: Entry) -> bool:
-        fold = self._transcript.state.fold
-        known = {*self._references.keys, fold.ref.key} if fold else self._references.keys
-        return may_name_key(head_and_tail(entry.words, _KEYS_CHARACTERS), known)
+    def _keys_in(self, entry: Entry, end: int) -> dict[str, bool]:
+        """Return the keys that a message names, each with whether the view shows its item.
 
-    def _candidates(self, end: int) -> dict[str, CandidateReference]:
-        return {one.ref.key: one for one in self._references.before(end)}
-
-    def _keys_in(self, entry: Entry, candidates: Collection[str]) -> list[str]:
-        """An agent's unknown keys count only if it was given them; a key that is not to be opened counts nowhere."""
+        An agent's unknown keys count only if it was given them. A key that is not to be opened counts nowhere.
+        """
+        if "_" not in entry.words:  # as in most messages; each key has one
+            return {}
         text, _ = without_negated(head_and_tail(entry.words, _KEYS_CHARACTERS))
+        if not self._references.are_named_in(text):
+            return {}
+        candidates = {one.ref.key: one.is_visible for one in self._references.before(end)}
         unknown = unknown_keys(text, candidates)
         if isinstance(entry.message, AssistantMessage) and unknown:
             allowed = known_to_agent(self._transcript, unknown, entry.position)
             unknown = [key for key in unknown if key in allowed]
-        return [*named_keys(text, candidates), *unknown]
+        return {key: candidates.get(key, False) for key in (*named_keys(text, candidates), *unknown)}
 
 
 def _usable(task: "asyncio.Task[Any] | None") -> "asyncio.Task[Any] | None":
