@@ -93,7 +93,8 @@ class CandidateReference:
         if is_visible == self.is_visible:
             return self
         now = replace(self, is_visible=is_visible)
-        vars(now)["words"] = self.words
+        if (words := vars(self).get("words")) is not None:
+            vars(now)["words"] = words
         return now
 
 
@@ -144,9 +145,14 @@ class ExpansionAnswer:
 
 
 class References:
-    """The references and visible texts of one transcript. Each is read once: when it arrives, and when it changed."""
+    """The references and visible texts of one transcript. Each is read once: when it arrives, and when it changed.
+
+    Attributes:
+        unread: References whose words no decision should have to wait for.
+    """
 
     def __init__(self, transcript: Transcript, policy: ContextPolicy) -> None:
+        self.unread: list[CandidateReference] = []
         self._transcript = transcript
         self._policy = policy
         self._read_to = 0  # in the transcript's journal
@@ -189,14 +195,14 @@ class References:
             # a mere notice that the item was read before is shorter than it
             if answered and is_visible and part.tokens > answered.token_count // 2 and kept_text.startswith(_ALL_OF):
                 shown_whole.append(answered.key)
-        for known, found in ((self._held, held), (self._shown_whole, shown_whole)):
-            if found:
-                known[entry.position] = found
+        if held:
+            self._held[entry.position] = held
+        if shown_whole:
+            self._shown_whole[entry.position] = shown_whole
         if texts:
             self._texts[entry.position] = "\n".join(texts)
         self._keys.update(one.ref.key for one in held)
-        for one in held:
-            _ = one.words  # now, so that no decision waits for them
+        self.unread += held
 
     def request(self, asked: Sequence[Entry]) -> ExpansionRequest:
         """Return the request of unanswered entries, without their own results."""

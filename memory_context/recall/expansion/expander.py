@@ -24,7 +24,7 @@ from memory_context.foundation.light_model import guards
 from memory_context.foundation.light_model.model import LightModel
 from memory_context.foundation.messages import source_of
 from memory_context.foundation.policy import ContextPolicy
-from memory_context.foundation.runtime.background import Background
+from memory_context.foundation.runtime.background import Background, in_thread_if_large
 from memory_context.foundation.text.statements import adds_nothing, is_courtesy
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.memory.agent_memory import AgentMemory
@@ -56,6 +56,7 @@ _logger = logging.getLogger("memory_context")
 
 _MOST_READS = 2 * EXPANSIONS_LIMIT
 _TOKENS_OF_AN_ITEM = 200
+_CHARACTERS_OF_A_REFERENCE = 5000  # reading it takes as long as counting these
 _KEYS_CHARACTERS = 20_000  # searched for keys at both message ends
 _COMPOSE_SECONDS = 1.0  # for choosing passages
 _RECALL_TOKENS = 2000
@@ -136,8 +137,11 @@ class Expander:
             self._round.said.append(entry)
             self._stop_expansion()  # the decision is about the user's words
 
-    def start(self) -> None:
+    async def start(self) -> None:
+        """Read the words of the references that arrived, in a thread if they are many, and begin the round."""
         self._references.read()
+        unread, self._references.unread = self._references.unread, []
+        await in_thread_if_large(_CHARACTERS_OF_A_REFERENCE * len(unread), lambda: [one.words for one in unread])
         if not (self._round.expansion or self._round.is_settled or self._round.is_idle):
             self._begin()
 

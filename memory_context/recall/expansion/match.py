@@ -79,7 +79,8 @@ def match_references(
     ]
     matches.sort(key=lambda match: (-match[0], -match[1].position))
     unique = {term for term, one in asked.items() if one.is_exact and frequency[term] == 1}
-    threshold = _least_score(sought)
+    is_about_none = lexicon.KNOWLEDGE.search(sought) or asks_to_act(sought)
+    threshold = _LEAST_SCORE_WITHOUT_SOURCE if is_about_none else _LEAST_SCORE
     best = [
         match
         for match in matches
@@ -137,11 +138,6 @@ def asks_to_act(request: str) -> bool:
     words = (match[0].lower() for match in _WORD.finditer(request[:_OPENING_CHARACTERS]))
     first = next((word for word in words if word not in lexicon.LEAD_INS), "")
     return first in lexicon.ACTIONS | lexicon.CREATIONS
-
-
-def _least_score(request: str) -> float:
-    needs_none = lexicon.KNOWLEDGE.search(request) or asks_to_act(request)
-    return _LEAST_SCORE_WITHOUT_SOURCE if needs_none else _LEAST_SCORE
 
 
 def _weigh(request: str) -> dict[str, _Term]:

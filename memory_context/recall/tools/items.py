@@ -23,13 +23,13 @@ __all__ = [
     "ManageLongTermMemoryArgs",
     "ManageLongTermMemoryTool",
     "RetrieveMemoryTool",
-    "RetrievedText",
+    "ItemText",
     "StoreMemoryTool",
     "retrieve_item",
 ]
 
 
-class RetrievedText(NamedTuple):
+class ItemText(NamedTuple):
     """What a model reads of an item; of an image, its description."""
 
     text: str
@@ -44,7 +44,7 @@ async def retrieve_item(
     limit_tokens: int | None = None,
     *,
     model_tool: str | None = None,
-) -> RetrievedText:
+) -> ItemText:
     """Return the text behind a key, cut by a transform, and a label; the audit trail notes it.
 
     With `model_tool` a model reads: caveats, and masks in place of secrets and credentials (credentials in clear with
@@ -76,7 +76,7 @@ async def retrieve_item(
         if item.data is not None:
             text, image = f"{caveat}{item.ref.render()}\n{item.content[:1].upper()}{item.content[1:]}", item
     memory.trail.note_read("retrieved", [memory_key], model_tool or "retrieve", transform)
-    return RetrievedText(text, label.strip(), image)
+    return ItemText(text, label.strip(), image)
 
 
 # not in the schema; accepted only to be refused with a reason
@@ -162,10 +162,10 @@ class RetrieveMemoryTool(MemoryTool):
         key, transform = _key_of(args), _transform_of(args)
         text, label, image = await retrieve_item(host, key, transform, answer_limit(host), model_tool=self.name)
         if image is not None:
-            return await self._show(host, image, RetrievedText(text, label), transform)
+            return await self._show(host, image, ItemText(text, label), transform)
         return Answer(text, label, _next_step(text, key, transform))
 
-    async def _show(self, host: ToolHost, image: MemoryItem, said: RetrievedText, transform: MemoryTransform) -> Answer:
+    async def _show(self, host: ToolHost, image: MemoryItem, said: ItemText, transform: MemoryTransform) -> Answer:
         """An image follows the results; other transforms than full describe it."""
         is_shown = transform.name == "full" and await host.open_image(image)
         how = "; it follows" if is_shown else "" if transform.name == "full" else ', without text: use transform="full"'
