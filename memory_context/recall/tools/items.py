@@ -20,10 +20,10 @@ from .base import MemoryTool, Texts, ToolArguments, ToolHost, answer_limit
 from .repeats import Answer
 
 __all__ = [
+    "ItemText",
     "ManageLongTermMemoryArgs",
     "ManageLongTermMemoryTool",
     "RetrieveMemoryTool",
-    "ItemText",
     "StoreMemoryTool",
     "retrieve_item",
 ]
