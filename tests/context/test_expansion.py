@@ -19,6 +19,7 @@ from autogen_core.models import (
 
 from memory_context import ExpansionPolicy, MemoryContext, MemoryStore
 from memory_context.foundation.errors import StoreUnavailableError
+from memory_context.foundation.text.tokenize import telling_terms, terms_of
 from memory_context.recall.expansion.decide import decide_by_rules
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.view_decisions import ExpansionShown, ExpansionWithdrawn, HistoryFolded
@@ -50,6 +51,7 @@ async def surveyed(context: MemoryContext, *topics: str, lines: int = 300) -> li
 async def test_decision_is_cheap_with_a_thousand_messages_behind_it(store: MemoryStore):
     """Words are read when a reference arrives; a decision compares them. 150,000 instructions take some 5 ms."""
     context = context_of(store)
+    telling_terms(terms_of("Wörter"))  # lexicons and patterns are made once in a process
     while context.transcript.end < 1000:
         number = context.transcript.end
         lines = "\n".join(f"{number} line {n} /usr/lib/mod_{number}_{n}.py def func_{n}" for n in range(60))

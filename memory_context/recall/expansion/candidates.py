@@ -160,6 +160,7 @@ class References:
         self._held: dict[int, list[CandidateReference]] = {}  # by position; all that follow, too
         self._shown_whole: dict[int, list[str]] = {}  # keys of items that answers of memory tools show
         self._texts: dict[int, str] = {}  # visible ones, folded
+        self._fold: CandidateReference | None = None  # the newest
         self._keys: set[str] = set()  # all that were ever held
 
     def read(self) -> None:
@@ -169,6 +170,10 @@ class References:
             if position >= transcript.first:
                 self._read_entry(transcript[position])
         self._read_to = len(transcript.touched)
+        fold = transcript.state.fold
+        if fold is not None and (self._fold is None or self._fold.kept_text != fold.text):
+            self._fold = CandidateReference(fold.ref, "memory", fold.text, fold.upto - 1)
+            self.unread.append(self._fold)
         start, (kept, begin) = transcript.state.start, transcript.state.frame
         if begin != self._begin:  # messages left the view
             self._begin = begin
@@ -228,8 +233,7 @@ class References:
 
     def are_named_in(self, text: str) -> bool:
         """Return whether a text names a key, or something that may be one of another session."""
-        fold = self._transcript.state.fold
-        known = {*self._keys, fold.ref.key} if fold else self._keys
+        known = {*self._keys, self._fold.ref.key} if self._fold else self._keys
         return bool(named_keys(text, known) or unknown_keys(text, known))
 
     def before(self, end: int) -> Iterator[CandidateReference]:
@@ -247,8 +251,8 @@ class References:
                 if one.ref.key not in seen:
                     seen.add(one.ref.key)
                     yield one.seen(is_visible=(one.is_visible and is_in_view) or one.ref.key in shown_whole)
-        if fold := state.fold:
-            yield CandidateReference(fold.ref, source="memory", kept_text=fold.text, position=fold.upto - 1)
+        if state.fold is not None and self._fold is not None:
+            yield self._fold
 
 
 def visible_texts(transcript: Transcript, entries: Iterable[Entry], policy: ContextPolicy) -> Iterator[str]:

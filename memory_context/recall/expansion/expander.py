@@ -120,6 +120,7 @@ class Expander:
         self._counter = counter
         self._light_model = light_model
         self._references = References(transcript, policy)
+        self._references.read()  # a loaded session, before its first message
         self._fetcher = Fetcher(transcript, self._references, memory, policy, offloader)
         self._work = Background[Any]("memory_context expansion")
         self._round = _Round()
