@@ -28,7 +28,6 @@ __all__ = [
     "known_to_agent",
     "named_keys",
     "unknown_keys",
-    "visible_texts",
     "without_keys",
 ]
 
@@ -216,20 +215,24 @@ class References:
         before = reversed(transcript.entries(end=first))
         answer = next((entry for entry in before if isinstance(entry.message, AssistantMessage)), None)
 
-        def texts() -> Iterator[str]:
-            for entry in transcript.shown(first):
-                if entry is not answer and entry.position in self._texts:
-                    yield self._texts[entry.position]
-            yield from map(folded, _texts_beside(transcript))
-
         return ExpansionRequest(
             request="\n".join(entry.words for entry in asked),
             last_answer=answer.words if answer is not None else "",
             references=tuple(self.before(first)),
-            visible_texts=texts,
+            visible_texts=lambda: self.visible_texts(first, answer),
             opened_texts=lambda: (folded(expanded.text) for expanded in state.expanded.values()),
             position=first,
         )
+
+    def visible_texts(self, end: int, besides: Entry | None = None) -> Iterator[str]:
+        """Yield, folded, the texts shown in full before a position, all expansions and the user memory."""
+        state = self._transcript.state
+        for entry in self._transcript.shown(end):
+            if entry is not besides and entry.position in self._texts:
+                yield self._texts[entry.position]
+        for shown in (*state.expanded.values(), state.newest(UserMemoryLoaded), state.newest(UserMemoryChanged)):
+            if shown is not None:
+                yield folded(shown.text)
 
     def are_named_in(self, text: str) -> bool:
         """Return whether a text names a key, or something that may be one of another session."""
@@ -253,24 +256,6 @@ class References:
                     yield one.seen(is_visible=(one.is_visible and is_in_view) or one.ref.key in shown_whole)
         if state.fold is not None and self._fold is not None:
             yield self._fold
-
-
-def visible_texts(transcript: Transcript, entries: Iterable[Entry], policy: ContextPolicy) -> Iterator[str]:
-    """Yield the texts shown in full, all expansions and the user's memory."""
-    for entry in entries:
-        for part in entry.measured:
-            if part.address.kind != "image" and _is_visible(transcript, entry, part, policy):
-                yield entry.text(part.address) or ""
-    yield from _texts_beside(transcript)
-
-
-def _texts_beside(transcript: Transcript) -> Iterator[str]:
-    """Yield all expansions, and the user's memory."""
-    for expanded in transcript.state.expanded.values():
-        yield expanded.text
-    for known in (transcript.state.newest(UserMemoryLoaded), transcript.state.newest(UserMemoryChanged)):
-        if known is not None:
-            yield known.text
 
 
 def _is_visible(transcript: Transcript, entry: Entry, part: Part, policy: ContextPolicy) -> bool:

@@ -13,6 +13,7 @@ from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.runtime import background
 from memory_context.foundation.runtime.background import Breaker, attempt, begin, in_thread_if_large, outages_of
 from memory_context.foundation.text.statements import adds_nothing, is_question, says_nothing
+from memory_context.foundation.text.tokenize import folded
 from memory_context.memory.agent_memory import AgentMemory, SearchHit
 from memory_context.memory.items import MemoryItem
 from memory_context.sessions.transcript.entries import Entry
@@ -24,7 +25,7 @@ from memory_context.store.limits import at_most
 from memory_context.view.budget import session_tag
 from memory_context.view.history import folded_text
 
-from .candidates import Expansion, References, visible_texts
+from .candidates import Expansion, References
 from .render import RetrievedText
 
 __all__ = ["FetchedItem", "Fetcher"]
@@ -117,11 +118,11 @@ class Fetcher:
         hits = [
             hit for hit in hits if self._is_telling(hit) and left_out.isdisjoint((hit.item.key, *hit.item.other_keys))
         ]
-        texts = [*visible_texts(transcript, transcript.shown(), self._policy)] if hits else []
+        texts = [*self._references.visible_texts(transcript.end)] if hits else []
         new = [
             hit
             for hit in hits
-            if not any(hit.passage.strip() in text for text in texts)
+            if not any(folded(hit.passage.strip()) in text for text in texts)
             and not (hit.is_conversation and adds_nothing(hit.passage, self._lines_of_head()))
         ]
         why = f"recalled for {self._named(query)[:60]!r}"
