@@ -27,6 +27,7 @@ from benchmarks.scratch import scratch_store
 from benchmarks.searching import query_from
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, ObservationPolicy
 from memory_context.foundation.references import MemoryRef
+from memory_context.foundation.text.tokenize import folded
 from memory_context.foundation.tokens import default_token_counter
 from memory_context.recall.expansion.candidates import CandidateReference, ExpansionRequest
 from memory_context.recall.expansion.decide import decide
@@ -57,8 +58,9 @@ async def _by_rules(rng: random.Random, rounds: int) -> Measured:
     visible: list[str] = []
     tokens = 0
     while tokens < VISIBLE_TOKENS:
-        visible.append(new_content(rng, 8))
-        tokens += counter.count(visible[-1])
+        content = new_content(rng, 8)
+        visible.append(folded(content))
+        tokens += counter.count(content)
     seconds: list[float] = []
     looks = 0
 
@@ -84,7 +86,7 @@ async def _by_rules(rng: random.Random, rounds: int) -> Measured:
 
 def _reference(rng: random.Random, number: int) -> CandidateReference:
     ref = MemoryRef(f"run_shell_{number:06d}", query_from(rng), 2000)
-    return CandidateReference(ref, "run_shell", new_content(rng, 1)[:_KEPT_CHARACTERS], number + 1)
+    return CandidateReference(ref, "run_shell", new_content(rng, 1)[:_KEPT_CHARACTERS], -number - 1)
 
 
 class SlowClient(ReplayChatCompletionClient):

@@ -218,7 +218,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             if not isinstance(message, FunctionExecutionResultMessage):  # which answers nothing: the next view plans
                 self._session.plan_after_answer()
             await self._session.keep_masked()
-            self._session.expander.start()
+            await self._session.expander.start()
         with self._guard.step("observing what was said"):
             await self._session.end_step(entry)
         self._archive.archiver.note_step(message)

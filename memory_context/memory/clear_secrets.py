@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from memory_context.foundation.errors import SecretError
-from memory_context.store.items import SECRET_TYPE, MemoryCriteria, MemoryItem
+from memory_context.store.items import SECRET_TYPE, MemoryCriteria
 
 from .agent_memory import AgentMemory
 
@@ -33,7 +33,9 @@ async def adopt_clear_secrets(memory: AgentMemory) -> ClearSecrets:
         if name is None:
             left.append(listed.key)
             continue
-        await _place_of(memory, listed).forget(listed.key)
+        sharing = "read_only" if listed.is_private else "shared"
+        place = AgentMemory(store, user_id, listed.agent_id, listed.session_id, sharing=sharing)
+        await place.forget(listed.key)
         encrypted.append(name)
     return ClearSecrets(tuple(encrypted), tuple(left))
 
@@ -46,8 +48,3 @@ async def keep_clear_secret(memory: AgentMemory, key: str, value: str) -> str | 
     except SecretError:
         return None
     return name
-
-
-def _place_of(memory: AgentMemory, item: MemoryItem) -> AgentMemory:
-    sharing = "read_only" if item.is_private else "shared"
-    return type(memory)(memory.memory_store, memory.user_id, item.agent_id, item.session_id, sharing=sharing)

@@ -60,12 +60,6 @@ SUFFIX_LENGTHS = (6, 10, 20)
 _TYPE = re.compile(r"\w[\w.-]*")
 
 
-def _is_type(memory_type: Any) -> bool:
-    if not isinstance(memory_type, str) or not _TYPE.fullmatch(memory_type):
-        return False
-    return len(to_utf8(memory_type)) <= TYPE_LIMIT_CHARACTERS  # the column counts bytes
-
-
 def is_too_large(text: str) -> bool:
     """Return whether a content exceeds `MAX_CONTENT_BYTES`."""
     return len(text) * 4 > MAX_CONTENT_BYTES and len(to_utf8(text)) > MAX_CONTENT_BYTES
@@ -79,12 +73,13 @@ def as_json(name: str, value: Any) -> str:
         raise ValueError(f"cannot store {name} of type {type(value).__name__}: JSON cannot say it ({error})") from error
 
 
-def check_item(memory_type: str, source: Any, tags: Any, related_to: Any, metadata: Any) -> None:
+def check_item(memory_type: Any, source: Any, tags: Any, related_to: Any, metadata: Any) -> None:
     """Raise `SecretError` for a secret, `ValueError` for other invalid values."""
     refuse_secret(memory_type)
     if memory_type == CONVERSATION_TYPE:
         raise ValueError(f"type={memory_type!r} is for archived messages, which the archive itself stores: use another")
-    if memory_type not in KNOWN_TYPES and not _is_type(memory_type):
+    is_word = isinstance(memory_type, str) and _TYPE.fullmatch(memory_type)
+    if not is_word or len(to_utf8(memory_type)) > TYPE_LIMIT_CHARACTERS:  # the column counts bytes
         raise ValueError(
             f"type={memory_type!r}: use one of {', '.join(KNOWN_TYPES)}, or a word of your own of up to "
             f"{TYPE_LIMIT_CHARACTERS} letters, digits, _, - and ."

@@ -82,7 +82,9 @@ async def insert_statement(
     (tokens,) = await count_off_loop(counter, [statement])
     said_at = f"{origin} {valid_from.astimezone(timezone.utc).isoformat()}"  # the same may be said again later
     is_repeatable = has_relative_time(statement)
-    subject = subject_of(statement) or (_said_again(statement) if is_repeatable else None)
+    subject = subject_of(statement)
+    if not subject and is_repeatable:  # said again, it means another day and replaces itself
+        subject = " ".join(("said", *canonical_words(statement)))[:_SUBJECT_CHARACTERS]
     given = {**(metadata or {}), **({"subject": subject} if subject else {})}
     key = memory_key_for(type, (said_at,), statement, _KEY_SUFFIX)
     item = NewItem(statement, statement[:160], tokens, type, origin, metadata=given, origin=origin, key=key)
@@ -92,11 +94,6 @@ async def insert_statement(
         user_id, item, valid_from, ended, replaces_subject=is_replacing, is_repeatable=is_repeatable
     )
     return MemoryRef(key, statement[:160], tokens), is_new
-
-
-def _said_again(statement: str) -> str:
-    """Return the subject of a statement with a relative time: said again, it means another day and replaces itself."""
-    return " ".join(("said", *canonical_words(statement)))[:_SUBJECT_CHARACTERS]
 
 
 async def ended_by(memory_store: MemoryStore, user_id: str, statement: str) -> list[str]:

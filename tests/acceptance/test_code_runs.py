@@ -25,7 +25,7 @@ BUDGET_TOKENS = 16_000
 POLICY = ContextPolicy(token_budget=BUDGET_TOKENS, store_timeout_seconds=60)  # else a busy machine is an outage
 
 MOST_STATE_BYTES_PER_CALL = 3000
-UNREACHABLE = "cannot be reached at the moment", "cannot be searched at the moment", "Not stored: "
+UNREACHABLE = "cannot be reached at the moment", "Not stored: "
 
 counter = default_token_counter()
 

@@ -30,7 +30,7 @@ from tests.support.waiting import soon
 from ..context.histories import check_pairing
 from ..context.lights import Light, choose
 from ..context.steps import ALWAYS_PAYS
-from .scripted import MODEL_INFO, calls, model, report, seen, text_of
+from .scripted import calls, model, report, seen, text_of
 
 TASK = "Survey owls and bats, please, and write it up."
 
@@ -469,8 +469,3 @@ async def test_a_run_that_is_cancelled_while_the_light_model_thinks(store: Memor
     assert said(seen(client)) == [words, "Well?"]
     assert report("newts", 40) in text_of(seen(client))
     assert len(asked.prompts) == 1
-
-
-def test_the_scripted_models_are_asked_in_structured_output():
-    """What these tests rely on."""
-    assert MODEL_INFO["structured_output"]

@@ -7,6 +7,7 @@ import re
 import threading
 
 import pytest
+from autogen_core import CancellationToken
 from autogen_core.models import (
     AssistantMessage,
     FunctionExecutionResultMessage,
@@ -18,11 +19,12 @@ from autogen_core.models import (
 
 from memory_context import ExpansionPolicy, MemoryContext, MemoryStore
 from memory_context.foundation.errors import StoreUnavailableError
+from memory_context.foundation.text.tokenize import telling_terms, terms_of
 from memory_context.recall.expansion.decide import decide_by_rules
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.view_decisions import ExpansionShown, ExpansionWithdrawn, HistoryFolded
 from memory_context.store.search.postings import Chunk, chunks_of
-from tests.support.contexts import answer, ask, context_of, opened
+from tests.support.contexts import answer, ask, context_of, instructions, opened
 from tests.support.outages import hanging
 from tests.support.waiting import PATIENT_SECONDS, soon
 
@@ -43,6 +45,23 @@ async def surveyed(context: MemoryContext, *topics: str, lines: int = 300) -> li
     await context.get_messages()
     await answer(context, "Surveyed.")
     return [part.stored.refs[0].key for e in context.transcript.entries() for part in e.measured if part.stored]
+
+
+@pytest.mark.thorough
+async def test_decision_is_cheap_with_a_thousand_messages_behind_it(store: MemoryStore):
+    """Words are read when a reference arrives; a decision compares them. 150,000 instructions take some 5 ms."""
+    context = context_of(store)
+    telling_terms(terms_of("Wörter"))  # lexicons and patterns are made once in a process
+    while context.transcript.end < 1000:
+        number = context.transcript.end
+        lines = "\n".join(f"{number} line {n} /usr/lib/mod_{number}_{n}.py def func_{n}" for n in range(60))
+        await add_step(context, lines, arguments=json.dumps({"path": f"file_{number}.py"}))
+    for request in ("look at file_3.py please", "send the brochure", "Was steht in der Übersicht?"):
+        await context.get_messages()
+        await answer(context)
+        await context.get_messages()
+        spent = await instructions(context.add_message(UserMessage(content=request, source="user")))
+        assert spent < 150_000, request
 
 
 # --- what the user names
@@ -327,6 +346,38 @@ async def test_visible_item_is_not_expanded(store: MemoryStore):
     (part,) = large.transcript[0].measured
     assert part.stored is not None
     assert opened(await ask(large, f"I mean {part.stored.refs[0].key}.")) == []
+
+
+async def test_item_that_a_tool_shows_whole_is_not_expanded(store: MemoryStore):
+    """By its file or key: the answer of the tool stands in view until it collapses to its label."""
+    context = context_of(store)
+    context.tools()
+    finding = "\n".join(f"finding {n}: value {n * 37 % 1009}" for n in range(120))
+    await ask(context, "Read the bill.")
+    await add_step(context, finding, name="read_file", arguments='{"path": "/srv/bill.txt"}')
+    await context.get_messages()
+    await answer(context, "Read.")
+    assert len(opened(await ask(context, "What is in bill.txt?"))) == 1, "it is out of sight"
+    await answer(context, "Findings.")
+    (key,) = [ref.key for part in context.transcript[2].measured if part.stored for ref in part.stored.refs]
+    (retrieve,) = [tool for tool in context.tools() if tool.name == "retrieve_memory"]
+    whole = await retrieve.run_json({"memory_key": key}, CancellationToken())
+    await ask(context, "Open it with the tool.")
+    await add_step(context, whole, name="retrieve_memory", arguments=json.dumps({"memory_key": key}))
+    assert opened(await ask(context, "Was steht in bill.txt?")) == []
+    assert opened(await ask(context, f"And in {key}?")) == []
+    await answer(context, "Findings.")
+    assert len(opened(await ask(context, "Was steht in bill.txt?"))) == 1
+
+
+async def test_key_that_is_not_to_be_opened_stays_closed(store: MemoryStore):
+    """What is named beside it opens."""
+    context = context_of(store)
+    owls, bats = await surveyed(context, "owls", "bats", lines=60)
+    assert opened(await ask(context, f"Do not open {owls}.")) == []
+    (text,) = opened(await ask(context, f"Öffne {bats}, aber nicht {owls}."))
+    assert report("bats", 60) in text
+    assert "owls finding" not in text
 
 
 async def test_first_view_as_placeholder_is_expanded(store: MemoryStore):

@@ -14,4 +14,4 @@ def offered(
     is_visible: bool = False,
 ) -> CandidateReference:
     """Return a reference on offer."""
-    return CandidateReference(MemoryRef(key, description, 900), source, kept_text, messages_ago, is_visible)
+    return CandidateReference(MemoryRef(key, description, 900), source, kept_text, -messages_ago, is_visible)

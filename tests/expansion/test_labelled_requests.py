@@ -52,7 +52,7 @@ def labelled(split: str, language: str) -> Iterator[tuple[ExpansionRequest, bool
         if (case["split"], case["language"]) == (split, language):
             references = tuple(
                 CandidateReference(
-                    MemoryRef(one["key"], one["description"], 2000), one["source"], one.get("kept_text", ""), ago
+                    MemoryRef(one["key"], one["description"], 2000), one["source"], one.get("kept_text", ""), -ago
                 )
                 for ago, one in enumerate(reversed(case["references"]), start=1)
             )

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.foundation.references import QUOTATION
+from memory_context.foundation.text.tokenize import folded
 from memory_context.recall.expansion.candidates import CandidateReference, ExpansionRequest
 from memory_context.recall.expansion.decide import decide_by_rules
 
@@ -122,9 +123,8 @@ def test_files_named_exactly_are_all_expanded():
 def test_accents_are_folded_in_visible_texts():
     """What is in sight is not opened again, and what is offered is not asked for."""
     listed = offered("read_a2a2a2", "Prüfliste für die Abnahme")
-    assert (
-        expanded("Was steht in der Prüfliste?", listed, visible_texts=lambda: ["Die Prüfliste: 1. Tür, 2. Dach"]) == []
-    )
+    visible = [folded("Die Prüfliste: 1. Tür, 2. Dach")]
+    assert expanded("Was steht in der Prüfliste?", listed, visible_texts=lambda: visible) == []
     assert not decide_by_rules(ExpansionRequest("Schick die Prüfliste", references=(listed,))).is_ambiguous
     assert decide_by_rules(ExpansionRequest("Schick die Prüfliste")).is_ambiguous
 
@@ -138,10 +138,82 @@ def test_word_that_many_references_share_matches_none():
 def test_visible_content_is_not_expanded():
     """The item itself, the word in a text that the view shows, or an answer that has gone into it."""
     assert expanded("what does login.py do?", offered("k_a2", "path=login.py", is_visible=True)) == []
-    assert expanded("what does login.py do?", visible_texts=lambda: ["# LOGIN.PY\nimport os"]) == []
+    assert expanded("what does login.py do?", visible_texts=lambda: [folded("# LOGIN.PY\nimport os")]) == []
     assert expanded("what does login.py do?", visible_texts=lambda: ["# login.py"]) == []
     assert expanded("what does login.py do?", last_answer="This is login.py:\n\ndef login(): ...") == []
     assert expanded("what does login.py do?", last_answer="I have read login.py.") == [LOGIN.ref.key]
+
+
+@pytest.mark.parametrize(
+    ("request_text", "description", "visible"),
+    [
+        ("explain the queries", "queries of the shop", "The query joins two tables."),
+        ("Was steht in den Rechnungen?", "Rechnungen Stadtwerke", "Rechnung 7: 80 EUR"),
+        ("Was sagt der Vertrag?", "Vertrag Lagerhalle", "Die Verträge laufen bis Mai."),
+        ("what raises StoreUnavailableError?", "class StoreUnavailableError", "the store is unavailable: error"),
+        ("what raises store_unavailable_error?", "store_unavailable_error", "raise StoreUnavailableError(text)"),
+        ("why is the store unavailable?", "class StoreUnavailableError", "raise StoreUnavailableError(text)"),
+    ],
+)
+def test_word_that_the_view_shows_in_another_form_opens_nothing(request_text: str, description: str, visible: str):
+    """Singular and plural, umlauts, and a name in another spelling or in parts."""
+    offers = [offered("key_0a2", description), offered("key_1a2", "payroll"), offered("key_2a2", "travel costs")]
+    assert expanded(request_text, *offers) == ["key_0a2"]
+    assert expanded(request_text, *offers, visible_texts=lambda: [folded(visible)]) == []
+
+
+def test_file_is_not_opened_again_beside_its_newest_version():
+    """The newest read of it is in view."""
+    old, new = (offered(f"k_a{n}", "path=src/login.py", is_visible=n == 3) for n in (2, 3))
+    assert expanded("what does login.py do?", old, new) == []
+    assert expanded("what does login.py do with tokens?", replace(old, kept_text="def tokens"), new) == ["k_a2"]
+
+
+MARCH, APRIL = offered("pdf_m2m2", "report of March"), offered("pdf_a2a2", "report of April")
+MÄRZ, JUNI = offered("pdf_r2r2", "Rechnung vom März"), offered("pdf_s2s2", "Rechnung vom Juni")
+CONFIG, SETTINGS = offered("read_c2c2c2", "path=config.yaml"), offered("read_d2d2d2", "path=settings.py")
+
+
+@pytest.mark.parametrize(
+    ("request_text", "expected"),
+    [
+        ("do not open config.yaml", []),
+        ("Please don’t read config.yaml again, tell me what is in settings.py", [SETTINGS]),
+        ("show settings.py, but not config.yaml", [SETTINGS]),
+        ("what is in settings.py and not in config.yaml?", [SETTINGS]),
+        ("read settings.py instead of config.yaml", [SETTINGS]),
+        ("do not open config.yaml, settings.py or login.py", []),
+        ("You need not read config.yaml and settings.py. What does login.py do?", [LOGIN]),
+        ("I don't need config.yaml; read settings.py", [SETTINGS]),
+        ("config.yaml should not be opened", []),
+        ("look at settings.py without opening config.yaml", [SETTINGS]),
+        ("do not open read_c2c2c2, read read_d2d2d2", [SETTINGS]),
+        ("not the report of March, the one of April", [APRIL]),
+        ("What does the report say? Not the one of March, the one of April.", [APRIL]),
+        ("Summarise the report of April, not that of March", [APRIL]),
+        ("nicht die Rechnung vom März, sondern die vom Juni", [JUNI]),
+        ("Was steht in der Rechnung vom Juni? Nicht die vom März.", [JUNI]),
+        ("Öffne config.yaml nicht, lies settings.py", [SETTINGS]),
+        ("Öffne nicht config.yaml", []),
+        ("Die Rechnung vom März bitte nicht öffnen", []),
+        ("Nimm settings.py statt config.yaml", [SETTINGS]),
+        # an obstacle, a double negation, or a question is none
+        ("why does config.yaml not load?", [CONFIG]),
+        ("config.yaml is not found", [CONFIG]),
+        ("don't forget to read config.yaml", [CONFIG]),
+        ("I don't understand what config.yaml does", [CONFIG]),
+        ("not sure what config.yaml does", [CONFIG]),
+        ("not only config.yaml but also settings.py", [CONFIG, SETTINGS]),
+        ("Warum lädt config.yaml nicht?", [CONFIG]),
+        ("Zeig mir, warum config.yaml nicht lädt", [CONFIG]),
+        ("Ich kann config.yaml nicht öffnen, warum?", [CONFIG]),
+        ("Vergiss config.yaml nicht", [CONFIG]),
+    ],
+)
+def test_negated_name_opens_nothing(request_text: str, expected: list[CandidateReference]):
+    """A file, a key or a description that is not to be opened, in English and German; what is named beside it opens."""
+    offers = (MARCH, APRIL, MÄRZ, JUNI, CONFIG, SETTINGS, LOGIN)
+    assert expanded(request_text, *offers) == [one.ref.key for one in expected]
 
 
 def test_at_most_three_references_match():
@@ -198,7 +270,7 @@ def test_thing_in_a_visible_text_or_reference_makes_request_concrete():
     """In a text shown in full, or in a reference."""
     assert decide_by_rules(ExpansionRequest("send the brochure")).is_ambiguous
     assert not decide_by_rules(
-        ExpansionRequest("send the brochure", visible_texts=lambda: ["Brochure, page 1"])
+        ExpansionRequest("send the brochure", visible_texts=lambda: [folded("Brochure, page 1")])
     ).is_ambiguous
     brochure = offered("read_pdf_d5d5d5", "brochure_draft.pdf, 4 pages")
     assert not decide_by_rules(ExpansionRequest("send the brochure", references=(brochure,))).is_ambiguous

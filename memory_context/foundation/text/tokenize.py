@@ -12,7 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, lru_cache
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise, starmap
 from typing import Protocol
 
 import Stemmer
@@ -70,6 +70,7 @@ _UNSPACED_CHARACTER = (
 )
 _UNSPACED = re.compile(f"({_UNSPACED_CHARACTER}+)")
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0963\u0966-\u0dff"  # no `\\w`
+_BLOCKS_WITH_MARKS = ((0x300, 0x2100), (0x2C00, 0x3100), (0xA600, 0xAC00), (0xFB00, 0xFE30))
 _VERBATIM = re.compile(rf"{_UNSPACED_CHARACTER}|(?:(?!{_UNSPACED_CHARACTER})[\w{_MARKS}])+")
 # Accents, and points of Hebrew and Arabic; not vowel signs, which distinguish words.
 _ACCENTS = re.compile(
@@ -231,9 +232,12 @@ def _fold(text: str) -> str:
 
 @cache
 def _any_tokens() -> re.Pattern[str]:
-    """`_ASCII_TOKENS` plus vowel signs, which `\\w` excludes; compiled lazily (10 ms)."""
-    marks = "".join(chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M")
-    return re.compile(_TOKEN.format(rf"[\w{marks}]"))
+    """`_ASCII_TOKENS` plus vowel signs, which `\\w` excludes; compiled lazily."""
+    codes = chain.from_iterable(starmap(range, _BLOCKS_WITH_MARKS))
+    marks = [code for code in codes if unicodedata.category(chr(code))[0] == "M"]
+    runs = groupby(enumerate(marks), lambda one: one[1] - one[0])  # ranges compile in a fifth of the time
+    ranges = ([code for _, code in run] for _, run in runs)
+    return re.compile(_TOKEN.format(rf"[\w{''.join(f'{chr(one[0])}-{chr(one[-1])}' for one in ranges)}]"))
 
 
 def _terms_of_token(token: str) -> tuple[str, ...]:

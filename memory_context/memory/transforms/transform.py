@@ -340,8 +340,6 @@ def cut(
     if transform.name == "filtered":
         return _filtered(slicer, transform)
     if transform.name == "summary":
-        # slow import: the compactors
-
         return summarize(slicer, transform.limit_tokens, model_summary)
     if transform.name == "full" or not content:
         if not content and transform.name == "excerpt":

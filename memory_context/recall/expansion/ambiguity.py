@@ -26,7 +26,6 @@ _PASTED = re.compile(r":(?:[ \t]*\n|\s+\S.*\S)", re.DOTALL)  # "translate this: 
 _SENTENCE = re.compile(r"[^.?!\n]+(?:[.?!](?!\s|$)[^.?!\n]*)*[.?!]*")
 _WORD = re.compile(r"[^\W_](?:[\w./:@+#'-]*\w)?|[,;:()]")
 _NOUN_PHRASE_WORDS, _COMPLEMENT_WORDS, _FRAGMENT_WORDS, _ORDER_CHARACTERS = 4, 5, 10, 120
-_KEPT_CHARACTERS = 600
 _LEAST_PREFIX = 5
 _TOLD_TERMS = 3
 
@@ -199,11 +198,8 @@ class _Reader:
 
     @cached_property
     def _visible(self) -> list[str]:
-        candidates = "\n".join(
-            f"{one.ref.description} {one.source} {one.ref.key} {one.kept_text[:_KEPT_CHARACTERS]}"
-            for one in self._asked.references
-        )
-        return [folded(text) for text in (self._asked.last_answer, candidates, *self._asked.visible_texts())]
+        references = (one.words.text for one in self._asked.references)
+        return [folded(self._asked.last_answer), *references, *self._asked.visible_texts()]
 
 
 def _is_content(word: str) -> bool:

@@ -3,39 +3,68 @@
 import re
 import string
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, NamedTuple
 
 from autogen_core.models import AssistantMessage, UserMessage
 
 from memory_context.foundation.messages import source_of
 from memory_context.foundation.policy import ContextPolicy
-from memory_context.foundation.references import KEY_PATTERN, MemoryRef
+from memory_context.foundation.references import KEY_PATTERN, QUOTATION, MemoryRef
+from memory_context.foundation.text.tokenize import folded, terms_of
 from memory_context.sessions.transcript.entries import Entry, Part
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.view_decisions import UserMemoryChanged, UserMemoryLoaded
+from memory_context.view.render import text_in_view
 
 __all__ = [
     "CandidateReference",
     "Expansion",
     "ExpansionAnswer",
     "ExpansionRequest",
-    "candidate_references",
-    "expansion_request",
+    "References",
     "head_and_tail",
     "known_to_agent",
     "named_keys",
     "unknown_keys",
-    "visible_texts",
     "without_keys",
 ]
 
 _UNKNOWN_KEYS_LIMIT, _LONGEST_KEY, _SEARCHED_CHARACTERS = 5, 64, 3000
 _KEY_CHARACTERS = string.ascii_letters + string.digits + "_.-"
-_RUN = re.compile(r"[A-Za-z0-9_.-]+")
+_KEPT_CHARACTERS, _READ_CHARACTERS = 600, 100_000
+_RUN = re.compile(r"(?<![A-Za-z0-9_.-])[A-Za-z.-]*[0-9_][A-Za-z0-9_.-]*")  # keys have a digit or `_`
+_SIZE = re.compile(r"\b\d+(?:[ ,.]\d{3})*(?:\.\d+)? (?:lines|tokens|words|pages|[kM]?B)\b")  # rows say the kind
+_ALL_OF = "all of "  # begins the label of an answer that shows an item whole
 _PLACEHOLDER = re.compile(r"\[MemoryRef: [^\]\r\n]*\]?")
 _KEY_IN_PLACEHOLDER = re.compile(rf"\[MemoryRef: ({KEY_PATTERN.pattern})(?![A-Za-z0-9_.-])")
 _KEY_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*_(?=[a-z]*[2-7])[a-z2-7]{6,20}")
+
+
+class ReferenceWords(NamedTuple):
+    """The words of a reference.
+
+    Attributes:
+        described: Terms that say what it is.
+        known: These, and those of its kept lines.
+        text: All of it, folded.
+    """
+
+    described: frozenset[str]
+    known: frozenset[str]
+    text: str
+
+    @classmethod
+    def of(cls, ref: MemoryRef, source: str, kept_text: str) -> "ReferenceWords":
+        kept = kept_text[:_KEPT_CHARACTERS]
+        described = _terms_of(f"{_SIZE.sub('', ref.description)} {ref.key} {source}")
+        known = described | _terms_of(kept.replace(QUOTATION, ""))
+        return cls(described, known, folded(f"{ref.description} {source} {ref.key} {kept}"))
+
+
+def _terms_of(text: str) -> frozenset[str]:
+    return frozenset(term.lstrip("0") or term for term in terms_of(text))
 
 
 @dataclass(frozen=True)
@@ -44,14 +73,28 @@ class CandidateReference:
 
     Attributes:
         kept_text: Status, placeholder and kept lines in the view.
+        position: Of the newest message with it.
         is_visible: Shown in full.
     """
 
     ref: MemoryRef
     source: str = ""
     kept_text: str = ""
-    messages_ago: int = 0
+    position: int = 0
     is_visible: bool = False
+
+    @cached_property
+    def words(self) -> ReferenceWords:
+        return ReferenceWords.of(self.ref, self.source, self.kept_text)
+
+    def seen(self, *, is_visible: bool) -> "CandidateReference":
+        """Return it as the view shows it now, with the words that were read."""
+        if is_visible == self.is_visible:
+            return self
+        now = replace(self, is_visible=is_visible)
+        if (words := vars(self).get("words")) is not None:
+            vars(now)["words"] = words
+        return now
 
 
 @dataclass(frozen=True)
@@ -59,7 +102,9 @@ class ExpansionRequest:
     """A request and its visible context, whose texts are read when they are first needed.
 
     Attributes:
+        visible_texts: Folded.
         opened_texts: Those of them that expansions show; None for all.
+        position: Of the request in the transcript.
     """
 
     request: str
@@ -67,6 +112,7 @@ class ExpansionRequest:
     references: tuple[CandidateReference, ...] = ()
     visible_texts: Callable[[], Iterable[str]] = tuple
     opened_texts: Callable[[], Iterable[str]] | None = None
+    position: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,62 +143,124 @@ class ExpansionAnswer:
     why: str = ""
 
 
-def expansion_request(transcript: Transcript, asked: Sequence[Entry], policy: ContextPolicy) -> ExpansionRequest:
-    """Return the request of unanswered entries, without their own results."""
-    first = min(entry.position for entry in asked)
-    before = transcript.entries(end=first)
-    answer = next((entry for entry in reversed(before) if isinstance(entry.message, AssistantMessage)), None)
-    return ExpansionRequest(
-        request="\n".join(entry.words for entry in asked),
-        last_answer=answer.words if answer is not None else "",
-        references=tuple(candidate_references(transcript, first, policy)),
-        visible_texts=lambda: visible_texts(transcript, (entry for entry in before if entry is not answer), policy),
-        opened_texts=lambda: (expanded.text for expanded in transcript.state.expanded.values()),
-    )
+class References:
+    """The references and visible texts of one transcript. Each is read once: when it arrives, and when it changed.
 
+    Attributes:
+        unread: References whose words no decision should have to wait for.
+    """
 
-def candidate_references(transcript: Transcript, end: int, policy: ContextPolicy) -> Iterator[CandidateReference]:
-    """Yield each reference before a position once, newest first; the fold's last."""
-    seen: set[str] = set()
-    for entry in reversed(transcript.entries(end=end)):
-        if entry.position in transcript.state.redelivered:
-            continue
+    def __init__(self, transcript: Transcript, policy: ContextPolicy) -> None:
+        self.unread: list[CandidateReference] = []
+        self._transcript = transcript
+        self._policy = policy
+        self._read_to = 0  # in the transcript's journal
+        self._begin = 0  # of the view
+        self._held: dict[int, list[CandidateReference]] = {}  # by position; all that follow, too
+        self._shown_whole: dict[int, list[str]] = {}  # keys of items that answers of memory tools show
+        self._texts: dict[int, str] = {}  # visible ones, folded
+        self._fold: CandidateReference | None = None  # the newest
+        self._keys: set[str] = set()  # all that were ever held
+
+    def read(self) -> None:
+        """Read what arrived or changed since the last time."""
+        transcript = self._transcript
+        for position in dict.fromkeys(transcript.touched[self._read_to :]):
+            if position >= transcript.first:
+                self._read_entry(transcript[position])
+        self._read_to = len(transcript.touched)
+        fold = transcript.state.fold
+        if fold is not None and (self._fold is None or self._fold.kept_text != fold.text):
+            self._fold = CandidateReference(fold.ref, "memory", fold.text, fold.upto - 1)
+            self.unread.append(self._fold)
+        start, (kept, begin) = transcript.state.start, transcript.state.frame
+        if begin != self._begin:  # messages left the view
+            self._begin = begin
+            self._held = {at: held for at, held in self._held.items() if at >= start}
+            self._texts = {at: text for at, text in self._texts.items() if at >= begin or at in kept}
+
+    def _read_entry(self, entry: Entry) -> None:
+        before = {(one.ref, one.kept_text): one for one in self._held.pop(entry.position, ())}
+        self._shown_whole.pop(entry.position, None)
+        self._texts.pop(entry.position, None)
+        source, texts = source_of(entry.message) or "", list[str]()
+        held, shown_whole = list[CandidateReference](), list[str]()
         for part in entry.measured:
-            for ref in part.stored.refs if part.stored else ():
-                if ref.key not in seen:
-                    seen.add(ref.key)
-                    yield CandidateReference(
-                        ref,
-                        source=source_of(entry.message) or "",
-                        kept_text=part.stored.compacted if part.stored else "",
-                        messages_ago=end - entry.position,
-                        is_visible=_is_visible(transcript, entry, part, policy),
-                    )
-    if fold := transcript.state.fold:
-        yield CandidateReference(fold.ref, source="memory", kept_text=fold.text, messages_ago=end - fold.upto + 1)
+            is_visible = _is_visible(self._transcript, entry, part, self._policy)
+            if is_visible and part.address.kind != "image":
+                texts.append(folded((entry.text(part.address) or "")[:_READ_CHARACTERS]))
+            if part.stored is None:
+                continue
+            kept_text = part.stored.compacted
+            for ref in part.stored.refs:
+                new = CandidateReference(ref, source, kept_text, entry.position, is_visible)
+                held.append(before.get((ref, kept_text), new).seen(is_visible=is_visible))
+            answered = None if part.stored.refs else MemoryRef.parse(kept_text.removeprefix(_ALL_OF))
+            # a mere notice that the item was read before is shorter than it
+            if answered and is_visible and part.tokens > answered.token_count // 2 and kept_text.startswith(_ALL_OF):
+                shown_whole.append(answered.key)
+        if held:
+            self._held[entry.position] = held
+        if shown_whole:
+            self._shown_whole[entry.position] = shown_whole
+        if texts:
+            self._texts[entry.position] = "\n".join(texts)
+        self._keys.update(one.ref.key for one in held)
+        self.unread += held
 
+    def request(self, asked: Sequence[Entry]) -> ExpansionRequest:
+        """Return the request of unanswered entries, without their own results."""
+        transcript, state = self._transcript, self._transcript.state
+        first = min(entry.position for entry in asked)
+        before = reversed(transcript.entries(end=first))
+        answer = next((entry for entry in before if isinstance(entry.message, AssistantMessage)), None)
 
-def visible_texts(transcript: Transcript, entries: Iterable[Entry], policy: ContextPolicy) -> Iterator[str]:
-    """Yield the texts shown in full, all expansions and the user's memory."""
-    for entry in entries:
-        for part in entry.measured:
-            if part.address.kind != "image" and _is_visible(transcript, entry, part, policy):
-                yield entry.text(part.address) or ""
-    for expanded in transcript.state.expanded.values():
-        yield expanded.text
-    for known in (transcript.state.newest(UserMemoryLoaded), transcript.state.newest(UserMemoryChanged)):
-        if known is not None:
-            yield known.text
+        return ExpansionRequest(
+            request="\n".join(entry.words for entry in asked),
+            last_answer=answer.words if answer is not None else "",
+            references=tuple(self.before(first)),
+            visible_texts=lambda: self.visible_texts(first, answer),
+            opened_texts=lambda: (folded(expanded.text) for expanded in state.expanded.values()),
+            position=first,
+        )
+
+    def visible_texts(self, end: int, besides: Entry | None = None) -> Iterator[str]:
+        """Yield, folded, the texts shown in full before a position, all expansions and the user memory."""
+        state = self._transcript.state
+        for entry in self._transcript.shown(end):
+            if entry is not besides and entry.position in self._texts:
+                yield self._texts[entry.position]
+        for shown in (*state.expanded.values(), state.newest(UserMemoryLoaded), state.newest(UserMemoryChanged)):
+            if shown is not None:
+                yield folded(shown.text)
+
+    def are_named_in(self, text: str) -> bool:
+        """Return whether a text names a key, or something that may be one of another session."""
+        known = {*self._keys, self._fold.ref.key} if self._fold else self._keys
+        return bool(named_keys(text, known) or unknown_keys(text, known))
+
+    def before(self, end: int) -> Iterator[CandidateReference]:
+        """Yield each reference before a position once, newest first; the fold's last."""
+        self.read()
+        state, (kept, begin) = self._transcript.state, self._transcript.state.frame
+        in_frame, seen = {*kept}, set[str]()
+        places = [one for one in self._shown_whole if one < end and (one >= begin or one in in_frame)]
+        shown_whole = {key for place in places for key in self._shown_whole[place]}
+        for position in sorted(self._held, reverse=True):
+            if not state.start <= position < end or position in state.redelivered:
+                continue
+            is_in_view = position >= begin or position in in_frame
+            for one in self._held[position]:
+                if one.ref.key not in seen:
+                    seen.add(one.ref.key)
+                    yield one.seen(is_visible=(one.is_visible and is_in_view) or one.ref.key in shown_whole)
+        if state.fold is not None and self._fold is not None:
+            yield self._fold
 
 
 def _is_visible(transcript: Transcript, entry: Entry, part: Part, policy: ContextPolicy) -> bool:
-    state, part_id = transcript.state, (entry.position, part.address)
-    if part_id in state.compacted or part_id in state.shortened or part.address in entry.dropped:
-        return False
-    if state.is_hidden(entry.position) or (part.stored is not None and part.stored.excerpt is not None):
-        return False
-    is_first_shown = part.stored is None or not part.is_result
-    return is_first_shown or policy.first_view_of(entry.tool_of(part.address)) != "placeholder"
+    """Return whether the view shows a part in full, if it shows its message."""
+    return part.address not in entry.dropped and text_in_view(transcript, policy, entry, part)[0] == "full"
 
 
 def named_keys(text: str, known: Collection[str]) -> list[str]:

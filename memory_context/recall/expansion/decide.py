@@ -32,6 +32,7 @@ from .candidates import (
 )
 from .lexicon import FUNCTION_WORDS, IN_RECORDS, OWN_PHRASE, SAID, SHORT_FOR, WHEN
 from .match import asks_to_act, match_references
+from .negation import without_negated
 
 __all__ = [
     "EXPANSIONS_LIMIT",
@@ -139,7 +140,7 @@ class ExpansionPrompt:
         values = {
             "request": request or _NONE,
             "last_answer": last_answer or _NONE,
-            "references": self._lines(turn.references, relevant, room) or _NONE,
+            "references": self._lines(turn, relevant, room) or _NONE,
         }
         content = fill_template(PROMPT, values)
         return [SystemMessage(content=_INSTRUCTIONS), UserMessage(content=content, source="memory")]
@@ -147,22 +148,22 @@ class ExpansionPrompt:
     def _cut(self, text: str, limit_tokens: int) -> str:
         return both_ends(text, limit_tokens, self._counter, _data, masked, _LONGEST_CREDENTIAL)
 
-    def _lines(self, references: Sequence[CandidateReference], relevant: Sequence[str], limit_tokens: int) -> str:
+    def _lines(self, turn: ExpansionRequest, relevant: Sequence[str], limit_tokens: int) -> str:
         rank = {key: i for i, key in enumerate(relevant)}
-        offered = [reference for reference in references if not reference.is_visible]
-        offered.sort(key=lambda one: (rank.get(one.ref.key, len(rank)), one.messages_ago))
+        offered = [reference for reference in turn.references if not reference.is_visible]
+        offered.sort(key=lambda one: (rank.get(one.ref.key, len(rank)), -one.position))
         lines: list[str] = []
         for reference in offered:
-            line = self._line(reference)
+            line = self._line(reference, turn.position - reference.position)
             limit_tokens -= self._counter.count(line + "\n") + 1
             if limit_tokens < 0:
                 break
             lines.append(line)
         return "\n".join(lines)
 
-    def _line(self, reference: CandidateReference) -> str:
+    def _line(self, reference: CandidateReference, messages: int) -> str:
         ref = reference.ref
-        ago = "1 message ago" if reference.messages_ago == 1 else f"{reference.messages_ago} messages ago"
+        ago = "1 message ago" if messages == 1 else f"{messages} messages ago"
         return _data(f"{ref.key} - {masked(ref.description)} - {ref.token_count} tokens - {ago}")
 
 
@@ -183,16 +184,16 @@ def decide_by_rules(asked: ExpansionRequest) -> ExpansionAnswer:
     """Return the rules' decision; deterministic, in milliseconds."""
     asked = replace(asked, request=head_and_tail(asked.request), last_answer=head_and_tail(asked.last_answer))
     request = asked.request
+    affirmed, negated = without_negated(request)
     candidates = {reference.ref.key: reference for reference in asked.references}
-    named = [key for key in named_keys(request, candidates) if not candidates[key].is_visible]
+    named = [key for key in named_keys(affirmed, candidates) if not candidates[key].is_visible]
     others = [reference for reference in asked.references if reference.ref.key not in named]
     missing = find_missing(asked, has_named=bool(named))
-    sought = without_keys(request, named)
+    sought = without_keys(affirmed, named)
     is_elsewhere = bool(missing) and not missing.endswith(NOT_VISIBLE)  # "as last time": nothing here is meant
     may_be_stored = is_elsewhere and IN_RECORDS.search(missing) is not None and not SAID.search(request)
     is_sought = may_be_stored or not is_elsewhere
-    texts = asked.visible_texts, asked.opened_texts
-    matched = match_references(sought, others, *texts, last_answer=asked.last_answer) if is_sought else []
+    matched = match_references(asked, sought, others, negated) if is_sought else []
     if may_be_stored and matched:
         missing = ""
     has_hidden = any(not reference.is_visible for reference in others)

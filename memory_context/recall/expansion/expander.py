@@ -13,7 +13,7 @@ waits for the timeouts of light model and store plus a second, and comes with th
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from memory_context.foundation.light_model import guards
 from memory_context.foundation.light_model.model import LightModel
 from memory_context.foundation.messages import source_of
 from memory_context.foundation.policy import ContextPolicy
-from memory_context.foundation.runtime.background import Background
+from memory_context.foundation.runtime.background import Background, in_thread_if_large
 from memory_context.foundation.text.statements import adds_nothing, is_courtesy
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.memory.agent_memory import AgentMemory
@@ -35,12 +35,10 @@ from memory_context.sessions.transcript.view_decisions import ExpansionShown, Ex
 
 from .ambiguity import asks_something
 from .candidates import (
-    CandidateReference,
     Expansion,
     ExpansionAnswer,
     ExpansionRequest,
-    candidate_references,
-    expansion_request,
+    References,
     head_and_tail,
     known_to_agent,
     named_keys,
@@ -49,6 +47,7 @@ from .candidates import (
 )
 from .decide import EXPANSIONS_LIMIT, decide, decide_by_rules, needs_model
 from .fetch import FetchedItem, Fetcher
+from .negation import without_negated
 from .render import render_retrieved
 
 __all__ = ["Expander", "memory_decisions"]
@@ -57,6 +56,7 @@ _logger = logging.getLogger("memory_context")
 
 _MOST_READS = 2 * EXPANSIONS_LIMIT
 _TOKENS_OF_AN_ITEM = 200
+_CHARACTERS_OF_A_REFERENCE = 5000  # reading it takes as long as counting these
 _KEYS_CHARACTERS = 20_000  # searched for keys at both message ends
 _COMPOSE_SECONDS = 1.0  # for choosing passages
 _RECALL_TOKENS = 2000
@@ -119,7 +119,9 @@ class Expander:
         self._policy = policy
         self._counter = counter
         self._light_model = light_model
-        self._fetcher = Fetcher(transcript, memory, policy, offloader)
+        self._references = References(transcript, policy)
+        self._references.read()  # a loaded session, before its first message
+        self._fetcher = Fetcher(transcript, self._references, memory, policy, offloader)
         self._work = Background[Any]("memory_context expansion")
         self._round = _Round()
         self._views_waiting = 0
@@ -132,11 +134,15 @@ class Expander:
         if self._is_request(entry):
             self._round.asked.append(entry)
             self._stop()
-        elif self._may_name(entry) and self._names_key(entry):
+        elif self._may_name(entry) and self._keys_in(entry, entry.position):
             self._round.said.append(entry)
             self._stop_expansion()  # the decision is about the user's words
 
-    def start(self) -> None:
+    async def start(self) -> None:
+        """Read the words of the references that arrived, in a thread if they are many, and begin the round."""
+        self._references.read()
+        unread, self._references.unread = self._references.unread, []
+        await in_thread_if_large(_CHARACTERS_OF_A_REFERENCE * len(unread), lambda: [one.words for one in unread])
         if not (self._round.expansion or self._round.is_settled or self._round.is_idle):
             self._begin()
 
@@ -223,7 +229,7 @@ class Expander:
 
     def _decide(self, current: _Round) -> None:
         """Decide by rules, or start a task that asks the light model, once per view."""
-        request = expansion_request(self._transcript, current.asked, self._policy)
+        request = self._references.request(current.asked)
         by_rules = decide_by_rules(request)
         may_ask = not self._has_asked_model and self._fetcher.is_open and needs_model(request, by_rules)
         if may_ask and self._light_model is not None:
@@ -325,34 +331,31 @@ class Expander:
             return not self.agent_has_tools
         return isinstance(entry.message, UserMessage) and not entry.carries_result
 
-    def _names_key(self, entry: Entry) -> bool:
-        text = entry.words
-        if "_" not in text and "MemoryRef" not in text:  # cheap check first
-            return False
-        return bool(self._keys_in(entry, self._candidates(entry.position)))
-
     def _named(self, entries: Sequence[Entry], known: set[str]) -> list[Expansion]:
-        candidates = self._candidates(entries[-1].position + 1)
         named: dict[str, Expansion] = {}
         for entry in entries:
             who = "the agent" if isinstance(entry.message, AssistantMessage) else source_of(entry.message) or ""
-            for key in self._keys_in(entry, candidates):
-                is_visible = key in candidates and candidates[key].is_visible
+            for key, is_visible in self._keys_in(entry, entries[-1].position + 1).items():
                 if key not in known and not is_visible:
                     named.setdefault(key, Expansion(key, "named", f"named by {who}"))
         return list(named.values())
 
-    def _candidates(self, end: int) -> dict[str, CandidateReference]:
-        return {one.ref.key: one for one in candidate_references(self._transcript, end, self._policy)}
+    def _keys_in(self, entry: Entry, end: int) -> dict[str, bool]:
+        """Return the keys that a message names, each with whether the view shows its item.
 
-    def _keys_in(self, entry: Entry, candidates: Collection[str]) -> list[str]:
-        """An agent's unknown keys count only if it was given them."""
-        text = head_and_tail(entry.words, _KEYS_CHARACTERS)
+        An agent's unknown keys count only if it was given them. A key that is not to be opened counts nowhere.
+        """
+        if "_" not in entry.words:  # as in most messages; each key has one
+            return {}
+        text, _ = without_negated(head_and_tail(entry.words, _KEYS_CHARACTERS))
+        if not self._references.are_named_in(text):
+            return {}
+        candidates = {one.ref.key: one.is_visible for one in self._references.before(end)}
         unknown = unknown_keys(text, candidates)
         if isinstance(entry.message, AssistantMessage) and unknown:
             allowed = known_to_agent(self._transcript, unknown, entry.position)
             unknown = [key for key in unknown if key in allowed]
-        return [*named_keys(text, candidates), *unknown]
+        return {key: candidates.get(key, False) for key in (*named_keys(text, candidates), *unknown)}
 
 
 def _usable(task: "asyncio.Task[Any] | None") -> "asyncio.Task[Any] | None":

@@ -13,6 +13,7 @@ from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.runtime import background
 from memory_context.foundation.runtime.background import Breaker, attempt, begin, in_thread_if_large, outages_of
 from memory_context.foundation.text.statements import adds_nothing, is_question, says_nothing
+from memory_context.foundation.text.tokenize import folded
 from memory_context.memory.agent_memory import AgentMemory, SearchHit
 from memory_context.memory.items import MemoryItem
 from memory_context.sessions.transcript.entries import Entry
@@ -24,7 +25,7 @@ from memory_context.store.limits import at_most
 from memory_context.view.budget import session_tag
 from memory_context.view.history import folded_text
 
-from .candidates import Expansion, candidate_references, visible_texts
+from .candidates import Expansion, References
 from .render import RetrievedText
 
 __all__ = ["FetchedItem", "Fetcher"]
@@ -53,12 +54,18 @@ class Fetcher:
     """Fetches items of one user; `deadline` uses the monotonic clock."""
 
     def __init__(
-        self, transcript: Transcript, memory: AgentMemory, policy: ContextPolicy, offloader: Offloader
+        self,
+        transcript: Transcript,
+        references: References,
+        memory: AgentMemory,
+        policy: ContextPolicy,
+        offloader: Offloader,
     ) -> None:
         self.deadline = 0.0
         self._offloader = offloader
         self.is_waiting = False
         self._transcript = transcript
+        self._references = references
         self._memory = memory
         self._policy = policy
         self._session_tag = session_tag(memory.session_id)
@@ -100,8 +107,7 @@ class Fetcher:
     async def recall(self, query: str, shown: set[str], entries: Iterable[Entry]) -> list[FetchedItem]:
         """Return the best hidden passages of the user's memory."""
         transcript, most = self._transcript, _PASSAGES
-        offered = candidate_references(transcript, transcript.end, self._policy)
-        in_sight = {one.ref.key for one in offered if one.is_visible}
+        in_sight = {one.ref.key for one in self._references.before(transcript.end) if one.is_visible}
         asked = {ref.key for entry in entries for part in entry.measured if part.stored for ref in part.stored.refs}
         left_out = shown | in_sight | asked
         in_view = transcript.end - transcript.state.start  # its messages are found too
@@ -112,11 +118,11 @@ class Fetcher:
         hits = [
             hit for hit in hits if self._is_telling(hit) and left_out.isdisjoint((hit.item.key, *hit.item.other_keys))
         ]
-        texts = [*visible_texts(transcript, transcript.entries(), self._policy)] if hits else []
+        texts = [*self._references.visible_texts(transcript.end)] if hits else []
         new = [
             hit
             for hit in hits
-            if not any(hit.passage.strip() in text for text in texts)
+            if not any(folded(hit.passage.strip()) in text for text in texts)
             and not (hit.is_conversation and adds_nothing(hit.passage, self._lines_of_head()))
         ]
         why = f"recalled for {self._named(query)[:60]!r}"

@@ -4,20 +4,20 @@ Conservative: wrong expansions cost thousands of tokens, missed ones a look-up.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from memory_context.foundation.references import QUOTATION, shorten
+from memory_context.foundation.references import shorten
 from memory_context.foundation.text.tokenize import folded, telling_terms, terms_of
 
 from . import lexicon
-from .candidates import CandidateReference, Expansion
+from .candidates import CandidateReference, Expansion, ExpansionRequest
 
 __all__ = ["asks_to_act", "match_references"]
 
 _MATCHES_LIMIT, _TERMS_LIMIT = 3, 24
-_KEPT_CHARACTERS, _OPENING_CHARACTERS = 600, 200
+_OPENING_CHARACTERS = 200
 _SHOWN_WORDS, _SHOWN_CHARACTERS = 3, 40
 _EXACT_WEIGHT, _DEFINITE_WEIGHT, _PLAIN_WEIGHT, _WEAK_WEIGHT = 2.0, 1.6, 1.0, 0.5
 _KEPT_QUALITY = 0.6  # of a word in a kept line, beside one in the description
@@ -25,6 +25,7 @@ _PLACE_FACTOR = 0.5  # after "into" or "beside": a target, seldom a source
 _LEAST_SCORE = 0.95
 _LEAST_SCORE_WITHOUT_SOURCE = 2.4  # "what is a p-value" hardly needs the statistics, nor "restart docker" docker's logs
 _LEAD = 1.25  # others this near match too
+_LEAST_START, _ENDING = 5, 2  # characters of a word that its other forms share
 
 _DEFINITES = lexicon.DETERMINERS | {"both", "all", "each", "every"}
 _PLACES = frozenset(("for", "into", "to", "beside", "near", "like"))
@@ -33,46 +34,53 @@ _FILE_NAME = re.compile(r"[\w./@+-]{1,300}\.[a-z]\w{0,7}")
 _SNAKE_CASE = re.compile(r"[^\W_]+(?:_[^\W_]+)+")
 _FENCE_TAG = re.compile(r"^([ \t]*(?:```|~~~))[^\s`]*", re.MULTILINE)
 _SENTENCE_START = re.compile(r"(?:^|[.?!:\n])[^\w]*$")
-_SIZE = re.compile(r"\b\d+(?:[ ,.]\d{3})*(?:\.\d+)? (?:lines|tokens|words|pages|[kM]?B)\b")  # rows say the kind
 _DETAIL = re.compile(r":\s+\S|\n\s*(?:[-*|]|\d+[.)])\s")
 
 
 class _Term(NamedTuple):
+    """A term of a word; `parts` are the others of a word that it joins, such as `LoginHandler`."""
+
     weight: float
     word: str
     is_exact: bool = False
+    parts: tuple[str, ...] = ()
+
+    @property
+    def is_telling(self) -> bool:
+        """False for "tool", "lines" and "context", which say nothing alone."""
+        return self.weight > _WEAK_WEIGHT
 
 
 def match_references(
-    request: str,
-    references: Sequence[CandidateReference],
-    visible_texts: Callable[[], Iterable[str]],
-    opened_texts: Callable[[], Iterable[str]] | None = None,
-    *,
-    last_answer: str = "",
+    request: ExpansionRequest, sought: str, references: Sequence[CandidateReference], negated: Sequence[str] = ()
 ) -> list[Expansion]:
-    """Return up to three matching expansions, best first.
+    """Return up to three matching expansions, best first. The visible texts are read only after a match.
 
     Args:
+        sought: The words of the request that may name something.
         references: Visible ones count only for term frequency.
-        visible_texts: Called only after a match; a term found there needs no expansion.
-        opened_texts: The same for names of files, which other texts only mention; None for `visible_texts`.
-        last_answer: Details after a colon or in a list count as visible.
+        negated: Phrases that say what not to open.
     """
-    asked = _weigh(request) if references else {}
+    asked = _weigh(sought) if references else {}
     asked = dict(sorted(asked.items(), key=lambda item: -item[1].weight)[:_TERMS_LIMIT])
     if not asked:
         return []
-    found = [_found_in(reference, asked) for reference in references]
-    frequency = {term: sum(term in one for one in found) for term in asked}
-    weights = {term: one.weight * max(frequency[term], 1) ** -0.5 for term, one in asked.items()}
+    refused = [{term for term, one in _weigh(phrase).items() if one.is_telling} - set(asked) for phrase in negated]
+    terms = frozenset(asked)
+    near = [one for one in references if not terms.isdisjoint(one.words.known) and not _is_refused(one, refused)]
+    found = [(reference, shared) for reference in near if (shared := _found_in(reference, asked))]
+    if not found:
+        return []
+    frequency = Counter(term for _, shared in found for term in shared)
+    weights = {term: asked[term].weight * count**-0.5 for term, count in frequency.items()}
     matches = [
         (_score({term: weights[term] * quality for term, quality in shared.items()}, asked), reference, shared)
-        for reference, shared in zip(references, found, strict=True)
+        for reference, shared in found
     ]
-    matches.sort(key=lambda match: (-match[0], match[1].messages_ago))
+    matches.sort(key=lambda match: (-match[0], -match[1].position))
     unique = {term for term, one in asked.items() if one.is_exact and frequency[term] == 1}
-    threshold = _least_score(request)
+    is_about_none = lexicon.KNOWLEDGE.search(sought) or asks_to_act(sought)
+    threshold = _LEAST_SCORE_WITHOUT_SOURCE if is_about_none else _LEAST_SCORE
     best = [
         match
         for match in matches
@@ -82,11 +90,7 @@ def match_references(
     hidden = [match for match in best if not match[1].is_visible]
     if len(best) > _MATCHES_LIMIT or not hidden:
         return []
-    unseen = {term for _, _, shared in hidden for term in shared}
-    files = {term for term in unseen if _FILE_NAME.fullmatch(term)}
-    for terms, texts in ((unseen - files, visible_texts), (files, opened_texts or visible_texts)):
-        for text in map(folded, (_detail_of(last_answer), *texts())) if terms else ():
-            unseen -= {term for term in terms if term in text}
+    unseen = _unseen(request, best, asked)
     return [
         Expansion(reference.ref.key, "matched", f"rare word {_words_of(shared, asked)}")
         for _, reference, shared in hidden
@@ -94,16 +98,46 @@ def match_references(
     ]
 
 
+_Match = tuple[float, CandidateReference, Mapping[str, float]]
+
+
+def _unseen(request: ExpansionRequest, matches: Sequence[_Match], asked: Mapping[str, _Term]) -> set[str]:
+    """Return the telling terms of hidden matches that stand nowhere in view, in no form.
+
+    A file counts as in view only where its content is: other texts, and the answer, may only mention it.
+    """
+    shared = {term for _, one, found in matches if not one.is_visible for term in found if asked[term].is_telling}
+    unseen = shared.difference(*(found for _, one, found in matches if one.is_visible))
+    files = {term for term in unseen if _FILE_NAME.fullmatch(term)}
+    detail = folded(_detail_of(request.last_answer))
+    opened_texts = request.opened_texts or request.visible_texts
+    for terms, texts in ((unseen - files, request.visible_texts), (files, opened_texts)):
+        for text in (detail, *texts()) if terms else ():
+            unseen -= {term for term in terms & unseen if _stands_in(text, term, asked[term])}
+    return unseen
+
+
+def _stands_in(text: str, term: str, asked: _Term) -> bool:
+    """Return whether a folded text has a term in any form: `query` for "queries", words for a name that joins them."""
+    if term in text or _is_exact(term):
+        return term in text
+    return _start_of(term) in text or (bool(asked.parts) and all(_start_of(part) in text for part in asked.parts))
+
+
+def _start_of(term: str) -> str:
+    return term[: max(_LEAST_START, len(term) - _ENDING)].rstrip("eiy")
+
+
+def _is_refused(reference: CandidateReference, refused: Sequence[set[str]]) -> bool:
+    """Return whether a reference is what a phrase says not to open."""
+    return any(terms and terms <= reference.words.known for terms in refused)
+
+
 def asks_to_act(request: str) -> bool:
     """Return whether a request begins with an order to act or to make something rather than to read."""
     words = (match[0].lower() for match in _WORD.finditer(request[:_OPENING_CHARACTERS]))
     first = next((word for word in words if word not in lexicon.LEAD_INS), "")
     return first in lexicon.ACTIONS | lexicon.CREATIONS
-
-
-def _least_score(request: str) -> float:
-    needs_none = lexicon.KNOWLEDGE.search(request) or asks_to_act(request)
-    return _LEAST_SCORE_WITHOUT_SOURCE if needs_none else _LEAST_SCORE
 
 
 def _weigh(request: str) -> dict[str, _Term]:
@@ -131,7 +165,8 @@ def _weigh(request: str) -> dict[str, _Term]:
             weight *= _PLACE_FACTOR if is_place else 1
             term = term.lstrip("0") or term
             if term not in weighed or weighed[term].weight < weight:
-                weighed[term] = _Term(weight, match[0], is_exact)
+                parts = tuple(terms[1:]) if place == 0 and term.isalpha() else ()
+                weighed[term] = _Term(weight, match[0], is_exact, parts)
     return weighed
 
 
@@ -145,19 +180,12 @@ def _score(weights: Mapping[str, float], asked: Mapping[str, _Term]) -> float:
 
 
 def _found_in(reference: CandidateReference, asked: Mapping[str, _Term]) -> dict[str, float]:
-    """Return the asked terms of a reference with how well each says what the reference is."""
-    described, known = _terms_of_reference(reference, has_kept=False), _terms_of_reference(reference)
-    found = {term: 1.0 if term in described else _KEPT_QUALITY for term in asked if term in known}
-    tells = any(asked[term].weight > _WEAK_WEIGHT for term in found)  # "tool", "lines" and "context" alone do not
-    return found if tells else {}
-
-
-@lru_cache(maxsize=1024)
-def _terms_of_reference(reference: CandidateReference, *, has_kept: bool = True) -> frozenset[str]:
-    kept = reference.kept_text[:_KEPT_CHARACTERS].replace(QUOTATION, "") if has_kept else ""
-    description = _SIZE.sub("", reference.ref.description)
-    text = " ".join((description, reference.ref.key, reference.source, kept))
-    return frozenset(term.lstrip("0") or term for term in terms_of(text))
+    """Return the asked terms of a reference with how well each says what the reference is; none if none is telling."""
+    shared = asked.keys() & reference.words.known
+    if not any(asked[term].is_telling for term in shared):
+        return {}
+    described = reference.words.described
+    return {term: 1.0 if term in described else _KEPT_QUALITY for term in asked if term in shared}
 
 
 def _detail_of(answer: str) -> str:

@@ -1,8 +1,9 @@
 """The base of memory tools, and how a tool loaded from component data finds its context.
 
-A tool never raises: problems are part of its text. The context recognises an answer by its hash and collapses it to its
-label. A loaded tool names the template of its context. If several contexts were made from that, the tool belongs to the
-one whose view was read last in its task: an agent reads the view before it lists and calls tools.
+A tool never raises: problems are part of its text. A tool that refuses a request raises its error in `_answer`. The
+context recognises an answer by its hash and collapses it to its label. A loaded tool names the template of its context.
+If several contexts were made from that, the tool belongs to the one whose view was read last in its task: an agent
+reads the view before it lists and calls tools.
 """
 
 import asyncio
@@ -25,7 +26,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, mo
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
-from memory_context.foundation.errors import StoreError
+from memory_context.foundation.errors import (
+    ItemDamagedError,
+    ItemNotFoundError,
+    NotesError,
+    SecretError,
+    StoreError,
+    TransformError,
+)
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.references import shorten
 from memory_context.foundation.tokens import TokenCounter
@@ -47,6 +55,7 @@ __all__ = [
     "config_of",
     "failed_answer",
     "find_hosts",
+    "fitting",
     "hosts_of_session",
     "note_view_read",
     "register_host",
@@ -58,6 +67,9 @@ _MIN_ANSWER_TOKENS = 500
 _ANSWER_SECONDS = 9.5
 _SCHEMA_KEYS = ("type", "enum", "items", "description")
 _MAX_PARSED_CALLS = 2000  # parsing takes 50 us each
+
+_REFUSALS = (ItemDamagedError, ItemNotFoundError, NotesError, SecretError, TransformError, ValueError)
+"""They say what is wrong with a request, and what to send instead."""
 
 _call_id: ContextVar[str | None] = ContextVar("call_id", default=None)
 
@@ -164,6 +176,7 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
     tool_name: ClassVar[str]
     tool_description: ClassVar[str]
     args_model: ClassVar[type[BaseModel]]
+    undone: ClassVar[str] = ""  # begins the answer of a tool that could not change what it was asked to
     waits_for_person: ClassVar[bool] = False
 
     def __init__(self, config: MemoryToolConfig, host: ToolHost | None = None) -> None:
@@ -270,7 +283,7 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         return hosts[0]
 
     async def _answer_safely(self, host: ToolHost, args: Any) -> Answer:
-        """Return the answer, or a sentence on a time-out or failure."""
+        """Return the answer, or a sentence on a refusal, a time-out or a failure."""
         seconds = None if self.waits_for_person else _ANSWER_SECONDS
         hide = host.agent_memory.secrets.filter.hide
         try:
@@ -279,8 +292,10 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         except asyncio.TimeoutError:
             text = f"The memory did not answer within {_ANSWER_SECONDS:g} s. Go on without it, or try again later."
             return Answer(text, failed=True)
+        except _REFUSALS as error:
+            return Answer(f"{self.undone}{error}.", failed=True)
         except Exception as error:
-            return failed_answer(self.name, error)
+            return failed_answer(self.name, error, self.undone)
 
     @abstractmethod
     async def _answer(self, host: ToolHost, args: Any) -> Answer: ...
@@ -374,19 +389,31 @@ def hosts_of_session(user_id: str, session_id: str) -> list[ToolHost]:
     return [host for host in hosts if host.session_id == session_id]
 
 
-def failed_answer(tool: str, error: Exception) -> Answer:
+def failed_answer(tool: str, error: Exception, undone: str = "") -> Answer:
     """Return a sentence on a store that is away, or on a defect, which is logged."""
     if isinstance(error, StoreError):
-        text = f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later."
+        the = "the" if undone else "The"
+        text = f"{the} memory cannot be reached at the moment ({error}). Go on without it, or try again later."
     else:
         _logger.error("%s failed", tool, exc_info=error)
         text = f"{tool} failed by a defect of the memory ({type(error).__name__}). Go on without it."
-    return Answer(text, failed=True)
+    return Answer(f"{undone}{text}", failed=True)
 
 
 def answer_limit(host: ToolHost) -> int:
     """Return the most tokens of an answer: those of a first view, but not too few."""
     return max(host.policy.result_limit_tokens, _MIN_ANSWER_TOKENS) - NOTE_TOKENS
+
+
+def fitting(lines: Iterable[str], limit_tokens: int, counter: TokenCounter) -> list[str]:
+    """Return the first lines that fit, also without any of them."""
+    shown: list[str] = []
+    for line in lines:
+        limit_tokens -= counter.count(f"{line}\n")
+        if limit_tokens < 0:
+            break
+        shown.append(line)
+    return shown
 
 
 def _short(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -92,6 +92,7 @@ class ForgetMemoryTool(MemoryTool):
     args_model = ForgetMemoryArgs
     tool_name = "forget_memory"
     tool_description = "Erase stored texts for good, on the user's wish: first lists them, erases once the user agrees."
+    undone = "Nothing was forgotten: "
     waits_for_person: ClassVar[bool] = True  # calls of the store are bounded apart
 
     def __init__(self, config: MemoryToolConfig, host: ToolHost | None = None, confirm: Confirm | None = None) -> None:
@@ -101,13 +102,10 @@ class ForgetMemoryTool(MemoryTool):
     async def _answer(self, host: ToolHost, args: ForgetMemoryArgs) -> Answer:
         keys = list(dict.fromkeys(key.strip() for key in args.memory_keys))
         if not keys or len(keys) > _MAX_KEYS:
-            return Answer(f"memory_keys takes 1 to {_MAX_KEYS} keys, not {len(keys)}.", failed=True)
-        try:
-            proposal, problems = await _proposed(host, keys)
-        except StoreError as error:
-            return _unreachable(error)
+            raise ValueError(f"memory_keys takes 1 to {_MAX_KEYS} keys, not {len(keys)}")
+        proposal, problems = await _proposed(host, keys)
         if problems:
-            return Answer(f"Nothing was forgotten: {'; '.join(problems)}.", failed=True)
+            raise ValueError("; ".join(problems))
         if self._confirm is not None:
             return await self._asked(host, keys, proposal, self._confirm)
         turn, earlier = _turns(host)
@@ -115,10 +113,9 @@ class ForgetMemoryTool(MemoryTool):
         if given in [_code(proposal, one) for one in earlier]:
             return await _forgotten(host, proposal, "the user agreed, by the agent's word")
         if given == code:
-            return Answer(
-                "Nothing was forgotten: the user has not answered yet. Ask them now, end your turn, and call again "
-                "with the same code once they agree.",
-                failed=True,
+            raise ValueError(
+                "the user has not answered yet. Ask them now, end your turn, and call again with the same code once "
+                "they agree"
             )
         return _listed(proposal, code, is_wrong=bool(given))
 
@@ -128,20 +125,12 @@ class ForgetMemoryTool(MemoryTool):
             is_agreed = await confirm(proposal)
         except Exception:
             _logger.exception("nobody could be asked whether %s may be forgotten", ", ".join(keys))
-            return Answer("Nothing was forgotten: the user could not be asked.", failed=True)
+            raise ValueError("the user could not be asked") from None
         if is_agreed is not True:
             return Answer("Nothing was forgotten: the user said no. Do not ask again unless they wish it.")
-        try:
-            now, _ = await _proposed(host, keys)
-        except StoreError as error:
-            return _unreachable(error)
-        if now != proposal:
-            return Answer("Nothing was forgotten: the items changed while the user was asked. Ask again.", failed=True)
+        if (await _proposed(host, keys))[0] != proposal:
+            raise ValueError("the items changed while the user was asked. Ask again")
         return await _forgotten(host, proposal, "the user was asked and agreed")
-
-
-def _unreachable(error: StoreError) -> Answer:
-    return Answer(f"Nothing was forgotten: the memory cannot be reached ({error}). Try later.", failed=True)
 
 
 async def _proposed(host: ToolHost, keys: Sequence[str]) -> tuple[ForgetProposal, list[str]]:

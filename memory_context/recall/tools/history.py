@@ -24,7 +24,7 @@ from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.store.conversations import SessionInfo
 from memory_context.view.history import HistoryPage, PageRequest, history_text, read_history
 
-from .base import MemoryTool, MemoryToolConfig, ToolArguments, ToolHost, answer_limit, config_of
+from .base import MemoryTool, MemoryToolConfig, ToolArguments, ToolHost, answer_limit, config_of, fitting
 from .repeats import NOTE_TOKENS, Answer
 
 __all__ = [
@@ -119,14 +119,10 @@ class ReadHistoryTool(MemoryTool):
         return answer_limit(host)
 
     async def _answer(self, host: ToolHost, args: ReadHistoryArgs) -> Answer:
-        try:
-            if args.session_id == EVERY_SESSION:
-                return await self._everywhere(host, args)
-            place = await self._place(host, args)
-            page = await self._page(host, args, place)
-        except (ItemNotFoundError, ValueError) as error:
-            return Answer(f"{error}.", failed=True)
-        return self._shown(host, args, place, page)
+        if args.session_id == EVERY_SESSION:
+            return await self._everywhere(host, args)
+        place = await self._place(host, args)
+        return self._shown(host, args, place, await self._page(host, args, place))
 
     async def _place(self, host: ToolHost, args: ReadHistoryArgs) -> Place:
         if args.session_id in (None, host.session_id):
@@ -216,13 +212,7 @@ class ReadHistoryTool(MemoryTool):
         return Answer(text, "observations of the user's sessions, by read_history", footer.strip("[]"), text)
 
     def _fitting(self, host: ToolHost, lines: Iterable[str]) -> list[str]:
-        left, shown = self.limit_tokens(host) - _LEAD_TOKENS, list[str]()
-        for line in lines:
-            left -= host.token_counter.count(f"{line}\n")
-            if left < 0:
-                break
-            shown.append(line)
-        return shown
+        return fitting(lines, self.limit_tokens(host) - _LEAD_TOKENS, host.token_counter)
 
 
 async def past_place(host: ToolHost, key: SessionKey, title: str = "") -> Place:

@@ -5,15 +5,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, WithJsonSchema
 
-from memory_context.foundation.errors import (
-    ConflictError,
-    ItemDamagedError,
-    ItemNotFoundError,
-    NotesError,
-    SecretError,
-    StoreError,
-    TransformError,
-)
+from memory_context.foundation.errors import ConflictError, SecretError, TransformError
 from memory_context.foundation.references import MemoryRef
 from memory_context.foundation.utf8 import to_utf8
 from memory_context.memory.items import MemoryItem, MemoryType
@@ -28,16 +20,16 @@ from .base import MemoryTool, Texts, ToolArguments, ToolHost, answer_limit
 from .repeats import Answer
 
 __all__ = [
+    "ItemText",
     "ManageLongTermMemoryArgs",
     "ManageLongTermMemoryTool",
     "RetrieveMemoryTool",
-    "RetrievedText",
     "StoreMemoryTool",
     "retrieve_item",
 ]
 
 
-class RetrievedText(NamedTuple):
+class ItemText(NamedTuple):
     """What a model reads of an item; of an image, its description."""
 
     text: str
@@ -52,7 +44,7 @@ async def retrieve_item(
     limit_tokens: int | None = None,
     *,
     model_tool: str | None = None,
-) -> RetrievedText:
+) -> ItemText:
     """Return the text behind a key, cut by a transform, and a label; the audit trail notes it.
 
     With `model_tool` a model reads: caveats, and masks in place of secrets and credentials (credentials in clear with
@@ -84,7 +76,7 @@ async def retrieve_item(
         if item.data is not None:
             text, image = f"{caveat}{item.ref.render()}\n{item.content[:1].upper()}{item.content[1:]}", item
     memory.trail.note_read("retrieved", [memory_key], model_tool or "retrieve", transform)
-    return RetrievedText(text, label.strip(), image)
+    return ItemText(text, label.strip(), image)
 
 
 # not in the schema; accepted only to be refused with a reason
@@ -111,22 +103,20 @@ class StoreMemoryTool(MemoryTool):
     args_model = StoreMemoryArgs
     tool_name = "store_memory"
     tool_description = "Keep a text exactly, under a [MemoryRef: …]. Tool results are kept anyway."
+    undone = "Not stored: "
 
     async def _answer(self, host: ToolHost, args: StoreMemoryArgs) -> Answer:
-        try:
-            if args.type == SECRET_TYPE:
-                raise SecretError(_NO_SECRETS)
-            ref = await host.agent_memory.store(
-                args.content,
-                description=args.description,
-                type=args.type,
-                source=self.tool_name,
-                tags=args.tags,
-                related_to=(args.related_to,) if args.related_to else (),
-                origin="agent",
-            )
-        except (StoreError, SecretError, ValueError) as error:
-            return Answer(f"Not stored: {error}.", failed=True)
+        if args.type == SECRET_TYPE:
+            raise SecretError(_NO_SECRETS)
+        ref = await host.agent_memory.store(
+            args.content,
+            description=args.description,
+            type=args.type,
+            source=self.tool_name,
+            tags=args.tags,
+            related_to=(args.related_to,) if args.related_to else (),
+            origin="agent",
+        )
         return Answer(f"Stored. {ref.render()}", stored=ref)
 
 
@@ -169,16 +159,13 @@ class RetrieveMemoryTool(MemoryTool):
     )
 
     async def _answer(self, host: ToolHost, args: RetrieveMemoryArgs) -> Answer:
-        try:
-            key, transform = _key_of(args), _transform_of(args)
-            text, label, image = await retrieve_item(host, key, transform, answer_limit(host), model_tool=self.name)
-            if image is not None:
-                return await self._show(host, image, RetrievedText(text, label), transform)
-        except (TransformError, ItemNotFoundError, ItemDamagedError, SecretError, ValueError) as error:
-            return Answer(f"{error}.", failed=True)
+        key, transform = _key_of(args), _transform_of(args)
+        text, label, image = await retrieve_item(host, key, transform, answer_limit(host), model_tool=self.name)
+        if image is not None:
+            return await self._show(host, image, ItemText(text, label), transform)
         return Answer(text, label, _next_step(text, key, transform))
 
-    async def _show(self, host: ToolHost, image: MemoryItem, said: RetrievedText, transform: MemoryTransform) -> Answer:
+    async def _show(self, host: ToolHost, image: MemoryItem, said: ItemText, transform: MemoryTransform) -> Answer:
         """An image follows the results; other transforms than full describe it."""
         is_shown = transform.name == "full" and await host.open_image(image)
         how = "; it follows" if is_shown else "" if transform.name == "full" else ', without text: use transform="full"'
@@ -239,6 +226,7 @@ class ManageLongTermMemoryTool(MemoryTool):
     args_model = ManageLongTermMemoryArgs
     tool_name = "manage_long_term_memory"
     tool_description = "Your own Markdown notes on this user, for all later sessions."
+    undone = "Not done: "
 
     async def _answer(self, host: ToolHost, args: ManageLongTermMemoryArgs) -> Answer:
         notes = host.agent_memory.notes
@@ -248,9 +236,7 @@ class ManageLongTermMemoryTool(MemoryTool):
             before = await notes.version()
             now = await notes.edit(args.operation, args.content, args.section_header)
         except ConflictError as error:
-            return Answer(f'Not done: {error}. Next: {self.name}(operation="read").', failed=True)
-        except NotesError as error:
-            return Answer(f"Not done: {error}.", failed=True)
+            return Answer(f'{self.undone}{error}. Next: {self.name}(operation="read").', failed=True)
         if now.version == before:
             return Answer("Nothing was changed: the notes say this already.")
         size = f"{len(now.text):,} of {LIMIT_CHARACTERS:,} characters"

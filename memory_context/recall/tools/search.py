@@ -5,14 +5,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
-from memory_context.foundation.errors import StoreError
 from memory_context.foundation.references import KEY_PATTERN, one_line
 from memory_context.foundation.tokens import TokenCounter, cut_to_tokens, shares_by_rank
 from memory_context.memory.agent_memory import MemoryCriteria, SearchHit
 from memory_context.memory.items import MemoryItem, MemoryType
 from memory_context.store.items import titled_once
 
-from .base import MemoryTool, Texts, ToolArguments, ToolHost, answer_limit
+from .base import MemoryTool, Texts, ToolArguments, ToolHost, answer_limit, fitting
 from .history import TimeText, parsed_time
 from .repeats import Answer
 
@@ -75,13 +74,7 @@ class SearchMemoryTool(MemoryTool):
 
     async def _answer(self, host: ToolHost, args: SearchMemoryArgs) -> Answer:
         last = args.offset + args.limit
-        try:
-            hits = await host.agent_memory.search(args.query, last, args.criteria(host), reader=None)
-        except StoreError as error:
-            return Answer(
-                f"The memory cannot be searched at the moment ({error}). Go on without it, or try again later.",
-                failed=True,
-            )
+        hits = await host.agent_memory.search(args.query, last, args.criteria(host), reader=None)
         query, hits = one_line(args.query, 60), hits[args.offset :]
         if not any(hit.is_relevant for hit in hits):
             host.agent_memory.trail.note_read("searched", [], self.name, repr(query))
@@ -123,9 +116,8 @@ class QueryMemoryTool(MemoryTool):
     async def _answer(self, host: ToolHost, args: QueryMemoryArgs) -> Answer:
         related_to = args.related_to.strip() if args.related_to else None
         if related_to and not KEY_PATTERN.fullmatch(related_to):
-            return Answer(
-                f"related_to={one_line(related_to, 80)!r} is no memory key: send the key of a [MemoryRef: key - …].",
-                failed=True,
+            raise ValueError(
+                f"related_to={one_line(related_to, 80)!r} is no memory key: send that of a [MemoryRef: key - …]"
             )
         criteria = args.criteria(host, related_to=related_to, limit=args.limit + 1, offset=args.offset)
         items = await host.agent_memory.query(criteria, reader=None)
@@ -163,18 +155,11 @@ def _hit_data(hit: SearchHit) -> dict[str, Any]:
 
 def _listing(host: ToolHost, items: list[MemoryItem], args: QueryMemoryArgs) -> tuple[str, int]:
     """Return the lines that fit, with the next call, and their number."""
-    counter = host.token_counter
-    lines: list[str] = []
-    more = ""
-    left = answer_limit(host) - counter.count(_more(args.offset + args.limit))
-    for number, item in enumerate(items, args.offset + 1):
-        line = f"{number}. {_described(item)}"
-        left -= counter.count(f"{line}\n")
-        if len(lines) == args.limit or (lines and left < 0):
-            more = _more(number - 1)
-            break
-        lines.append(line)
-    return "\n".join(filter(None, [*lines, more])), len(lines)
+    room = answer_limit(host) - host.token_counter.count(_more(args.offset + args.limit))
+    lines = [f"{number}. {_described(item)}" for number, item in enumerate(items[: args.limit], args.offset + 1)]
+    lines = fitting(lines, room, host.token_counter) or lines[:1]
+    more = [_more(args.offset + len(lines))] if len(lines) < len(items) else []
+    return "\n".join([*lines, *more]), len(lines)
 
 
 def _more(offset: int) -> str:
