@@ -2,11 +2,10 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Literal
 
 from memory_context.foundation.light_model.usage import LightModelBill
-from memory_context.foundation.notebooks import html_table
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.view.bill import ModelCall, raw_tokens
 from memory_context.view.view import Segment
@@ -119,9 +118,6 @@ class ContextStats:
     def __repr__(self) -> str:
         sent = f"{self.view_tokens_total:,} of {self.raw_tokens_total:,} tokens sent"
         return f"<ContextStats {self.views} views, {sent}, {self.cost_in_words}>"
-
-    def _repr_html_(self) -> str:
-        return html_table(repr(self).strip("<>"), (), [(one.name, getattr(self, one.name)) for one in fields(self)])
 
     @property
     def relative_view_cost(self) -> float:

@@ -45,7 +45,7 @@ BATCH_BYTES = 8_000_000  # of `bytes` in payloads; some 8,000 passages, indexed 
 _GATHER_SECONDS = 0.2  # jobs written meanwhile share a batch; a pass costs as much as indexing five items
 _RETRY_SECONDS = 30.0
 _POLL_SECONDS = 0.05
-_RELEASE_SECONDS = 1.0
+_RELEASE_SECONDS = 4.0  # else its jobs wait for minutes; on a busy machine a new connection takes more than one
 _USERS_PER_PAGE = 1000
 _TOPIC = "background jobs"
 

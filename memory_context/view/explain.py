@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from memory_context.foundation.notebooks import html_table
 from memory_context.sessions.transcript.entries import PartId
 from memory_context.sessions.transcript.transcript import Decided, Transcript
 from memory_context.sessions.transcript.values import OfferedHead
@@ -94,17 +93,6 @@ class ViewReport:
 
     def __repr__(self) -> str:
         return f"<ViewReport {len(self.segments)} segments, {self.tokens:,} tokens, {len(self.changes)} changes>"
-
-    def _repr_html_(self) -> str:
-        columns = ("message", "state", "kind", "source", "tokens", "of", "why")
-        return html_table(
-            str(self).split("\n")[0],
-            columns,
-            [
-                (s.number, s.state, s.kind, s.source, s.tokens, s.full_tokens, s.why or " ".join(s.keys))
-                for s in self.segments
-            ],
-        )
 
 
 def stable_tokens(before: View, after: View) -> int:

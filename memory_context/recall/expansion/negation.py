@@ -9,6 +9,7 @@ from collections.abc import Iterator
 __all__ = ["without_negated"]
 
 _VERBS = "open|read|load|show|use|look|touch|include|take|quote|summari[sz]e|compare|list|tell|give"
+_OTHERS = "bring|fetch|retrieve|mention|search|check|consider|need|want|bother|worry|go|start|pull|expand|view|print"
 _LESEN = r"(?:öffn|les|lad|zeig|nimm|nehm|nutz|benutz|verwend|schau|such|änder|anfass|anseh|anschau|aufmach)\w*"
 _NAME = r"[`\"'„“]?\S*(?:\w[._/-]|\d)\w\S*"  # a file, a path or a key
 _BOUNDARY = re.compile(
@@ -17,10 +18,9 @@ _BOUNDARY = re.compile(
     re.IGNORECASE,
 )
 _LEAD = r"\s*(?:(?:please|so|ok|okay|then|also|just|no|bitte|nein|also|dann)\s+)*"
-_NO_ORDER = r"(?!(?:forget|hesitate|skip|miss|omit|ignore|overlook|you|we|i|they|understand|know|see|think|get|find)\b)"
 _DO_NOT = r"(?:do not|don't|dont|never|(?:must|should|need) not|(?:must|should|need)n't)"
 _ORDER = re.compile(
-    rf"{_LEAD}(?:(?:you\s+)?{_DO_NOT}\s+{_NO_ORDER}\w|(?:there is )?no need to\s"
+    rf"{_LEAD}(?:(?:you\s+)?{_DO_NOT}\s+(?:{_VERBS}|{_OTHERS})\b|(?:there is )?no need to\s"
     r"|(?:i|we)\s+(?:do not|don't|dont)\s+(?:need|want|mean|care)\b|(?:ignore|skip|disregard|leave out|forget about)\s"
     rf"|{_LESEN}\s(?!.*\b(?:warum|wieso|weshalb|wenn|falls|ob|dass|was)\b)(?:.*\s)?(?:nicht|kein\w*)\b(?! nur)"
     rf"|(?:ich|wir)\s+(?:brauche|will|meine|möchte)\w*\s(?:.*\s)?(?:nicht|kein\w*)\b(?! nur))",

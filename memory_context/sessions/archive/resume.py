@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, Literal
 
@@ -13,7 +13,6 @@ from pydantic import TypeAdapter
 from memory_context.foundation.errors import StoreError
 from memory_context.foundation.identifiers import SessionKey, checked_identifier
 from memory_context.foundation.messages import with_texts
-from memory_context.foundation.notebooks import html_table
 from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.store.conversations import Archived, ConversationArchive, StoredBatch
 from memory_context.store.redact import Traces
@@ -76,9 +75,6 @@ class ResumeReport:
     @property
     def is_complete(self) -> bool:
         return not (self.missing_batches or self.damaged_batches or self.later_keys or self.branches)
-
-    def _repr_html_(self) -> str:
-        return html_table(str(self), (), [(one.name, getattr(self, one.name)) for one in fields(self)])
 
     def __str__(self) -> str:
         if self.outcome == "new" and self.later_keys:

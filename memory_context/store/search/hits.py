@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from memory_context.foundation.notebooks import html_table
 from memory_context.foundation.references import MemoryRef
 from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.foundation.text.statements import adds_nothing, is_question, says_nothing
@@ -88,10 +87,6 @@ class SearchHit:
     def __repr__(self) -> str:
         where = f"{self.item.key!r} lines {self.start_line}-{self.end_line}"
         return f"<SearchHit {where}, score {self.score.total:.2f}{'' if self.is_relevant else ', not relevant'}>"
-
-    def _repr_html_(self) -> str:
-        row = (f"{self.start_line}-{self.end_line}", self.passage)
-        return html_table(f"{self.item.key}: {self.ref.description}", ("lines", "passage"), [row])
 
 
 async def search_items(

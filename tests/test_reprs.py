@@ -1,10 +1,9 @@
-"""What a notebook or a debugger shows of the values this package returns."""
+"""What a debugger shows of the values this package returns."""
 
 import pytest
 
 import memory_context
 from memory_context import ContextStats, MemoryContext, MemoryStore
-from memory_context.foundation.notebooks import html_table
 
 from .agents.scripted import report
 from .archive.talking import say
@@ -12,15 +11,7 @@ from .archive.talking import say
 MARKUP = '<script>alert("owls")</script> & \ud800'
 
 
-def test_no_text_is_markup_in_a_table():
-    table = html_table(MARKUP, (MARKUP,), [(MARKUP,), (12345,), (None,)])
-    assert table.count("&lt;script&gt;alert(&quot;owls&quot;)&lt;/script&gt; &amp; \\ud800") == 3
-    assert "<script" not in table
-    assert "12,345" in table
-    table.encode()
-
-
-async def test_a_report_a_hit_and_a_bill_show_as_a_line_and_as_a_table(store: MemoryStore):
+async def test_a_report_a_hit_and_a_bill_show_as_a_line(store: MemoryStore):
     """The line never holds a content, however long that is."""
     async with MemoryContext("alice", "coder", memory_store=store) as context:
         await say(context, "Survey the owls.")
@@ -32,10 +23,6 @@ async def test_a_report_a_hit_and_a_bill_show_as_a_line_and_as_a_table(store: Me
         for value in (hit, item, seen, context.stats, context.resume_report):
             assert len(repr(value)) < 400
             assert "alert" not in repr(value)
-        for value in (hit, seen, context.stats, context.resume_report):
-            table: str = getattr(value, "_repr_html_")()  # noqa: B009  # what a notebook calls
-            assert table.startswith("<table><caption>")
-            assert "<script" not in table
     assert repr(ContextStats()) == "<ContextStats 0 views, 0 of 0 tokens sent, cost 1.00 of keeping everything>"
 
 
