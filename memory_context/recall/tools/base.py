@@ -7,7 +7,6 @@ reads the view before it lists and calls tools.
 """
 
 import asyncio
-import copy
 import json
 import logging
 import threading
@@ -164,6 +163,9 @@ class ToolArguments(BaseModel):
         return {**schema, "properties": {name: _short(one) for name, one in schema["properties"].items()}}
 
 
+_SCHEMAS: dict[type[BaseTool[Any, Any]], str] = {}
+
+
 class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
     """A tool of one context; subclasses define name, description, arguments and `_answer`.
 
@@ -185,20 +187,20 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         self._own_host = host
         self._template: Template | None = None
         self._parsed_calls: dict[str, str | None] = {}
-        self._schema: ToolSchema | None = None
 
     @property
     def schema(self) -> ToolSchema:
-        """The schema for a model, cached: AutoGen reads it twice a step, at 0.6 ms."""
-        if self._schema is None:
+        """The schema for a model. AutoGen reads it twice a step, so it is made once a class (2 ms) and kept as JSON."""
+        kind = type(self)
+        if kind not in _SCHEMAS:
             schema = super().schema
             parameters = schema.get("parameters")
             if parameters is not None:  # saves tokens; unknown arguments are refused anyway
                 parameters.pop("additionalProperties", None)
                 if not parameters.get("required"):
                     parameters.pop("required", None)
-            self._schema = schema
-        return copy.deepcopy(self._schema)
+            _SCHEMAS[kind] = json.dumps(schema)
+        return cast(ToolSchema, json.loads(_SCHEMAS[kind]))
 
     @property
     def is_due(self) -> bool:
