@@ -70,6 +70,7 @@ _MAX_PARSED_CALLS = 2000  # parsing takes 50 us each
 _REFUSALS = (ItemDamagedError, ItemNotFoundError, NotesError, SecretError, TransformError, ValueError)
 """They say what is wrong with a request, and what to send instead."""
 
+_SCHEMAS: dict[type[BaseTool[Any, Any]], str] = {}
 _call_id: ContextVar[str | None] = ContextVar("call_id", default=None)
 
 
@@ -161,9 +162,6 @@ class ToolArguments(BaseModel):
     def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
         schema = super().model_json_schema(*args, **kwargs)
         return {**schema, "properties": {name: _short(one) for name, one in schema["properties"].items()}}
-
-
-_SCHEMAS: dict[type[BaseTool[Any, Any]], str] = {}
 
 
 class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
