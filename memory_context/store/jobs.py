@@ -309,12 +309,15 @@ class Jobs:
         return left, total
 
     async def _do_batch(self, claim: Claim) -> int:
+        taking = asyncio.ensure_future(claim.take())
         try:
-            taken = await claim.take()
+            taken = await asyncio.shield(taking)
             if claim.jobs:
                 await claim.work()
             return taken
         except BaseException as error:  # an outage counts as an attempt, a cancellation does not
+            if not taking.done():  # what was sent may arrive after a release, and hold the jobs
+                await asyncio.wait([taking], timeout=_RELEASE_SECONDS)
             self._broken_off[claim.id] = (claim.user_id, int(not isinstance(error, Exception)))
             self._due.here().put(claim.user_id, _RETRY_SECONDS)
             raise

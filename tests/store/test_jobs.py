@@ -278,6 +278,37 @@ async def test_job_is_given_back_when_the_store_is_away_or_its_worker_is_cancell
     assert rows(server, database_url) == []
 
 
+async def test_job_is_given_back_by_a_store_that_closes_while_it_is_claimed(
+    store: MemoryStore, server: Server, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was sent to the server is done there, later than the client hears of it, and after what it sends next."""
+    await learn(store, "s")
+    take, is_sent, may_arrive, arrived = Claim.take, asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def arriving(claim: Claim) -> int:
+        try:
+            await may_arrive.wait()
+            return await take(claim)
+        finally:
+            arrived.set()
+
+    async def late(claim: Claim) -> int:
+        on_the_way = asyncio.create_task(arriving(claim))
+        is_sent.set()
+        return await asyncio.shield(on_the_way)
+
+    monkeypatch.setattr(Claim, "take", late)
+    flushing = asyncio.create_task(store.jobs.flush())
+    await is_sent.wait()
+    flushing.cancel()
+    asyncio.get_running_loop().call_later(0.1, may_arrive.set)
+    with pytest.raises(asyncio.CancelledError):
+        await flushing
+    await store.jobs.stop()
+    await arrived.wait()
+    assert rows(server, database_url, "claim, attempts") == [(None, 0)]
+
+
 async def test_status_counts_jobs_by_kind(
     store: MemoryStore, lessons: Lessons, monkeypatch: pytest.MonkeyPatch
 ) -> None:
