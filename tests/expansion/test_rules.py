@@ -169,6 +169,14 @@ def test_file_is_not_opened_again_beside_its_newest_version():
     assert expanded("what does login.py do with tokens?", replace(old, kept_text="def tokens"), new) == ["k_a2"]
 
 
+def test_file_with_a_leading_underscore_is_opened_by_its_name():
+    """Also when its class stands in view, which is not its content."""
+    offer = offered("read_u2u2u2", "path=core/tools/_static_workbench.py, Python: StaticWorkbench")
+    texts = lambda: [folded("from ._static_workbench import StaticWorkbench")]  # noqa: E731
+    request_text = "Take _static_workbench.py once more: which methods has a StaticWorkbench?"
+    assert expanded(request_text, offer, visible_texts=texts) == ["read_u2u2u2"]
+
+
 MARCH, APRIL = offered("pdf_m2m2", "report of March"), offered("pdf_a2a2", "report of April")
 MÄRZ, JUNI = offered("pdf_r2r2", "Rechnung vom März"), offered("pdf_s2s2", "Rechnung vom Juni")
 CONFIG, SETTINGS = offered("read_c2c2c2", "path=config.yaml"), offered("read_d2d2d2", "path=settings.py")

@@ -29,7 +29,7 @@ _LEAST_START, _ENDING = 5, 2  # characters of a word that its other forms share
 
 _DEFINITES = lexicon.DETERMINERS | {"both", "all", "each", "every"}
 _PLACES = frozenset(("for", "into", "to", "beside", "near", "like"))
-_WORD = re.compile(r"[^\W_](?:[\w./:@+-]*\w)?")
+_WORD = re.compile(r"_*[^\W_](?:[\w./:@+-]*\w)?")
 _FILE_NAME = re.compile(r"[\w./@+-]{1,300}\.[a-z]\w{0,7}")
 _SNAKE_CASE = re.compile(r"[^\W_]+(?:_[^\W_]+)+")
 _FENCE_TAG = re.compile(r"^([ \t]*(?:```|~~~))[^\s`]*", re.MULTILINE)
