@@ -283,8 +283,7 @@ class Jobs:
         """Do what is due, and wait until `ends_at` for what other workers hold; return the counts of what is left."""
         while True:
             counts, done = await self._drain(user_id, kinds, progress)
-            is_held = counts["claimed"] and time.monotonic() < ends_at
-            if not counts["due_kinds"] and not is_held:
+            if not (counts["due_kinds"] or (counts["claimed"] and time.monotonic() < ends_at)):
                 return counts
             await asyncio.sleep(0 if done else _POLL_SECONDS)
 
@@ -316,8 +315,7 @@ class Jobs:
                 await claim.work()
             return taken
         except BaseException as error:  # an outage counts as an attempt, a cancellation does not
-            if not taking.done():  # what was sent may arrive after a release, and hold the jobs
-                await asyncio.wait([taking], timeout=_RELEASE_SECONDS)
+            await asyncio.wait([taking], timeout=_RELEASE_SECONDS)  # if sent, it may arrive after a release
             self._broken_off[claim.id] = (claim.user_id, int(not isinstance(error, Exception)))
             self._due.here().put(claim.user_id, _RETRY_SECONDS)
             raise

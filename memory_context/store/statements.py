@@ -125,8 +125,7 @@ class StatementStore:
     """User memory: preferences and facts."""
 
     def __init__(self, database: Database, jobs: Jobs) -> None:
-        self._database = database
-        self._jobs = jobs
+        self._database, self._jobs = database, jobs
 
     async def select_statements(
         self,
