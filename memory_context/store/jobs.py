@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory_context.foundation.errors import MemoryContextError, StoreError, StoreUnavailableError
-from memory_context.foundation.runtime.background import Background, PerLoop, Timer, outages_of
+from memory_context.foundation.runtime.background import Background, PerLoop, Timer, begin, outages_of
 
 from .database import Database, every_user
 from .sql import Statement, load_queries
@@ -308,12 +308,12 @@ class Jobs:
         return left, total
 
     async def _do_batch(self, claim: Claim) -> int:
-        taking = asyncio.ensure_future(claim.take())
+        taking = begin(claim.take())
         try:
-            taken = await asyncio.shield(taking)
+            await asyncio.wait([taking])
             if claim.jobs:
                 await claim.work()
-            return taken
+            return taking.result()
         except BaseException as error:  # an outage counts as an attempt, a cancellation does not
             await asyncio.wait([taking], timeout=_RELEASE_SECONDS)  # if sent, it may arrive after a release
             self._broken_off[claim.id] = (claim.user_id, int(not isinstance(error, Exception)))

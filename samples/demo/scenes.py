@@ -87,7 +87,9 @@ async def _play(mode: ObservationMode, steps: Sequence[tuple[FunctionCall, str]]
     async def observe(messages: Sequence[LLMMessage], limit_tokens: int) -> Completion:
         return Completion(observe_by_script(messages))
 
-    policy = ContextPolicy(token_budget=WINDOW_TOKENS, observation=ObservationPolicy(mode=mode))
+    policy = ContextPolicy(
+        token_budget=WINDOW_TOKENS, store_timeout_seconds=10, observation=ObservationPolicy(mode=mode)
+    )
     async with MemoryContext("memory-context-demo-window", "coder", policy=policy) as context:
         context.observation.completion_function = observe
         await context.add_message(UserMessage(content=task, source="user"))

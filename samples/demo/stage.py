@@ -65,7 +65,10 @@ class Stage:
         live = model_client_from_env()
         self.is_live, self.light_model = live is not None, choose_light_model(live)
         self.context = MemoryContext(
-            USER_ID, AGENT, model_client=self.light_model.client, policy=ContextPolicy(token_budget=token_budget)
+            USER_ID,
+            AGENT,
+            model_client=self.light_model.client,
+            policy=ContextPolicy(token_budget=token_budget, store_timeout_seconds=10),
         )
         self._model = live or ScriptedClient(script, first_call)
         self.agent = CodeAgent(AGENT, self._model, model_context=self.context, code_root=CODE_ROOT)

@@ -121,7 +121,8 @@ async def test_memory_of_the_user_is_added_edited_confirmed_and_forgotten_in_the
 
     notes, save = page.get_by_label("Notes of reader"), page.get_by_role("button", name="Save the notes of reader")
     await notes.fill("# Work\nOrders is at db1.")
-    await save.click()
+    async with page.expect_response("**/project/action"):  # the panel is read anew before it ends
+        await save.click()
     async with MemoryStore(chainlit_database_url) as store:
         kept = AgentMemory(store, "ada", "reader").notes
         await expect(notes).to_have_value("# Work\nOrders is at db1.")
