@@ -153,7 +153,8 @@ async def choose_agent(action: cl.Action) -> dict[str, Any]:
 
 
 async def _show(asked: dict[str, Any]) -> None:
-    question = str(asked.get("id") or "")[:40]
+    # what an action shows answers the last question, too: public/links.js asks again until its answer shows
+    question = str(asked.get("id") or cl.user_session.get("asked") or "")[:40]
     cl.user_session.set("asked", question)
     chat = chats.peek(current_key())
     if asked.get("show") == "agent":
