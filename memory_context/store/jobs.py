@@ -189,12 +189,11 @@ class Jobs:
     """The jobs of one database, done in the background."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self._database, self._outages = database, outages_of(database)
         self._kinds: dict[str, JobKind] = {}
         self._due = PerLoop(lambda: _DueUsers(self._look_after), _DueUsers.adopt)
         self._broken_off: dict[str, tuple[str, int]] = {}  # by claim: its user, and the attempts that do not count
         self._catching_up = Background[None]("memory_context jobs that are waited for")
-        self._outages = outages_of(database)
 
     def register(self, kind: JobKind) -> None:
         """Do jobs of this kind; others are left alone."""
@@ -315,8 +314,10 @@ class Jobs:
                 await claim.work()
             return taking.result()
         except BaseException as error:  # an outage counts as an attempt, a cancellation does not
-            await asyncio.wait([taking], timeout=_RELEASE_SECONDS)  # if sent, it may arrive after a release
-            self._broken_off[claim.id] = (claim.user_id, int(not isinstance(error, Exception)))
+            try:
+                await asyncio.wait([taking], timeout=_RELEASE_SECONDS)  # if sent, it may arrive after a release
+            finally:  # also if it is cancelled again
+                self._broken_off[claim.id] = (claim.user_id, int(not isinstance(error, Exception)))
             self._due.here().put(claim.user_id, _RETRY_SECONDS)
             raise
 

@@ -76,8 +76,7 @@ class ItemStore:
     """Items of all users; reads without a scope return nothing private."""
 
     def __init__(self, database: Database, jobs: Jobs) -> None:
-        self._database = database
-        self._jobs = jobs
+        self._database, self._jobs = database, jobs
         self.write_transactions = 0
 
     async def insert_memories(self, user_id: str, items: Sequence[NewItem]) -> list[str]:

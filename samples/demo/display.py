@@ -1,4 +1,4 @@
-"""What the demo prints: headings, paragraphs, quotations, a line for each model call, and tables."""
+"""Prints the demo: headings, paragraphs, quotations, a line for each model call, and tables."""
 
 import io
 import re

@@ -40,9 +40,9 @@ class Call:
     """One model call, in tokens of messages, as the context recorded it.
 
     Attributes:
-        raw_tokens: What keeping everything would have sent, at `raw_cost`.
-        view_tokens: What was sent, at `view_cost`.
-        mark: What became smaller before it: "fold", "compaction" or "".
+        raw_tokens: Tokens of a view that keeps everything; `raw_cost` is its cost.
+        view_tokens: Tokens of the view that was sent; `view_cost` is its cost.
+        mark: The last change before the call: "fold", "compaction", or "" for none.
     """
 
     turn: str

@@ -89,7 +89,7 @@ class Compacted:
 
     @property
     def is_part(self) -> bool:
-        """Whether a view that shows this does not show the whole content."""
+        """True if it has an excerpt or a table, which are only a part of the content."""
         return self.excerpt is not None or self.table != ""
 
 

@@ -45,7 +45,7 @@ _NOTICE = re.compile(
     r"(?:output|result|response|content|log|text|file))\b",
     re.IGNORECASE,
 )
-_PLACE = re.compile(r"\w[/\\]\w|[/\\]\w+[/\\.]|\w\.\w{1,5}\b|\b(?=\w*\d)(?=\w*[A-Za-z])[\w-]{6,}")
+_PLACE = re.compile(r"\w[/\\]\w|[/\\]\w+[/\\.]|[A-Za-z_]\w*\.[A-Za-z]\w{0,4}\b|\b(?=\w*\d)(?=\w*[A-Za-z])[\w-]{6,}")
 """A path, a file, or an identifier of letters and digits."""
 _NOTICE_LINES, _NOTICE_LIMIT = 4, 400
 _NAMES_HEAD_TOKENS = 6
@@ -103,7 +103,7 @@ class Reading:
 
     @cached_property
     def notice(self) -> str:
-        """The line in front of a cut result or below it that says where the whole is; "" if there is none."""
+        """The line above or below a cut output that names the place of the whole output; empty without one."""
         text = self.text.strip()
         lines = [*text[:_NOTICE_LIMIT].split("\n")[:_NOTICE_LINES], *text[-_NOTICE_LIMIT:].split("\n")[-_NOTICE_LINES:]]
         said = (line for line in map(one_line, lines) if _NOTICE.search(line) and _PLACE.search(line))
@@ -121,11 +121,12 @@ class Reading:
 
 def composed(reading: Reading, hint: Hint) -> Compacted:
     """Return the compacted result within the limits of the hint."""
-    content = reading.result.content
-    limit = hint.excerpt_limit_tokens
+    content, limit = reading.result.content, hint.excerpt_limit_tokens
     is_long = limit > 0 and (reading.result.token_count > limit or hint.counter.is_over(content, limit))
-    if is_long and (table := table_of(reading.text, limit + hint.facts_limit_tokens, hint.counter)) is not None:
-        return Compacted(reading.status, reading.description, reading.notice, table=table)
+    notice = reading.notice if is_long and hint.facts_limit_tokens > 0 else ""
+    room = limit + hint.facts_limit_tokens - hint.counter.count(notice)
+    if is_long and (table := table_of(reading.text, room, hint.counter)) is not None:
+        return Compacted(reading.status, reading.description, notice, table=table)
     passages = _excerpt(reading, hint) if is_long else None
     shown = "\n".join(content[one.start : one.end] for one in passages or ())
     facts = _facts(reading, hint, shown) if hint.facts_limit_tokens > 0 else ""

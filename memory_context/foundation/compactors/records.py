@@ -104,9 +104,8 @@ def _columns(fields: Sequence[_Field], room: int, counter: TokenCounter) -> dict
             continue
         for longest in (sys.maxsize,) if one.is_address else _CUTS:
             cells = one.cells(longest)
-            tokens = counter.count(" | ".join(cells))
-            if tokens <= room:
-                room -= tokens
+            if not counter.is_over(column := " | ".join(cells), room):  # far over, nothing is counted
+                room -= counter.count(column)
                 columns[one.name] = cells
                 told.add(tuple(one.values))
                 break
@@ -122,7 +121,7 @@ def _fields(records: Sequence[Mapping[str, Any]]) -> list[_Field]:
 
 def _flat(value: Mapping[str, Any], prefix: str, depth: int) -> Iterator[tuple[str, str]]:
     for key, one in value.items():
-        name = f"{prefix}{key}"
+        name = _SPACES.sub(" ", f"{prefix}{key}")
         if isinstance(one, dict) and depth > 1:
             yield from _flat(cast("dict[str, Any]", one), f"{name}.", depth - 1)
         elif one not in (None, [], {}):

@@ -222,7 +222,7 @@ def contract_violation(compacted: Any, result: Result, hint: Hint) -> str | None
     tokens = hint.counter.count(compacted.facts) if compacted.facts and hint.facts_limit_tokens > 0 else 0
     if tokens > hint.facts_limit_tokens + _TOLERATED_TOKENS:
         return f"its facts take {tokens} tokens; {hint.facts_limit_tokens} are allowed"
-    room = hint.excerpt_limit_tokens + hint.facts_limit_tokens
+    room = hint.excerpt_limit_tokens + hint.facts_limit_tokens - tokens
     if hint.excerpt_limit_tokens > 0 and hint.counter.is_over(compacted.table, room):
         return f"its table takes {hint.counter.count(compacted.table)} tokens; {room} are allowed"
     if not compacted.excerpt or hint.excerpt_limit_tokens <= 0:
