@@ -158,6 +158,7 @@ class PromptHead:
         self._policy = policy
         self._counter = counter
         self._instructions_tokens = self._own_tools_tokens = self._system_tokens = 0
+        self._tokens: dict[frozenset[str], int] = {}  # of tools; asked for several times a step
         self._breaker = Breaker(background.STORE_RETRY_SECONDS)
 
     def hand_out(self, names: Iterable[str], *, are_late: bool) -> None:
@@ -200,12 +201,13 @@ class PromptHead:
         """Return the tokens of the tools that a reduced result brings; 0 if it brings none."""
         if not self._are_late or self._reads_results:
             return 0
-        names = self.tools & {*_FOR_REFERENCES} - {*state.offered.memory_tools}
-        return tool_tokens(self._schemas(names), self._counter)
+        return self._tokens_of(frozenset(self.tools & {*_FOR_REFERENCES} - {*state.offered.memory_tools}))
 
-    @staticmethod
-    def _schemas(names: Collection[str]) -> list[ToolSchema]:
-        return [schema for schema in _memory_schemas() if schema["name"] in names]
+    def _tokens_of(self, names: frozenset[str]) -> int:
+        if names not in self._tokens:
+            schemas = [schema for schema in _memory_schemas() if schema["name"] in names]
+            self._tokens[names] = tool_tokens(schemas, self._counter)
+        return self._tokens[names]
 
     def record(self, transcript: Transcript, view: View) -> None:
         """Record a changed head of the next view."""
@@ -214,9 +216,8 @@ class PromptHead:
         reason = max(before.reason, self._reason(transcript, view), key=_RANKS.__getitem__)
         names = {*tools, *self.tools & self._needed(reason, transcript.state)}
         if names != {*tools}:
-            schemas = self._schemas(names)
-            tools = tuple(schema["name"] for schema in schemas)
-            memory_tokens = tool_tokens(schemas, self._counter)
+            tools = tuple(schema["name"] for schema in _memory_schemas() if schema["name"] in names)
+            memory_tokens = self._tokens_of(frozenset(names))
         else:
             reason = before.reason
         now = Offered(
