@@ -361,8 +361,8 @@ class ConversationArchive:
             raise
         forgotten = [row["key"] for row in done[1]] if batch is not None else []
         if batch is not None and forgotten:
-            traces = Traces.of(forgotten, ())
-            if traces.redacted(batch.body) != batch.body:
+            traces = Traces.of(forgotten)
+            if traces.redacted(batch.body, key.session_id) != batch.body:
                 await self.drop_forgotten(key, traces)
         if jobs:
             self._jobs.wake(key.user_id)

@@ -25,7 +25,7 @@ from .admin.user_stats import UserStats
 from .codec import canonical_json
 from .database import Database, every_user
 from .events import EventLog
-from .forget import ProgressCallback, erase_user, forget_memories, redact
+from .forget import ProgressCallback, erase_user, forget_memories
 from .items import (
     ANYBODY,
     SECRET_TYPE,
@@ -46,7 +46,6 @@ from .items import (
 from .jobs import Jobs
 from .limits import StoreLimits
 from .location import Location
-from .redact import Traces
 from .search.conversation import CONVERSATION_JOB, KEY_STEM, register_conversation_jobs
 from .search.indexer import Indexer, IndexReport, reindex
 from .sql import Statement, load_queries
@@ -455,10 +454,6 @@ class MemoryStore:
         """Erase a user with all data; return the number of live items. After a `StoreError`, call it again."""
         self.events.discard(user_id)
         return await erase_user(self._database, user_id, progress)
-
-    async def redact(self, user_id: str, traces: Traces) -> None:
-        """Remove texts from archives, chats, rows that quote, running contexts and saved states; see `Traces`."""
-        await redact(self._database, user_id, traces)
 
     async def prune(
         self,
