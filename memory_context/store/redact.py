@@ -118,7 +118,7 @@ class Traces:
             return {**data, "entries": entries, "decisions": decisions}
         if "sender" in data and "text" in data:  # a chat message
             is_gone = unescape(data["text"]) in self.said.get(session_id, ())
-            return {**data, "text": FORGOTTEN} if is_gone else body
+            return {**data, "text": FORGOTTEN} if is_gone else data
         return {name: self.redacted(one, session_id) for name, one in data.items()}
 
     def names_key(self, value: Any) -> bool:
