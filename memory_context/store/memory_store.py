@@ -498,7 +498,7 @@ class MemoryStore:
         name, date, path or negation differs, and articles quote their sources.
 
         Args:
-            model_client: Judges near-duplicates, writes articles and summarises; None merges by rules only.
+            model_client: Writes articles and summarises; None merges by rules only.
             budget_tokens: The most that it may read and write.
             retention: How long unused items of a type stay, such as `{"web_content": timedelta(days=90)}`.
 

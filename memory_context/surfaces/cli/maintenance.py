@@ -277,7 +277,7 @@ async def consolidate(
 ) -> Output:
     """Merge equal statements; with a model, write articles.
 
-    Statements are merged only if no number, name, date, path or negation differs. Articles rest on different sentences
+    Statements are merged only if all their words but fillers are equal. Articles rest on different sentences
     of two or more conversations, each with its source. `serve` does this once a day, without a model.
     """
     if everybody and target.named_user is not None:
