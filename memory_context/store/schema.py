@@ -3,8 +3,6 @@
 Migrations go forward only, each in one transaction with its record, under one lock. Edited files are noticed. The login
 is bound by row-level security, which owners bypass. It derives from the owner's by HMAC; nothing is stored. Where the
 owner may not create roles, it is the only login, and row-level security is forced on it.
-
-rolling deployment:  migrate --pre ─▶ deploy beside the old version ─▶ migrate --post
 """
 
 import asyncio
@@ -24,7 +22,7 @@ from memory_context.foundation.errors import SchemaError, StoreUnavailableError
 from .connection import Connection, DeadlineError, dedicated
 from .limits import StoreLimits
 from .location import OWNER_URL_ENV
-from .sql import Migration, load_migrations, load_queries, part_of
+from .sql import Migration, load_migrations, load_queries
 
 __all__ = [
     "SUPERSEDED",
@@ -86,7 +84,7 @@ def states_of(applied: Sequence[Mapping[str, Any]]) -> list[MigrationState]:
         if is_superseded:
             state = "superseded"
         elif migration is None:
-            state = "ahead" if part_of(row["name"]) == "pre" else "unknown"
+            state = "ahead" if row["name"].startswith(f"{version:04}_pre_") else "unknown"
         elif migration.checksum != row["checksum"]:
             state = "changed"
         states.append(MigrationState(version, row["name"], state, row["applied_at"]))
@@ -94,21 +92,18 @@ def states_of(applied: Sequence[Mapping[str, Any]]) -> list[MigrationState]:
 
 
 async def is_usable(connection: Connection, where: str) -> bool:
-    """Return whether only `post` migrations are missing; `SchemaError` if this version cannot migrate it."""
-    return all(migration.part == "post" for migration in await _missing(connection, where))
+    """Return whether no migration is missing; `SchemaError` if this version cannot migrate it."""
+    return not await _missing(connection, where)
 
 
-async def migrate(
-    connection: Connection, params: Mapping[str, str], where: str, limits: StoreLimits, *, only_pre: bool = False
-) -> None:
+async def migrate(connection: Connection, params: Mapping[str, str], where: str, limits: StoreLimits) -> None:
     """Apply missing migrations, as the owner.
 
     Raises:
         SchemaError: The server or login is unsuitable, or the schema is of another version.
         StoreUnavailableError: A table was in use; try again.
     """
-    missing = await _missing(connection, where)
-    if all(only_pre and migration.part == "post" for migration in missing):
+    if not await _missing(connection, where):
         return
     try:
         async with dedicated(params, limits.opening_seconds) as guard:
@@ -117,8 +112,6 @@ async def migrate(
             connection.allow(limits.migration_seconds)
             await _ensure_vector(connection)
             missing = await _missing(connection, where)
-            if only_pre and len(missing) < len(load_migrations()):  # else no older version works here
-                missing = _only_pre(missing, where)
             login = await fetch_login(connection)
             has_group = login.may_create_roles or login.is_superuser or await _exists(connection, _GROUP)
             for migration in missing:
@@ -182,17 +175,6 @@ async def _begin_alone(connection: Connection) -> None:
             return
         await connection.execute(_TRANSACTIONS["commit"])
         await asyncio.sleep(_POLL_SECONDS)
-
-
-def _only_pre(missing: Sequence[Migration], where: str) -> list[Migration]:
-    pre = [migration for migration in missing if migration.part == "pre"]
-    post = next((migration for migration in missing if migration.part == "post"), None)
-    if pre and post and post.version < pre[-1].version:
-        raise SchemaError(
-            f"migration {post.name} has to run before {pre[-1].name}, and versions from before {post.name} do not work "
-            f"after it: stop those, then run memory-context migrate ({where})"
-        )
-    return pre
 
 
 async def _apply(connection: Connection, migration: Migration, limits: StoreLimits) -> None:

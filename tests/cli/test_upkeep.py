@@ -144,22 +144,6 @@ def test_migrate_says_what_it_did(run: Run, empty_database_url: str):
     assert (ended, [one["state"] for one in json.loads(out)]) == (0, ["applied"] * len(NAMES))
 
 
-def test_migrate_goes_over_to_a_new_version_in_two_parts(run: Run, database_url: str, sql_copy: SqlCopy):
-    """--check tells for each part whether there is something to do."""
-    url = ("--url", database_url)
-    sql_copy.add_migration("9002_pre_notes", "CREATE TABLE memory_context.notes (user_id text);")
-    sql_copy.add_migration("9003_post_notes", "DROP TABLE memory_context.notes;")
-    assert run("migrate", "--pre", "--check", *url)[0] == 1
-    ended, _, err = run("migrate", "--post", *url)
-    assert (ended, "9002_pre_notes comes first" in err) == (1, True)
-    assert run("migrate", "--pre", *url) == (0, "applied 9002_pre_notes\n", "")
-    assert [run("migrate", "--check", *part, *url)[0] for part in (["--pre"], ["--post"], [])] == [0, 1, 1]
-    to_come = "9003_post_notes to come: memory-context migrate --post, once this version runs everywhere"
-    assert to_come in " ".join(run("status", *url)[1].split())
-    assert run("migrate", "--post", *url) == (0, "applied 9003_post_notes\n", "")
-    assert run("migrate", "--check", *url)[0] == 0
-
-
 def test_migrate_lists_what_is_newer_or_changed(run: Run, database_url: str, server: Server):
     make_newer(server, database_url)
     server.execute(

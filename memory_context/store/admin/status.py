@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.rows import DictRow
 
-from memory_context.foundation.errors import SchemaError
-
 from ..connection import driver_errors
 from ..database import Database, is_set_up, prepare, reach_server
 from ..pool import ConnectionPool
 from ..schema import MigrationState, states_of, vector_advice
-from ..sql import Part, Statement, load_migrations, load_queries, part_of
+from ..sql import Statement, load_migrations, load_queries
 from ..tables import TABLES
 
 if TYPE_CHECKING:
@@ -120,22 +118,15 @@ class StoreAdmin:
         async with self._looking() as ask:
             return await _states(ask)
 
-    async def migrate(self, part: Part | None = None) -> list[str]:
-        """Apply migrations; return their names.
-
-        Args:
-            part: `pre` before deployment: the previous version goes on working; `post` afterwards; None for all.
+    async def migrate(self) -> list[str]:
+        """Apply migrations; return their names. The previous version goes on working.
 
         Raises:
             SchemaError: A person has to act first.
             StoreUnavailableError: The server did not answer, or a table was in use.
         """
         pending = [one.name for one in await self.migrations() if one.state == "pending"]
-        if part == "post" and (early := [name for name in pending if part_of(name) != "post"]):
-            raise SchemaError(
-                f"{early[0]} comes first: run memory-context migrate --pre before you deploy this version"
-            )
-        await prepare(self._database.location, self._database.limits, only_pre=part == "pre")
+        await prepare(self._database.location, self._database.limits)
         states = {one.name: one.state for one in await self.migrations()}
         return [name for name in pending if states[name] == "applied"]
 
