@@ -487,7 +487,6 @@ class MemoryStore:
         *,
         model_client: "_ModelClient | None" = None,
         budget_tokens: int = 20_000,
-        retention: Mapping[str, timedelta] | None = None,
     ) -> "ConsolidationReport | None":
         """Merge statements that say the same; with a model, write articles and summarise old sessions, too.
 
@@ -497,7 +496,6 @@ class MemoryStore:
         Args:
             model_client: Writes articles and summarises; None merges by rules only.
             budget_tokens: The most that it may read and write.
-            retention: How long unused items of a type stay, such as `{"web_content": timedelta(days=90)}`.
 
         Returns:
             A report; None if another process consolidates.
@@ -508,10 +506,7 @@ class MemoryStore:
 
         await self.jobs.flush([CONVERSATION_JOB])
         model = None if model_client is None else LightModel(model_client, timeout_seconds=_MODEL_SECONDS)
-        consolidation = Consolidation(
-            self._database, user_id, self._store_of(user_id), model, budget_tokens, retention or {}
-        )
-        return await consolidation.run()
+        return await Consolidation(self._database, user_id, self._store_of(user_id), model, budget_tokens).run()
 
     def _store_of(self, user_id: str) -> Callable[[Sequence[NewItem]], Awaitable[list[str]]]:
         return lambda items: self.items.insert_memories(user_id, items)

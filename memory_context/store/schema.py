@@ -25,7 +25,6 @@ from .location import OWNER_URL_ENV
 from .sql import Migration, load_migrations, load_queries
 
 __all__ = [
-    "SUPERSEDED",
     "MigrationState",
     "ensure_pool_login",
     "fetch_login",
@@ -45,27 +44,19 @@ _SOUND_VECTOR = (0, 8, 4)
 _POLL_SECONDS = 0.05
 _GROUP = "memory_context_app"
 
-SUPERSEDED = (
-    "the schema of this database is of a development version, from before the first release, and is not brought up to "
-    "date; nothing was changed. With the version that made it: memory-context users, then for each of them "
-    "memory-context export --user USER USER.jsonl. With this version and an empty database, or another folder in "
-    "MEMORY_CONTEXT_HOME: memory-context import USER.jsonl"
-)
-
 
 @dataclass(frozen=True)
 class MigrationState:
     """A migration, and whether it ran here.
 
     Attributes:
-        state: `changed`: ran with other statements; `unknown`: of a newer version; `ahead`: newer, but compatible;
-            `superseded`: of a development version.
+        state: `changed`: ran with other statements; `unknown`: of a newer version; `ahead`: newer, but compatible.
         applied_at: In UTC; None if it did not run.
     """
 
     version: int
     name: str
-    state: Literal["applied", "pending", "changed", "unknown", "ahead", "superseded"]
+    state: Literal["applied", "pending", "changed", "unknown", "ahead"]
     applied_at: datetime | None
 
 
@@ -73,17 +64,14 @@ def states_of(applied: Sequence[Mapping[str, Any]]) -> list[MigrationState]:
     """Return all known migrations in order, given the rows of applied ones."""
     known = {migration.version: migration for migration in load_migrations()}
     ran = {row["version"]: row for row in applied}
-    is_superseded = 1 in ran and ran[1]["name"] != known[1].name
     states: list[MigrationState] = []
-    for version in sorted(ran if is_superseded else known.keys() | ran.keys()):
+    for version in sorted(known.keys() | ran.keys()):
         row, migration = ran.get(version), known.get(version)
         if row is None:
             states.append(MigrationState(version, known[version].name, "pending", None))
             continue
         state = "applied"
-        if is_superseded:
-            state = "superseded"
-        elif migration is None:
+        if migration is None:
             state = "ahead" if row["name"].startswith(f"{version:04}_pre_") else "unknown"
         elif migration.checksum != row["checksum"]:
             state = "changed"
@@ -205,17 +193,15 @@ async def _missing(connection: Connection, where: str) -> list[Migration]:
         )
     states = states_of(await _applied(connection))
     by_state = {state.state: state for state in states}  # the newest of each
-    if "superseded" in by_state:
-        raise SchemaError(f"{SUPERSEDED} ({where})")
-    if "unknown" in by_state:
-        raise SchemaError(
-            f"the schema is at version {by_state['unknown'].version}, this memory_context knows "
-            f"{load_migrations()[-1].version}: upgrade it with pip install -U memory-context ({where})"
-        )
     if "changed" in by_state:
         raise SchemaError(
             f"migration {by_state['changed'].name} is not the one this database ran: install the version of "
             f"memory_context that created it, or start with an empty database ({where})"
+        )
+    if "unknown" in by_state:
+        raise SchemaError(
+            f"the schema is at version {by_state['unknown'].version}, this memory_context knows "
+            f"{load_migrations()[-1].version}: upgrade it with pip install -U memory-context ({where})"
         )
     pending = {state.version for state in states if state.state == "pending"}
     return [migration for migration in load_migrations() if migration.version in pending]

@@ -80,24 +80,6 @@ def test_status_looks_at_an_older_schema_as_it_is(run: Run, empty_database_url: 
         sql_copy.add_migration("9002_pre_notes", "CREATE TABLE memory_context.notes (user_id text);")
 
 
-def test_commands_say_what_to_do_with_a_schema_from_before_the_first_release(run: Run, superseded_url: str):
-    """One line each; nothing of the database is changed."""
-    before = contents(superseded_url)
-    ended, out, _ = run("status", "--url", superseded_url)
-    assert (ended, "memory-context import USER.jsonl" in out.replace("\n", " ")) == (0, True)
-    ended, out, err = run("migrate", "--check", "--url", superseded_url)
-    assert (ended, "memory-context export --user USER USER.jsonl" in err, out.count("development version")) == (
-        1,
-        True,
-        14,
-    )
-    for command in (("migrate",), ("list", "--user", "alice"), ("reindex",)):
-        ended, out, err = run(*command, "--url", superseded_url)
-        assert (ended, out, err.count("\n")) == (1, "", 1)
-        assert "nothing was changed" in err
-    assert contents(superseded_url) == before
-
-
 def test_status_looks_at_a_newer_schema_as_far_as_it_goes(run: Run, database_url: str, server: Server):
     store_items(database_url, "alice", "text")
     make_newer(server, database_url)

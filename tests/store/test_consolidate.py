@@ -259,20 +259,3 @@ async def talk(store: MemoryStore, session: str, request: str, answer: str) -> N
     await context.get_messages()
     await context.add_message(AssistantMessage(content=answer, source="coder"))
     await context.close()
-
-
-async def test_unused_items_past_the_retention_of_their_type_are_forgotten(
-    store: MemoryStore, server: Server, database_url: str
-) -> None:
-    memory = AgentMemory(store, "alice")
-    for kind in ("web_content", "custom"):
-        await memory.store(f"a text of {kind}", type=kind)
-    old = "created_at = now() - interval '99 days', updated_at = created_at, last_used_at = now() - interval '99 days'"
-    alter(server, database_url, f"UPDATE memory_context.agent_memories SET {old}")
-    alter(server, database_url, "UPDATE memory_context.agent_memories SET updated_at = created_at")
-    report = await store.consolidate("alice", retention={"web_content": timedelta(days=90)})
-    assert report is not None
-    assert (report.pruned, str(report)) == (1, "1 items past their retention forgotten")
-    assert [item.type for item in await memory.query(MemoryCriteria())] == ["custom"]
-    with pytest.raises(ValueError, match="user_fact"):
-        await store.consolidate("alice", retention={"user_fact": timedelta(days=1)})

@@ -98,13 +98,6 @@ async def test_only_statements_of_a_migration_count(database_url: str, sql_copy:
             await MemoryStore(database_url).open()
 
 
-async def test_a_schema_from_before_the_first_release_is_refused(superseded_url: str) -> None:
-    """With the commands that take its data over; an ordinary login is told the same."""
-    for store in (MemoryStore(superseded_url), MemoryStore(superseded_url, owner_url=superseded_url)):
-        with pytest.raises(errors.SchemaError, match=r"memory-context export --user USER .* import USER"):
-            await store.open()
-
-
 # --- deploying
 
 

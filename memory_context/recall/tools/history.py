@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Annotated, Any, NamedTuple, cast
 
@@ -30,7 +29,6 @@ from .repeats import NOTE_TOKENS, Answer
 __all__ = [
     "ReadHistoryArgs",
     "ReadHistoryTool",
-    "RecallResult",
     "RecallTool",
     "TimeText",
     "create_recall_tool",
@@ -246,20 +244,6 @@ def _whereabouts(item: MemoryItem, title: str) -> str:
     )
 
 
-@dataclass(frozen=True)
-class RecallResult:
-    """The messages that were read, or the reason why none were.
-
-    Attributes:
-        text: As the agent reads it, with the exact call for what was cut.
-        data: `first_message`, `last_message` and, of another session, `session_id`; empty for several sessions.
-    """
-
-    text: str
-    has_failed: bool = False
-    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-
 class RecallToolConfig(MemoryToolConfig):
     """Names the tool's context."""
 
@@ -279,15 +263,6 @@ class RecallTool(ReadHistoryTool):
 
     def limit_tokens(self, host: ToolHost) -> int:
         return min(_RECALL_TOKENS - NOTE_TOKENS, answer_limit(host))
-
-    async def recall(self, **arguments: Any) -> RecallResult:
-        """Read as the agent does, for an application; never raises.
-
-        Args:
-            arguments: Those of `read_history`, such as `first_message=13, limit=4` or `query="deadline"`.
-        """
-        answer = await self.answer(arguments)
-        return RecallResult(answer.text, answer.failed, answer.data)
 
     async def _answer(self, host: ToolHost, args: ReadHistoryArgs) -> Answer:
         if args.session_id not in (None, host.session_id):

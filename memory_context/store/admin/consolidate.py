@@ -23,7 +23,6 @@ from ..database import Database
 from ..items import NewItem, content_of
 from ..jobs import Claim, JobKind
 from ..sql import load_queries
-from .prune import prune_items
 
 if TYPE_CHECKING:  # it brings AutoGen, and whoever has a model has that
     from memory_context.foundation.light_model.model import LightModel
@@ -94,7 +93,6 @@ class ConsolidationReport:
         merged: Statements that another one stands for now.
         articles: Written or renewed.
         summaries: Sessions that got one.
-        pruned: Items past the retention of their type.
         model_tokens: Counted here, whatever the client reports.
         is_cut: The budget ended before the work.
         lines: One sentence for each change.
@@ -104,18 +102,15 @@ class ConsolidationReport:
     merged: int = 0
     articles: int = 0
     summaries: int = 0
-    pruned: int = 0
     model_calls: int = 0
     model_tokens: int = 0
     is_cut: bool = False
     lines: list[str] = field(default_factory=list[str])
 
     def __str__(self) -> str:
-        forgotten = f"{self.pruned} items past their retention forgotten"
         if self.run_id is None:
-            return forgotten if self.pruned else "nothing to consolidate"
+            return "nothing to consolidate"
         did = f"{self.merged} statements merged, {self.articles} articles, {self.summaries} summaries of sessions"
-        did += f", {forgotten}" if self.pruned else ""
         return "\n".join([f"run {self.run_id}: {did}", *(f"- {line}" for line in self.lines)])
 
 
@@ -127,7 +122,6 @@ class Consolidation:
         store: Stores articles.
         model: Writes articles and summarises; None for rules alone.
         budget_tokens: The most that the model may spend.
-        retention: How long unused items of a type stay.
     """
 
     database: Database
@@ -135,7 +129,6 @@ class Consolidation:
     store: Store
     model: "LightModel | None" = None
     budget_tokens: int = 20_000
-    retention: Mapping[str, timedelta] = field(default_factory=dict[str, timedelta])
     report: ConsolidationReport = field(default_factory=ConsolidationReport)
 
     async def run(self) -> ConsolidationReport | None:
@@ -160,8 +153,6 @@ class Consolidation:
         if self.report.lines:  # which quote what may be forgotten later, so they are not stored
             (row,) = await self._write("insert_consolidation", report={"is_cut": self.report.is_cut})
             self.report.run_id = row["id"]
-        for memory_type, age in self.retention.items():
-            self.report.pruned += await prune_items(self.database, self.user_id, memory_type, age)
 
     # --- statements
 

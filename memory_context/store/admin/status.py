@@ -33,7 +33,6 @@ class StoreStatus:
     Attributes:
         is_set_up: False if the embedded server never ran.
         schema_version: The last migration, without `ahead` ones; 0 for none.
-        is_superseded: True if a development version made the schema.
         table_bytes: With indexes, the largest first.
         rows: By record, tombstones included, like `items`.
         embeddings: By model.
@@ -48,7 +47,6 @@ class StoreStatus:
     vector_advice: str | None = None
     schema_version: int = 0
     known_schema_version: int = 0
-    is_superseded: bool = False
     pending_migrations: tuple[str, ...] = ()
     database_bytes: int | None = None
     table_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -92,7 +90,6 @@ class StoreAdmin:
                 vector_version=server["vector_version"],
                 vector_advice=vector_advice(server["vector_version"], [row["name"] for row in indexes]),
                 schema_version=max((one.version for one in states if one.state not in ("pending", "ahead")), default=0),
-                is_superseded=any(one.state == "superseded" for one in states),
                 pending_migrations=tuple(one.name for one in states if one.state == "pending"),
                 database_bytes=database["database_bytes"],
                 table_bytes=sizes,

@@ -38,7 +38,6 @@ _MIGRATION_STATES = {
     "changed": "applied, with another file",
     "unknown": "applied by a newer version",
     "ahead": "applied by a newer version, beside which this one works",
-    "superseded": "applied by a development version",
 }
 
 
@@ -100,15 +99,11 @@ async def _adopt_clear_secrets(store: "MemoryStore") -> None:
 
 def _verdict(states: "Sequence[MigrationState]") -> str:
     """Return one line on the schema, with the remedy unless it fits."""
-    from memory_context.store.schema import SUPERSEDED
-
     found = [one.state for one in states]
-    if "superseded" in found:
-        return SUPERSEDED
-    if "unknown" in found:
-        return "the schema is newer than this memory-context: upgrade it with pip install -U memory-context"
     if changed := found.count("changed"):
         return f"{counted(changed, 'migration')} ran with another file: install the version that made it"
+    if "unknown" in found:
+        return "the schema is newer than this memory-context: upgrade it with pip install -U memory-context"
     if pending := found.count("pending"):
         return f"{counted(pending, 'migration')} to come: memory-context migrate"
     return "the schema is up to date"

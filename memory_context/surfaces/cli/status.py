@@ -104,11 +104,7 @@ def _checks(found: "StoreStatus") -> Iterator[_Finding]:
 
 
 def _schema(found: "StoreStatus") -> _Finding:
-    from memory_context.store.schema import SUPERSEDED
-
     here, known, pending = found.schema_version, found.known_schema_version, found.pending_migrations
-    if found.is_superseded:
-        return _Finding("schema", "failed", SUPERSEDED)
     if here > known:
         text = f"{here}, this memory-context knows {known}: upgrade it with pip install -U memory-context"
         return _Finding("schema", "failed", text)
