@@ -121,10 +121,6 @@ class Traces:
             return {**data, "text": FORGOTTEN} if is_gone else data
         return {name: self.redacted(one, session_id) for name, one in data.items()}
 
-    def names_key(self, value: Any) -> bool:
-        """Return whether a JSON value names a forgotten key."""
-        return any(self._key.search(text) for text in strings_in(value))
-
     @cached_property
     def _key(self) -> re.Pattern[str]:
         names = "|".join(map(re.escape, sorted(self.keys, key=len, reverse=True)))
@@ -167,12 +163,12 @@ class Traces:
         if beginnings := self.beginnings(None if data.get("kind") in _STATEMENTS else session_id):
             line = re.compile(f"(?:{'|'.join(map(re.escape, beginnings))})[^\n]*")
             data = cast(Mapping[str, Any], map_strings(data, lambda text: line.sub(FORGOTTEN, text)))
-        if not self.names_key(data):
+        if not any(map(self._key.search, strings_in(data))):
             return data
         if data.get("kind") in _STATEMENTS:
             return self._without_statements(data)
         text = data.get("text") or data.get("excerpt") or data.get("headline") or ""
-        if self._has_ref(data) or (data.get("kind") in _MADE_FROM_ONE and self._is_about(text)):
+        if self._has_ref(data) or (data.get("kind") in _MADE_FROM_ONE and self._key.search(text.partition("\n")[0])):
             return self._without_texts(data)
         return map_strings(data, self._without_descriptions)
 
@@ -189,9 +185,6 @@ class Traces:
             data = cast(Mapping[str, Any], value)
             return data.get("key") in self.keys or any(map(self._has_ref, data.values()))
         return isinstance(value, (list, tuple)) and any(map(self._has_ref, cast(Sequence[Any], value)))
-
-    def _is_about(self, text: str) -> bool:
-        return self._key.search(text.partition("\n")[0]) is not None
 
     def _without_descriptions(self, text: str) -> str:
         return "\n".join(self._replacement(line) if self._key.search(line) else line for line in text.split("\n"))

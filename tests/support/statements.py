@@ -79,7 +79,6 @@ PARAMS: dict[str, Any] = {
     "notes": "## Work",
     "operation": "append",
     "based_on": 0,
-    "text_before": None,
     "repeats": None,
     "is_erased": False,
     "kept_versions": 20,

@@ -65,12 +65,6 @@ class SecretFilter:
         """Return whether a value stands in a text."""
         return self._any is not None and self._any.is_in(to_utf8(text))
 
-    def spellings(self, text: str) -> list[str]:
-        """Return the values in a text as written there."""
-        if self._any is None or not self._any.is_in(data := to_utf8(text)):
-            return []
-        return [from_utf8(one) for _, pattern in self._patterns for one in pattern.found(data)]
-
     def hide(self, text: str) -> str:
         """Return the text with references in place of values; the same object without any."""
         if self._any is None or not self._any.is_in(data := to_utf8(text)):
@@ -109,12 +103,11 @@ def _forms_of(value: str) -> str:
     in_json += [json.dumps(one, ensure_ascii=False)[1:-1] for one in in_json]  # JSON within JSON
     spelled = {value, *in_json, quote(value, safe=""), quote(value), quote_plus(value), html.escape(value)}
     # characters beyond ASCII are literals of a pattern in UTF-8
-    literals = [re.escape(one) if one.isascii() else "".join(map(_literal, one)) for one in sorted(spelled, key=len)]
-    return f"(?:{'|'.join([*reversed(literals), *(_base64_at(value.encode(), offset) for offset in range(3))])})"
-
-
-def _literal(char: str) -> str:
-    return re.escape(char) if char.isascii() else char
+    literals = [
+        "".join(re.escape(char) if char.isascii() else char for char in one)
+        for one in sorted(spelled, key=len, reverse=True)
+    ]
+    return f"(?:{'|'.join([*literals, *(_base64_at(value.encode(), offset) for offset in range(3))])})"
 
 
 def _base64_at(data: bytes, offset: int) -> str:
