@@ -141,7 +141,9 @@ class ReadHistoryTool(MemoryTool):
         found = await self._found(host, args, place) if words else set[str]()
 
         def is_wanted(entry: Entry) -> bool:
-            return not words or _has(entry, words) or any(key in found for key in _keys(entry))
+            texts = [text for address, text in texts_of(entry.message) if address not in entry.dropped]
+            said = "\n".join([history_text(entry), *texts]).casefold() if words else ""
+            return all(word in said for word in words) or any(key in found for key in _keys(entry))
 
         visible = host.agent_memory.visible
         request = PageRequest(args.first_message, args.first_character, args.limit, words, is_wanted, visible)
@@ -226,12 +228,6 @@ def _arguments(args: ReadHistoryArgs, place: Place, changes: Mapping[str, int]) 
     return ", ".join(f"{name}={sayable(repr(value))}" for name, value in {**session, **kept, **changes}.items())
 
 
-def _has(entry: Entry, words: tuple[str, ...]) -> bool:
-    texts = [text for address, text in texts_of(entry.message) if address not in entry.dropped]
-    said = "\n".join([history_text(entry), *texts]).casefold()
-    return all(word in said for word in words)
-
-
 def _keys(entry: Entry) -> list[str]:
     return [ref.key for part in entry.measured if part.stored for ref in part.stored.refs]
 
@@ -274,9 +270,6 @@ def create_recall_tool(context: ToolHost) -> RecallTool:
     """Return the tool that reads what lies behind observations, for an agent that has no other memory tools.
 
     `context.tools()` and `context.workbench()` contain `read_history` already, which reads other sessions, too.
-
-    Args:
-        context: A `MemoryContext`.
     """
     tool = RecallTool(RecallToolConfig(**config_of(context).model_dump()), context)
     context.note_tools([tool.name])
