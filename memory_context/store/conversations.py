@@ -24,7 +24,7 @@ from memory_context.foundation.runtime.background import in_thread_if_large
 from .codec import canonical_json, read_canonical
 from .database import Database
 from .events import EventLog
-from .forget import BATCH_ITEMS, ProgressCallback, counted_rows, deletable_rows, forgetting, redact, tally_of
+from .forget import BATCH_ITEMS, counted_rows, deletions, forgetting, redact
 from .items import MemoryItem, ReadScope, content_of, item_from_row, scope_params
 from .jobs import Jobs, NewJob, enqueue
 from .limits import StoreLimits, TransactionKind
@@ -156,11 +156,11 @@ class Appended:
 
 async def params_for(batch: NewBatch) -> dict[str, Any]:
     """Return the parameters of `append_batch`; `ValueError` if invalid."""
-    text, digest = await asyncio.to_thread(_hashed, batch.body)
+    text = await asyncio.to_thread(canonical_json, batch.body)
     return {
         "sequence": batch.sequence,
         "message_batch": text,
-        "batch_sha256": digest,
+        "batch_sha256": _sha256(text),
         "message_count": batch.message_count,
         "begins_anew": batch.begins_anew,
         "memory_keys": list(batch.memory_keys),
@@ -230,11 +230,6 @@ def _batch_from_row(row: Mapping[str, Any]) -> StoredBatch:
         is_intact=_sha256(canonical_json(body)) == stored,
         archived_at=row["archived_at"],
     )
-
-
-def _hashed(body: Mapping[str, Any]) -> tuple[str, bytes]:
-    text = canonical_json(body)
-    return text, _sha256(text)
 
 
 def _sha256(text: str) -> bytes:
@@ -361,8 +356,8 @@ class ConversationArchive:
             raise
         forgotten = [row["key"] for row in done[1]] if batch is not None else []
         if batch is not None and forgotten:
-            traces = Traces.of(forgotten, ())
-            if traces.redacted(batch.body) != batch.body:
+            traces = Traces.of(forgotten)
+            if traces.redacted(batch.body, key.session_id) != batch.body:
                 await self.drop_forgotten(key, traces)
         if jobs:
             self._jobs.wake(key.user_id)
@@ -485,7 +480,7 @@ class ConversationArchive:
             for row, text in zip(rows, texts, strict=True)
         ]
 
-    async def delete_session(self, user_id: str, session_id: str, *, progress: ProgressCallback | None = None) -> bool:
+    async def delete_session(self, user_id: str, session_id: str) -> bool:
         """Delete a session, its sub-agents' (`<session>/...`) and their items; False if unknown.
 
         The first transaction writes a tombstone and takes the messages out of the search. Repeat after an interruption.
@@ -493,9 +488,8 @@ class ConversationArchive:
         checked_identifier("session_id", session_id)
         await self._events.flush(user_id)  # else they would outlive the deletion
         params: dict[str, object] = {"session_id": session_id, "limit": BATCH_ITEMS}
-        deletions, counts = deletable_rows(session_id)
+        batches = deletions(session_id)
         select_said = _QUERIES("select_said_ids", params)
-        tally = await tally_of(self._database, user_id, counts, progress)
         was_known = False
         while True:
             (said,) = await self._database.read(user_id, select_said, kind="batch")
@@ -505,18 +499,16 @@ class ConversationArchive:
                 *(forgetting(said) if said else ()),
                 _QUERIES("update_session_deleted", params),
                 _THREADS("update_thread_deleted", params),
-                *deletions,
+                *batches,
                 _QUERIES("select_session_item_ids", params),
             ]
             results = await self._write(user_id, statements, "batch" if said else "call")
-            *_, sessions, threads = results[: -len(deletions) - 1]
-            rows, items = counted_rows(results[-len(deletions) - 1 : -1]), results[-1]
+            *_, sessions, threads = results[: -len(batches) - 1]
+            rows, items = counted_rows(results[-len(batches) - 1 : -1]), results[-1]
             if items:
                 kind: TransactionKind = "call" if len(items) < BATCH_ITEMS else "batch"
                 await self._write(user_id, forgetting(items), kind)
-            tally.add(rows + len(items) + len(said))
             if not (rows or items or sessions or threads):
-                tally.finish()
                 return was_known
             was_known = True
 

@@ -184,8 +184,7 @@ async def forget(
         kinds, extent = await store.user_stats.kinds(user), await store.user_stats.extent(user)
         items, sessions = counted(sum(kind.items for kind in kinds), "item"), counted(extent.sessions, "session")
         confirm(f"Erase user {user!r} with {items} and {sessions}, {extent.messages:,} messages? Nothing stays.", yes)
-        with progress_bar("erasing rows") as show:
-            erased = await store.erase_user(user, progress=show)
+        erased = await store.erase_user(user)
         say(f"user {user!r} is erased, with {counted(erased, 'item')}")
         return
     if not keys:

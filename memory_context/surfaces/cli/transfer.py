@@ -17,7 +17,7 @@ from typing import IO, Annotated, Any, cast
 from typer import Argument, Option
 
 from .command import Target, command, not_empty
-from .console import Failure, Output, counted, progress_bar, say
+from .console import Failure, Output, counted, say
 
 __all__ = ["export", "import_"]
 
@@ -38,17 +38,15 @@ async def export(
     audit trail. The search index is not in it: it is made again after an import.
     """
     store, name = target.store, await target.user()
-    with progress_bar("exporting", hide=file == _STREAM and sys.stdout.isatty()) as show:
-        pieces = store.admin.export_lines(name, session, progress=show)
-        async with aclosing(pieces):
-            last = await anext(pieces, None)
-            if last is None:
-                of = f"session {session!r} of user {name!r}" if session else f"user {name!r}"
-                raise Failure(f"nothing is stored of {of}")
-            with _opened_to_write(file) as out:
+    async with aclosing(store.admin.export_lines(name, session)) as pieces:
+        last = await anext(pieces, None)
+        if last is None:
+            of = f"session {session!r} of user {name!r}" if session else f"user {name!r}"
+            raise Failure(f"nothing is stored of {of}")
+        with _opened_to_write(file) as out:
+            out.write(last)
+            async for last in pieces:
                 out.write(last)
-                async for last in pieces:
-                    out.write(last)
     say(f"exported {_in_words(json.loads(last)['records'])} of {name!r}")
     kinds = await store.user_stats.kinds(name, session_id=session)
     if secrets := sum(kind.items for kind in kinds if kind.memory_type == "user_secret"):
@@ -91,17 +89,13 @@ async def import_(
         say(f"imported {_in_words(report.stored)} for {report.user_id!r}")
         if report.known.total():
             say(f"{_in_words(report.known)} there already, or forgotten or deleted here")
-        for left_out, why, remedy in (
-            (report.different, "what is here differs", ""),
-            (report.secrets, "it is in clear in the file", "; keep it with memory-context secrets --set"),
-        ):
-            if left_out:
-                more = ", …" if len(left_out) > _NAMED else ""
-                say(f"left out, since {why}: {', '.join(left_out[:_NAMED])}{more}{remedy}")
+        if report.secrets:
+            named = ", ".join(report.secrets[:_NAMED]) + (", …" if len(report.secrets) > _NAMED else "")
+            say(f"left out, since it is in clear in the file: {named}; keep it with memory-context secrets --set")
         if report.stored["item"]:
             say("search finds the items once they are indexed: by the next process that uses the store, or by reindex")
 
-    told = {name: getattr(report, name) for name in ("stored", "known", "different", "secrets")}
+    told = {name: getattr(report, name) for name in ("stored", "known", "secrets")}
     return Output({"user": report.user_id, **told}, show)
 
 
