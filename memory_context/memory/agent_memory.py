@@ -19,6 +19,7 @@ from memory_context.foundation.text.statements import (
 )
 from memory_context.foundation.tokens import TokenCounter, count_off_loop, default_token_counter
 from memory_context.foundation.utf8 import to_utf8
+from memory_context.store.forget import ProgressCallback
 from memory_context.store.items import CallerOrigin, MemoryCriteria, Origin, Reach, ReadScope, checked_caller_origin
 from memory_context.store.limits import within
 from memory_context.store.memory_store import MemoryStore
@@ -348,15 +349,15 @@ class AgentMemory:
         """Erase one own item, or, unless isolated, a statement of the user; a tombstone stays."""
         return bool(KEY_PATTERN.fullmatch(key)) and bool(await self._forget(key))
 
-    async def clear(self) -> int:
+    async def clear(self, progress: ProgressCallback | None = None) -> int:
         """Erase all items of the own agent and session; return their number."""
-        return len(await self._forget(None))
+        return len(await self._forget(None, progress))
 
-    async def _forget(self, key: str | None) -> list[str]:
+    async def _forget(self, key: str | None, progress: ProgressCallback | None = None) -> list[str]:
         own = {"agent_id": self.agent_id, "session_id": self.session_id}
         statements = key is not None and self.sharing != "isolated"
         return await self.memory_store.items.forget_memories(
-            self.user_id, **own, memory_key=key, with_statements=statements
+            self.user_id, **own, memory_key=key, with_statements=statements, progress=progress
         )
 
     async def audit(

@@ -24,7 +24,7 @@ from memory_context.foundation.runtime.background import in_thread_if_large
 from .codec import canonical_json, read_canonical
 from .database import Database
 from .events import EventLog
-from .forget import BATCH_ITEMS, counted_rows, deletions, forgetting, redact
+from .forget import BATCH_ITEMS, ProgressCallback, counted_rows, deletable_rows, forgetting, redact, tally_of
 from .items import MemoryItem, ReadScope, content_of, item_from_row, scope_params
 from .jobs import Jobs, NewJob, enqueue
 from .limits import StoreLimits, TransactionKind
@@ -480,7 +480,7 @@ class ConversationArchive:
             for row, text in zip(rows, texts, strict=True)
         ]
 
-    async def delete_session(self, user_id: str, session_id: str) -> bool:
+    async def delete_session(self, user_id: str, session_id: str, *, progress: ProgressCallback | None = None) -> bool:
         """Delete a session, its sub-agents' (`<session>/...`) and their items; False if unknown.
 
         The first transaction writes a tombstone and takes the messages out of the search. Repeat after an interruption.
@@ -488,8 +488,9 @@ class ConversationArchive:
         checked_identifier("session_id", session_id)
         await self._events.flush(user_id)  # else they would outlive the deletion
         params: dict[str, object] = {"session_id": session_id, "limit": BATCH_ITEMS}
-        batches = deletions(session_id)
+        deletions, counts = deletable_rows(session_id)
         select_said = _QUERIES("select_said_ids", params)
+        tally = await tally_of(self._database, user_id, counts, progress)
         was_known = False
         while True:
             (said,) = await self._database.read(user_id, select_said, kind="batch")
@@ -499,16 +500,18 @@ class ConversationArchive:
                 *(forgetting(said) if said else ()),
                 _QUERIES("update_session_deleted", params),
                 _THREADS("update_thread_deleted", params),
-                *batches,
+                *deletions,
                 _QUERIES("select_session_item_ids", params),
             ]
             results = await self._write(user_id, statements, "batch" if said else "call")
-            *_, sessions, threads = results[: -len(batches) - 1]
-            rows, items = counted_rows(results[-len(batches) - 1 : -1]), results[-1]
+            *_, sessions, threads = results[: -len(deletions) - 1]
+            rows, items = counted_rows(results[-len(deletions) - 1 : -1]), results[-1]
             if items:
                 kind: TransactionKind = "call" if len(items) < BATCH_ITEMS else "batch"
                 await self._write(user_id, forgetting(items), kind)
+            tally.add(rows + len(items) + len(said))
             if not (rows or items or sessions or threads):
+                tally.finish()
                 return was_known
             was_known = True
 

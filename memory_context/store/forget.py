@@ -7,7 +7,7 @@ items, threads, the rest, then the list of users.
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from psycopg.rows import DictRow
@@ -25,14 +25,19 @@ from .sql import Statement, load_queries
 
 __all__ = [
     "BATCH_ITEMS",
+    "ProgressCallback",
     "counted_rows",
-    "deletions",
+    "deletable_rows",
     "erase_user",
     "forget_items",
     "forget_memories",
     "forgetting",
     "redact",
+    "tally_of",
 ]
+
+ProgressCallback = Callable[[int, int], None]
+"""Called with the rows done and the initial number of rows."""
 
 _ITEMS = load_queries("agent_memories")
 _JOBS = load_queries("jobs")
@@ -46,15 +51,40 @@ _PASSES = 10
 BATCH_ITEMS = 1000
 
 
+class Tally:
+    """Progress that never goes back and ends at all rows."""
+
+    def __init__(self, progress: ProgressCallback | None, total: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._done = 0
+        self.add(0)
+
+    def add(self, rows: int) -> None:
+        self._done = min(self._done + rows, self._total)
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+    def finish(self) -> None:
+        if self._done < self._total:
+            self.add(self._total)
+
+
 async def forget_memories(
-    database: Database, user_id: str, place: Mapping[str, object], memory_key: str | None
+    database: Database,
+    user_id: str,
+    place: Mapping[str, object],
+    memory_key: str | None,
+    progress: ProgressCallback | None = None,
 ) -> list[str]:
     """Erase one or all items of exactly this agent and session, or user memory, too; return their keys."""
     kind: TransactionKind = "batch" if memory_key is None else "call"
     (rows,) = await database.read(user_id, _ITEMS("select_own_ids", place, memory_key=memory_key))
     keys: list[str] = []
-    for start in range(0, len(rows), BATCH_ITEMS):
-        keys += await forget_items(database, user_id, rows[start : start + BATCH_ITEMS], kind=kind)
+    tally = Tally(progress, len(rows))
+    for items in _batches(rows):
+        keys += await forget_items(database, user_id, items, kind=kind)
+        tally.add(len(items))
     return keys
 
 
@@ -143,10 +173,17 @@ def forgetting(items: Sequence[DictRow]) -> list[Statement]:
     return _ITEMS.each((*_LOCK, "update_memories_forgotten", "delete_orphaned_contents"), _ids(items))
 
 
-def deletions(session_id: str | None) -> list[Statement]:
-    """Return statements that delete a batch of each table without tombstones; a session includes its sub-agents'."""
+def deletable_rows(session_id: str | None) -> tuple[list[Statement], list[Statement]]:
+    """Return statements that delete and count rows of tables without tombstones; a session includes its sub-agents'.
+
+    Deletions handle a batch per table; the counts include items.
+    """
+    params = {"session_id": session_id}
     deleted = [table for table in tables.TABLES if table.name != tables.ITEMS.name and not table.has_tombstones]
-    return [Statement(table.statement("delete_rows"), {"session_id": session_id}) for table in deleted]
+    return (
+        [Statement(table.statement("delete_rows"), params) for table in deleted],
+        [Statement(table.statement("count_rows"), params) for table in (tables.ITEMS, *deleted)],
+    )
 
 
 def counted_rows(results: Sequence[Sequence[DictRow]]) -> int:
@@ -154,32 +191,42 @@ def counted_rows(results: Sequence[Sequence[DictRow]]) -> int:
     return sum(row["rows"] for (row,) in results)
 
 
-async def erase_user(database: Database, user_id: str) -> int:
+async def tally_of(
+    database: Database, user_id: str, counts: Sequence[Statement], progress: ProgressCallback | None
+) -> Tally:
+    """Return a tally; without a callback nothing is counted."""
+    if progress is None:
+        return Tally(None, 0)
+    return Tally(progress, counted_rows(await database.read(user_id, *counts, agent_id=EVERY_AGENT, kind="batch")))
+
+
+async def erase_user(database: Database, user_id: str, progress: ProgressCallback | None = None) -> int:
     """Erase every row of a user; return how many unforgotten items there were.
 
     Repeats up to 10 times for rows stored meanwhile.
     """
     params: dict[str, object] = {"limit": BATCH_ITEMS}
-    batches = deletions(None)
+    deletions, counts = deletable_rows(None)
     scope = {**params, "session_id": None}
     left = [
         Statement(table.statement("count_rows"), scope) for table in tables.TABLES if table.name != tables.ITEMS.name
     ]
+    tally = await tally_of(database, user_id, counts, progress)
     erased = 0
     for _ in range(_PASSES):
-        erased += await _erase_items(database, user_id, params)
-        while counted_rows(await database.write(user_id, *batches, agent_id=EVERY_AGENT, kind="batch")):
-            pass
+        erased += await _erase_items(database, user_id, params, tally)
+        while rows := counted_rows(await database.write(user_id, *deletions, agent_id=EVERY_AGENT, kind="batch")):
+            tally.add(rows)
         results = await database.write(
             user_id,
             _JOBS("delete_user_jobs", params),
             _SESSIONS("lock_sessions", params),
             *(Statement(table.statement("delete_all_rows"), params) for table in tables.TABLES if table.has_tombstones),
-            *batches,  # lock order: rows before the list of users
+            *deletions,  # lock order: rows before the list of users
             _JOBS("lock_user", params),
             _JOBS("delete_user_jobs", params),
             _CLAIMS("delete_user_claims"),
-            *batches,
+            *deletions,
             *_ITEMS.each(("delete_statistics", "delete_user", "select_ids"), params),
             *left,
             agent_id=EVERY_AGENT,
@@ -187,18 +234,25 @@ async def erase_user(database: Database, user_id: str) -> int:
         )
         if not results[-len(left) - 1] and not counted_rows(results[-len(left) :]):
             break
+    tally.finish()
     return erased
 
 
-async def _erase_items(database: Database, user_id: str, params: dict[str, object]) -> int:
+async def _erase_items(database: Database, user_id: str, params: dict[str, object], tally: Tally) -> int:
     erased = 0
     while True:
         (some,) = await database.read(user_id, _ITEMS("select_ids", params))
         if some:
             *_, gone, _ = await database.write(user_id, *_ITEMS.each(_DELETE, _ids(some)), kind="batch")
             erased += sum(row["is_active"] for row in gone)
+            tally.add(len(gone))
         if len(some) < BATCH_ITEMS:  # ends despite concurrent writers
             return erased
+
+
+def _batches(rows: Sequence[DictRow]) -> Iterator[Sequence[DictRow]]:
+    for start in range(0, len(rows), BATCH_ITEMS):
+        yield rows[start : start + BATCH_ITEMS]
 
 
 def _ids(items: Sequence[DictRow]) -> dict[str, object]:

@@ -25,7 +25,7 @@ from .admin.user_stats import UserStats
 from .codec import canonical_json
 from .database import Database, every_user
 from .events import EventLog
-from .forget import erase_user, forget_memories
+from .forget import ProgressCallback, erase_user, forget_memories
 from .items import (
     ANYBODY,
     SECRET_TYPE,
@@ -217,13 +217,14 @@ class ItemStore:
         session_id: str,
         memory_key: str | None = None,
         with_statements: bool = False,
+        progress: ProgressCallback | None = None,
     ) -> list[str]:
         """Erase one or all items of exactly this agent and session ("" for none); return their keys.
 
         Tombstones keep the time of forgetting. `with_statements` adds user memory, which belongs to no agent.
         """
         place = {"agent_id": agent_id, "session_id": session_id, "with_statements": with_statements}
-        return await forget_memories(self._database, user_id, place, memory_key)
+        return await forget_memories(self._database, user_id, place, memory_key, progress)
 
     async def _read(
         self, user_id: str, name: str, params: Mapping[str, Any], *, has_content: bool = False
@@ -449,10 +450,10 @@ class MemoryStore:
 
     # --- retention
 
-    async def erase_user(self, user_id: str) -> int:
+    async def erase_user(self, user_id: str, *, progress: ProgressCallback | None = None) -> int:
         """Erase a user with all data; return the number of live items. After a `StoreError`, call it again."""
         self.events.discard(user_id)
-        return await erase_user(self._database, user_id)
+        return await erase_user(self._database, user_id, progress)
 
     async def prune(
         self,
@@ -461,6 +462,7 @@ class MemoryStore:
         types: Sequence[str] | None = None,
         conversations: bool = False,
         dry_run: bool = False,
+        progress: ProgressCallback | None = None,
     ) -> "PruneReport":
         """Forget items and delete audit events of all users that were not used for some time.
 
@@ -471,13 +473,14 @@ class MemoryStore:
             types: None for all prunable ones. Secrets, and preferences and facts of the user or the application, are
                 never pruned.
             conversations: True to delete sessions without recent archive writes, too.
+            progress: Called with the users done and their number, after each transaction.
 
         Raises:
             ValueError: The age or time is unusable, or a type may not be pruned.
         """
         from .admin.prune import prune
 
-        return await prune(self._database, older_than, types, conversations, dry_run=dry_run)
+        return await prune(self._database, older_than, types, conversations, progress, dry_run=dry_run)
 
     # --- consolidation
 
@@ -490,8 +493,8 @@ class MemoryStore:
     ) -> "ConsolidationReport | None":
         """Merge statements that say the same; with a model, write articles and summarise old sessions, too.
 
-        Idempotent, resumable after a crash, and safe beside running agents. Statements are merged only if their words,
-        fillers aside, are equal; articles quote their sources.
+        Idempotent, resumable after a crash, and safe beside running agents. Statements are merged only if no number,
+        name, date, path or negation differs, and articles quote their sources.
 
         Args:
             model_client: Writes articles and summarises; None merges by rules only.
@@ -535,7 +538,7 @@ class MemoryStore:
         """Return key and error of items that repeatedly failed."""
         return await self._indexer.failures(user_id, limit)
 
-    async def reindex(self, embedder: Embedder, *, progress: Callable[[int, int], None] | None = None) -> int:
+    async def reindex(self, embedder: Embedder, *, progress: ProgressCallback | None = None) -> int:
         """Embed all passages with another model, then search with it; return how many were embedded.
 
         Safe to interrupt and repeat. Other processes switch when started with the model. After an `EmbeddingError` the

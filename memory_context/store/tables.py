@@ -117,6 +117,7 @@ ITEMS = Table(
     session="session_id",
     own={
         "select_page": "select_item_page",
+        "count_rows": "count_items",
         "insert_rows": "insert_transferred_items",
     },
     derived=("content_id", "content_bytes"),

@@ -13,6 +13,13 @@ JOIN pg_attribute ON attrelid = class.oid AND attnum > 0 AND NOT attisdropped AN
 WHERE class.relnamespace = 'memory_context'::regnamespace AND class.relname = ANY(%(names)s::text[])
 ORDER BY class.relname, attnum;
 
+-- name: count_items :one
+-- How many items there are; of a session those that are not forgotten.
+SELECT count(*) AS rows FROM memory_context.agent_memories
+WHERE user_id = %(user_id)s
+    AND CASE WHEN %(session_id)s::text IS NULL THEN NOT (is_active AND memory_type = 'user_secret')
+        ELSE is_active AND {in_session(session_id)} END;
+
 -- name: select_item_page :many
 -- Items in the order they were stored, tombstones included; of a session also those that its archive refers to. Secrets
 -- of earlier versions stay behind.

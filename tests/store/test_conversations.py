@@ -509,17 +509,18 @@ async def test_interrupted_deletion_shows_nothing_and_goes_on(
         step = ThreadStep(f"step{number}", "s", {"metadata": {"favorite": True}})
         await store.threads.upsert_step("alice", step, is_update=False)
         await store.threads.upsert_element("alice", ThreadElement(f"e{number}", "s", step.step_id, {}), b"content")
+    done: list[tuple[int, int]] = []
 
     class Stopped(Exception):
         pass
 
-    def stop(results: object) -> int:
-        raise Stopped  # after the first batch
+    def stop(rows: int, total: int) -> None:
+        done.append((rows, total))
+        if len(done) == 2:  # after the first batch
+            raise Stopped
 
-    with monkeypatch.context() as patch:
-        patch.setattr(conversations, "counted_rows", stop)
-        with pytest.raises(Stopped):
-            await archive.delete_session("alice", "s")
+    with pytest.raises(Stopped):
+        await archive.delete_session("alice", "s", progress=stop)
     rows = "SELECT count(*) FROM memory_context.{}"
     database = database_of(database_url)
     assert server.execute(rows.format("recent_conversation_history"), database) == [(8,)], "a part of it is there"
@@ -534,7 +535,11 @@ async def test_interrupted_deletion_shows_nothing_and_goes_on(
     with pytest.raises(SessionGoneError):
         await archive.append(KEY, batch=batch(5))
 
-    assert await archive.delete_session("alice", "s")
+    done.clear()
+    assert await archive.delete_session("alice", "s", progress=lambda *one: done.append(one))
+    assert done == sorted(done)
+    assert done[0][0] == 0
+    assert done[-1][0] == done[-1][1] > 15
     tables = ("recent_conversation_history", "agent_memory_events", "ui_steps", "ui_elements", "agent_memory_contents")
     assert {table: server.execute(rows.format(table), database)[0][0] for table in tables} == dict.fromkeys(tables, 0)
     assert await memory.query() == []

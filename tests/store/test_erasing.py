@@ -224,9 +224,15 @@ async def test_many_items_go_in_several_transactions(
         await archive(store, "alice", "s", number)
     await store.flush_index()
     before = store._database.write_transactions
+    done: list[tuple[int, int]] = []
     if way == "erase":
-        assert await store.erase_user("alice") == 7
+        assert await store.erase_user("alice", progress=lambda *one: done.append(one)) == 7
     else:
-        assert await AgentMemory(store, "alice", "a", "s").clear() == 7
+        memory = AgentMemory(store, "alice", "a", "s")
+        assert await memory.clear(progress=lambda *one: done.append(one)) == 7
     assert store._database.write_transactions - before >= 4
     assert await store.items.select_keys("alice") == []
+    total = 13 if way == "erase" else 7  # with the batches of both kinds
+    assert done == sorted(done)
+    assert (done[0], done[-1]) == ((0, total), (total, total))
+    assert len(done) >= 4

@@ -354,10 +354,13 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_batches")
-async def test_small_batches_prune_everything(store: MemoryStore, age: Age) -> None:
+async def test_progress_is_told_after_each_transaction(store: MemoryStore, age: Age) -> None:
+    """It never goes back, and ends with what is reported."""
     await fill(store, age)
-    report = await store.prune(PERIOD, conversations=True)
+    told: list[tuple[int, int]] = []
+    report = await store.prune(PERIOD, conversations=True, progress=lambda *done: told.append(done))
     assert report == PruneReport(items=21, sessions=6, content_bytes=210)
+    assert told == [(0, 3)] * 5 + [(1, 3)] * 6 + [(2, 3)] * 6 + [(3, 3)]
     for user in ("alice", "bob", "carol"):
         assert await left(store, user) == {"new"}
 
@@ -365,24 +368,18 @@ async def test_small_batches_prune_everything(store: MemoryStore, age: Age) -> N
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("after", range(1, 16, 2))
 @pytest.mark.thorough
-async def test_broken_off_it_is_called_again(
-    store: MemoryStore, age: Age, after: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After whichever transaction: the rest follows."""
+async def test_broken_off_it_is_called_again(store: MemoryStore, age: Age, after: int) -> None:
+    """Wherever that was: what was reported done is done, and the rest follows."""
     await fill(store, age)
-    write, done = store._database.write, list[None]()
+    told: list[int] = []
 
-    async def stop(*args: Any, **options: Any) -> Any:
-        rows = await write(*args, **options)
-        done.append(None)
-        if len(done) == after:
+    def stop(users_done: int, _: int) -> None:
+        told.append(users_done)
+        if len(told) == after:
             raise KeyError("stop")
-        return rows
 
-    with monkeypatch.context() as patch:
-        patch.setattr(store._database, "write", stop)
-        with pytest.raises(KeyError):
-            await store.prune(PERIOD, conversations=True)
+    with pytest.raises(KeyError):
+        await store.prune(PERIOD, conversations=True, progress=stop)
     await store.prune(PERIOD, conversations=True)
     for user in ("alice", "bob", "carol"):
         assert await left(store, user) == {"new"}

@@ -15,6 +15,7 @@ from memory_context.foundation.references import IMAGE_TYPE
 
 from .. import tables
 from ..database import Database, every_user
+from ..forget import ProgressCallback
 from ..items import CONVERSATION_TYPE, SECRET_TYPE, TRUSTED_ORIGINS, USER_TYPES
 from ..sql import Statement, load_queries
 
@@ -63,17 +64,22 @@ async def prune(
     older_than: timedelta | datetime,
     types: Sequence[str] | None,
     conversations: bool,
+    progress: ProgressCallback | None,
     *,
     dry_run: bool = False,
 ) -> PruneReport:
     """Prune old data of all users; see `MemoryStore.prune`."""
-    pruning = _Pruning(database, older_than, types, with_claims=types is None)
-    for user_id in [user_id async for user_id in every_user(database)]:
+    pruning = _Pruning(database, older_than, types, progress, with_claims=types is None)
+    users = [user_id async for user_id in every_user(database)]
+    pruning.users = len(users)
+    for user_id in users:
         if dry_run:
             await pruning.count(user_id)
         else:
             await pruning.items_of(user_id)
             await pruning.rows_of(user_id, conversations)
+        pruning.users_done += 1
+        pruning.tell()
     events = pruning.rows.pop("event", 0)
     return PruneReport(pruning.items, events, pruning.sessions, pruning.content_bytes, +pruning.rows)
 
@@ -84,6 +90,7 @@ class _Pruning:
         database: Database,
         older_than: timedelta | datetime,
         types: Sequence[str] | None,
+        progress: ProgressCallback | None = None,
         *,
         with_claims: bool = False,
     ) -> None:
@@ -95,6 +102,8 @@ class _Pruning:
             "trusted_origins": list(TRUSTED_ORIGINS),
         }
         self._aged = [table for table in tables.TABLES if table.age is not None]
+        self._progress = progress
+        self.users = self.users_done = 0
         self.items = self.sessions = self.content_bytes = 0
         self.rows: Counter[str] = Counter()
 
@@ -116,7 +125,7 @@ class _Pruning:
             }
             *_, pruned, freed = await self._delete(user_id, {**params, **ids}, "update_memories_pruned")
             self.items += len(pruned)
-            self.content_bytes += sum(row["content_bytes"] for row in freed)
+            self._note_freed(freed)
             page = _QUERIES("select_old_items", params, after_at=old[-1]["created_at"], after_memory_id=old[-1]["id"])
 
     async def rows_of(self, user_id: str, conversations: bool) -> None:
@@ -139,7 +148,7 @@ class _Pruning:
             deletion = _QUERIES("delete_old_sessions", {**params, **ids})
             gone, *_, freed = await self._delete(user_id, {**params, **ids}, "update_messages_pruned", deletion)
             self.sessions += sum(row["deleted_at"] is None for row in gone)
-            self.content_bytes += sum(row["content_bytes"] for row in freed)
+            self._note_freed(freed)
             page = _QUERIES("select_old_sessions", params, after_session_id=old[-1]["session_id"])
 
     async def _delete(
@@ -153,6 +162,15 @@ class _Pruning:
         deletion = Statement(query, {**self._same, "limit": BATCH_SESSIONS})
         while gone := (await self._database.write(user_id, deletion, kind="batch"))[0]:
             yield gone
+            self.tell()
+
+    def _note_freed(self, freed: Sequence[DictRow]) -> None:
+        self.content_bytes += sum(row["content_bytes"] for row in freed)
+        self.tell()
+
+    def tell(self) -> None:
+        if self._progress is not None:
+            self._progress(self.users_done, self.users)
 
 
 def _cutoff(older_than: timedelta | datetime) -> datetime:

@@ -133,17 +133,19 @@ class StoreAdmin:
             (server,), indexes = await ask(_SCHEMA("fetch_server"), _SCHEMA("select_vector_indexes"))
         return vector_advice(server["vector_version"], [row["name"] for row in indexes])
 
-    def export_lines(self, user_id: str, session_id: str | None = None) -> AsyncGenerator[bytes, None]:
+    def export_lines(
+        self, user_id: str, session_id: str | None = None, *, progress: Callable[[int, int | None], None] | None = None
+    ) -> AsyncGenerator[bytes, None]:
         """Yield a snapshot of a user's rows as pieces of a JSON Lines file; nothing for an unknown user.
 
         Close the generator if you stop early: it holds a connection. After a `StoreError` the file is incomplete.
 
         Args:
-            session_id: Only this session, its sub-agents' and referenced items.
+            session_id: Only this session, its sub-agents' and referenced items; then `progress` gets no total.
         """
         from ..transfer.exporter import export_lines
 
-        return export_lines(self._database, user_id, session_id)
+        return export_lines(self._database, user_id, session_id, progress)
 
     async def import_lines(self, lines: Iterable[bytes], user_id: str | None = None) -> "ImportReport":
         """Import an exported file; return counts of its records.

@@ -17,6 +17,7 @@ from memory_context.foundation.errors import EmbeddingError, StoreError, StoreUn
 from memory_context.foundation.runtime.background import outages_of
 
 from ..database import Database, every_user
+from ..forget import ProgressCallback
 from ..jobs import Claim, JobKind, Jobs
 from ..sql import Statement, load_queries
 from .conversation import CONVERSATION_JOB
@@ -231,9 +232,7 @@ async def _embedded(embedder: Embedder, model: str, chunks: Sequence[Mapping[str
     )
 
 
-async def reindex(
-    database: Database, indexer: Indexer, embedder: Embedder, progress: Callable[[int, int], None] | None
-) -> int:
+async def reindex(database: Database, indexer: Indexer, embedder: Embedder, progress: ProgressCallback | None) -> int:
     """Embed the passages of all users that this model lacks; return how many. `progress` never goes back."""
     done = total = embedded = 0
     users: list[str] = []

@@ -3,7 +3,7 @@
 import base64
 import json
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -32,7 +32,9 @@ LONG_CHARACTERS = 1_000_000
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
-async def export_lines(database: Database, user_id: str, session_id: str | None) -> AsyncGenerator[bytes, None]:
+async def export_lines(
+    database: Database, user_id: str, session_id: str | None, progress: Callable[[int, int | None], None] | None
+) -> AsyncGenerator[bytes, None]:
     """Yield the lines of a file; nothing if the user has no rows. After a `StoreError` the file is incomplete."""
     where = database.location.where
     _, login = await database.ready()
@@ -45,6 +47,10 @@ async def export_lines(database: Database, user_id: str, session_id: str | None)
             await connection.fetch(_QUERIES["set_transfer_scope"], binary=True)
             names = {"names": [table.name for table in TABLES]}
             columns = columns_of(await connection.fetch(_QUERIES["select_columns"], names, binary=True))
+            total = None
+            if session_id is None:
+                counts = [await connection.fetch(table.statement("count_rows"), scope, binary=True) for table in TABLES]
+                total = sum(row["rows"] for (row,) in counts)
             done = 0
             written = {table.record: 0 for table in TABLES}
             for table in TABLES:
@@ -56,6 +62,8 @@ async def export_lines(database: Database, user_id: str, session_id: str | None)
                         yield _row(table, row)
                         done += 1
                         written[table.record] += 1
+                        if progress is not None:
+                            progress(done, total)
             if done:
                 yield _line({"record": END, "records": written})
 

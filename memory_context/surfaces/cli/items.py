@@ -184,7 +184,8 @@ async def forget(
         kinds, extent = await store.user_stats.kinds(user), await store.user_stats.extent(user)
         items, sessions = counted(sum(kind.items for kind in kinds), "item"), counted(extent.sessions, "session")
         confirm(f"Erase user {user!r} with {items} and {sessions}, {extent.messages:,} messages? Nothing stays.", yes)
-        erased = await store.erase_user(user)
+        with progress_bar("erasing rows") as show:
+            erased = await store.erase_user(user, progress=show)
         say(f"user {user!r} is erased, with {counted(erased, 'item')}")
         return
     if not keys:

@@ -149,7 +149,10 @@ async def prune(
     said = " and conversations" if conversations else ""
     if not dry_run:
         confirm(f"Forget {what}{said} of all users in {store.describe()} not used for {older_than}?", yes)
-    report = await store.prune(age, types=types or None, conversations=conversations, dry_run=dry_run)
+    with progress_bar("pruning users") as show:
+        report = await store.prune(
+            age, types=types or None, conversations=conversations, dry_run=dry_run, progress=show
+        )
     counts = asdict(report)
     others: dict[str, int] = counts.pop("others")
     forgotten, deleted = ("to forget", "to delete") if dry_run else ("forgotten", "deleted")

@@ -21,6 +21,7 @@ from .console import (
     listed,
     print_fields,
     print_table,
+    progress_bar,
     say,
 )
 
@@ -188,8 +189,7 @@ async def _delete(target: Target, session_id: str, yes: bool) -> None:
         named = await find_session(target, session_id, by_beginning=not yes)
     except Failure:  # an interrupted deletion is finished
         user = await target.user()
-        was_deleted = await store.conversations.deleted_at(user, session_id) is not None
-        if not was_deleted or not await store.conversations.delete_session(user, session_id):
+        if await store.conversations.deleted_at(user, session_id) is None or not await _rows(target, user, session_id):
             raise
         say(f"session {session_id!r} was deleted before; what was left of it is gone now")
         return
@@ -203,7 +203,12 @@ async def _delete(target: Target, session_id: str, yes: bool) -> None:
         f"{extent.tokens:,} tokens?",
         yes,
     )
-    if await target.store.conversations.delete_session(named.user_id, session_id):
+    if await _rows(target, named.user_id, session_id):
         say(f"session {session_id!r} is deleted, with {counted(extent.items, 'item')}")
     else:
         say(f"session {session_id!r} was deleted by somebody else meanwhile")
+
+
+async def _rows(target: Target, user: str, session_id: str) -> bool:
+    with progress_bar("deleting rows") as show:
+        return await target.store.conversations.delete_session(user, session_id, progress=show)

@@ -17,7 +17,7 @@ from typing import IO, Annotated, Any, cast
 from typer import Argument, Option
 
 from .command import Target, command, not_empty
-from .console import Failure, Output, counted, say
+from .console import Failure, Output, counted, progress_bar, say
 
 __all__ = ["export", "import_"]
 
@@ -38,15 +38,17 @@ async def export(
     audit trail. The search index is not in it: it is made again after an import.
     """
     store, name = target.store, await target.user()
-    async with aclosing(store.admin.export_lines(name, session)) as pieces:
-        last = await anext(pieces, None)
-        if last is None:
-            of = f"session {session!r} of user {name!r}" if session else f"user {name!r}"
-            raise Failure(f"nothing is stored of {of}")
-        with _opened_to_write(file) as out:
-            out.write(last)
-            async for last in pieces:
+    with progress_bar("exporting", hide=file == _STREAM and sys.stdout.isatty()) as show:
+        pieces = store.admin.export_lines(name, session, progress=show)
+        async with aclosing(pieces):
+            last = await anext(pieces, None)
+            if last is None:
+                of = f"session {session!r} of user {name!r}" if session else f"user {name!r}"
+                raise Failure(f"nothing is stored of {of}")
+            with _opened_to_write(file) as out:
                 out.write(last)
+                async for last in pieces:
+                    out.write(last)
     say(f"exported {_in_words(json.loads(last)['records'])} of {name!r}")
     kinds = await store.user_stats.kinds(name, session_id=session)
     if secrets := sum(kind.items for kind in kinds if kind.memory_type == "user_secret"):
