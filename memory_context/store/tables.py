@@ -46,6 +46,7 @@ class Table:
         batch_rows: Rows deleted per transaction.
         age: Column compared by pruning.
         own: Statements of `transfer.sql` that replace those of `tables.sql`.
+        if_left_out: After an import left out rows: the first names those whose place another row has.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Table:
     batch_rows: int = 1000
     age: str | None = None
     own: Mapping[str, str] = field(default_factory=dict[str, str])
+    if_left_out: tuple[str, ...] = ()
     before_insert: tuple[str, ...] = ()
     after_insert: tuple[str, ...] = ()
 
@@ -121,6 +123,7 @@ ITEMS = Table(
         "insert_rows": "insert_transferred_items",
     },
     derived=("content_id", "content_bytes"),
+    if_left_out=("select_different_items", "delete_unused_contents"),
 )
 
 TABLES = [
@@ -138,6 +141,7 @@ TABLES = [
         name="recent_conversation_history",
         record="batch",
         order={"session_id": "", "kind": "", "agent_id": "", "branch": "", "sequence": -1},
+        if_left_out=("select_different_batches",),
         session="session_id",
         parent="agent_sessions",
         large=("message_batch",),
@@ -165,6 +169,7 @@ TABLES = [
         record="notes",
         order={"agent_id": ""},
         large=("notes",),
+        if_left_out=("select_different_notes",),
     ),
     Table(
         name="agent_long_term_memory_versions",

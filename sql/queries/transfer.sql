@@ -60,6 +60,68 @@ LEFT JOIN memory_context.agent_memory_contents AS content
 WHERE sized.bytes_before < %(bytes_limit)s
 ORDER BY item.id;
 
+-- name: select_different_items :many
+-- Items that were left out though nobody forgot them: their key is here for another item, or their content is here, in the same
+-- place, under another key.
+WITH given AS (
+    SELECT one.* FROM ROWS FROM (
+        jsonb_to_recordset(%(records)s::jsonb) AS (
+            memory_key text, agent_id text, session_id text, memory_type text, source text, origin text, is_active boolean
+        ),
+        unnest(%(hashes)s::bytea[])
+    ) AS one (memory_key, agent_id, session_id, memory_type, source, origin, is_active, sha256)
+    WHERE one.is_active
+)
+SELECT given.memory_key AS name
+FROM given
+JOIN memory_context.agent_memories AS there
+    ON there.user_id = %(user_id)s AND there.memory_key = given.memory_key AND there.is_active
+JOIN memory_context.agent_memory_contents AS content
+    ON content.user_id = %(user_id)s AND content.id = there.content_id
+WHERE (content.content_sha256, there.agent_id, there.session_id, there.memory_type, there.source)
+    <> (given.sha256, given.agent_id, given.session_id, given.memory_type, given.source)
+UNION ALL
+SELECT given.memory_key || ' (its content is here as ' || there.memory_key || ')'
+FROM given
+JOIN memory_context.agent_memory_contents AS content
+    ON content.user_id = %(user_id)s AND content.content_sha256 = given.sha256
+JOIN memory_context.agent_memories AS there
+    ON there.user_id = %(user_id)s
+    AND there.agent_id = given.agent_id
+    AND there.session_id = given.session_id
+    AND there.memory_type = given.memory_type
+    AND there.source = given.source
+    AND there.origin = given.origin
+    AND there.content_id = content.id
+WHERE given.memory_type <> 'conversation'
+    AND NOT EXISTS (
+        SELECT FROM memory_context.agent_memories AS known
+        WHERE known.user_id = %(user_id)s AND known.memory_key = given.memory_key
+    );
+
+-- name: select_different_batches :many
+-- Batches that were left out, in whose place is another one.
+SELECT format('batch %%s / %%s / %%s', given.session_id, given.sequence, given.agent_id) AS name
+FROM jsonb_to_recordset(%(records)s::jsonb) AS given (
+    session_id text, kind text, agent_id text, branch text, sequence integer, batch_sha256 text, message_ids jsonb
+)
+JOIN memory_context.recent_conversation_history AS there
+    ON there.user_id = %(user_id)s
+    AND there.session_id = given.session_id
+    AND there.kind = given.kind
+    AND there.agent_id = given.agent_id
+    AND there.branch = given.branch
+    AND there.sequence = given.sequence
+WHERE encode(there.batch_sha256, 'hex') IS DISTINCT FROM given.batch_sha256
+    OR to_jsonb(there.message_ids) <> given.message_ids;
+
+-- name: select_different_notes :many
+-- Agents whose notes here have another text.
+SELECT 'notes of ' || given.agent_id AS name
+FROM jsonb_to_recordset(%(records)s::jsonb) AS given (agent_id text, notes text)
+JOIN memory_context.agent_long_term_memory AS there
+    ON there.user_id = %(user_id)s AND there.agent_id = given.agent_id AND there.notes <> given.notes;
+
 -- name: insert_transferred_items :one
 -- Store items as they were, in their order, with their contents, each with the job to index it. A content that is there already
 -- is locked by writing the same again, so that nobody takes it away before the items come. Nothing is looked up: of a user who

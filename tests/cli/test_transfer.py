@@ -220,24 +220,25 @@ async def test_import_does_not_revive_forgotten_items_and_deleted_sessions(store
     report = await store.admin.import_lines(reading(whole))
     assert not any(report.stored[kind] for kind in ("item", "session", "batch"))
     assert all(report.known[kind] >= least for kind, least in (("session", 1), ("batch", 1), ("item", len(full.keys))))
+    assert report.different == []
     assert await store.items.fetch_contents("alice", full.keys) == {}
     assert await store.conversations.session("alice", SESSION) is None
 
 
 @pytest.mark.parametrize(
-    "there",
+    ("there", "name"),
     [
-        NewItem("something else", "", 1, key="k"),
-        NewItem("text", "", 1, "article", key="k"),
-        NewItem("text", "", 1, key="j", origin="import"),
+        (NewItem("something else", "", 1, key="k"), "k"),
+        (NewItem("text", "", 1, "article", key="k"), "k"),
+        (NewItem("text", "", 1, key="j", origin="import"), "k (its content is here as j)"),
     ],
 )
-async def test_import_leaves_out_a_key_with_another_content(store: MemoryStore, there: NewItem):
+async def test_import_leaves_out_a_key_with_another_content_and_names_it(store: MemoryStore, there: NewItem, name: str):
     """The row here stays; the rest of the file is imported."""
     await store.items.insert_memories("alice", [there])
     data = written([item("k", "text"), item("l", "more")])
     report = await store.admin.import_lines(reading(data))
-    assert (report.stored["item"], report.known["item"]) == (1, 1)
+    assert (report.different, report.stored["item"], report.known["item"]) == ([name], 1, 0)
     assert {*await store.items.select_keys("alice")} == {there.key, "l"}
     assert await store.items.fetch_contents("alice", [there.key]) == {there.key: there.content}
 
@@ -254,7 +255,7 @@ async def test_import_leaves_out_a_transcript_that_diverged(store: MemoryStore, 
     await store.admin.import_lines(reading(whole))
     before = lines_of(await export(store))
     report = await store.admin.import_lines(reading(written(lines)))
-    assert not report.stored["batch"]
+    assert report.different == [f"batch {SESSION} / 0 / coder"]
     assert lines_of(await export(store)) == before
 
 

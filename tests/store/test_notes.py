@@ -124,7 +124,7 @@ async def test_notes_travel_with_their_versions(store: MemoryStore) -> None:
     await write(store, "carol's own", 0, user="carol")
     for user, text, kept in (("bob", "newer", 5), ("carol", "carol's own", 2)):
         report = await store.admin.import_lines(whole, user)
-        assert sum(report.stored.values()) == 0
+        assert (sum(report.stored.values()), report.different) == (0, ["notes of coder"])
         assert (await store.notes.fetch(user, "coder")).text == text
         assert len(await store.notes.versions(user, "coder")) == kept
     damaged = [*whole[:1], json.dumps(json.loads(whole[1]) | {"notes": "x" * 160_001}).encode() + b"\n", *whole[2:]]

@@ -49,13 +49,15 @@ class ImportReport:
     """Counts of imported records, by kind.
 
     Attributes:
-        known: There already, with this content or another, forgotten, deleted or another user's: that row stays.
+        known: There already, or forgotten, deleted or another user's here: the row here stays.
+        different: Names of records left out since another row has their place, or their content another key.
         secrets: Items of type `user_secret`, which earlier versions exported in clear: left out.
     """
 
     user_id: str
     stored: Counter[str] = field(default_factory=Counter[str])
     known: Counter[str] = field(default_factory=Counter[str])
+    different: list[str] = field(default_factory=list[str])
     secrets: list[str] = field(default_factory=list[str])
 
 
@@ -221,10 +223,12 @@ async def _store(database: Database, report: ImportReport, columns: Sequence[Col
             said = error.__cause__.diag.message_primary or error
             raise TransferError(f"lines {lines[0]} to {lines[-1]}: the database refuses one: {said}") from error
         raise
-    stored = int(results[len(table.before_insert)][0]["stored"])
-    if stored < len(lines) and table is ITEMS:
-        # only now: without statistics of a new user it reads all contents of the user for each page
-        unused = _QUERIES("delete_unused_contents", params)
-        await database.write(report.user_id, unused, agent_id=EVERY_AGENT, kind="batch")
+    stored, different = int(results[len(table.before_insert)][0]["stored"]), list[str]()
+    if stored < len(lines) and table.if_left_out:
+        # only now: without statistics of a new user these read all rows of the user for each page
+        checks = _QUERIES.each(table.if_left_out, params)
+        found, *_ = await database.write(report.user_id, *checks, agent_id=EVERY_AGENT, kind="batch")
+        different = [row["name"] for row in found]
     report.stored[table.record] += stored
-    report.known[table.record] += len(lines) - stored
+    report.known[table.record] += len(lines) - stored - len(different)
+    report.different.extend(different)

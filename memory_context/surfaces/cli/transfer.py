@@ -91,13 +91,17 @@ async def import_(
         say(f"imported {_in_words(report.stored)} for {report.user_id!r}")
         if report.known.total():
             say(f"{_in_words(report.known)} there already, or forgotten or deleted here")
-        if report.secrets:
-            named = ", ".join(report.secrets[:_NAMED]) + (", …" if len(report.secrets) > _NAMED else "")
-            say(f"left out, since it is in clear in the file: {named}; keep it with memory-context secrets --set")
+        for left_out, why, remedy in (
+            (report.different, "what is here differs", ""),
+            (report.secrets, "it is in clear in the file", "; keep it with memory-context secrets --set"),
+        ):
+            if left_out:
+                more = ", …" if len(left_out) > _NAMED else ""
+                say(f"left out, since {why}: {', '.join(left_out[:_NAMED])}{more}{remedy}")
         if report.stored["item"]:
             say("search finds the items once they are indexed: by the next process that uses the store, or by reindex")
 
-    told = {name: getattr(report, name) for name in ("stored", "known", "secrets")}
+    told = {name: getattr(report, name) for name in ("stored", "known", "different", "secrets")}
     return Output({"user": report.user_id, **told}, show)
 
 
