@@ -29,6 +29,7 @@ __all__ = [
     "NotesOperation",
     "Section",
     "clean",
+    "doubled_sections",
     "find_section",
     "sections_of",
 ]
@@ -54,6 +55,7 @@ _TAKES: dict[NotesOperation, tuple[str, ...]] = {
 _ATTEMPTS = 50  # each loses to a write of another session
 _PARSED_FACTOR = 50  # parsing Markdown takes some 50 times as long as reading it
 _HEADER = re.compile(r"(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?", re.DOTALL)
+_NUMBERED = re.compile(r"(.*\S) \((\d{1,3})\)", re.DOTALL)
 _TAGS = re.compile(r"(?:[ \t]+#[\w/-]+)+$")
 _PROBE = "# end"
 _LISTED = 30  # headers in an error
@@ -179,7 +181,7 @@ def sections_of(text: str) -> list[Section]:
 
 
 def find_section(text: str, header: str) -> Section:
-    """Return the one section called `Title`, `## Title` or `Parent > Title`; of several of one path the first.
+    """Return the one section called `Title`, `## Title`, `Parent > Title` or `Parent > Title (2)`, the second of these.
 
     Tags at the end of a header (`#urgent`) may be left out; case decides between several.
 
@@ -191,11 +193,14 @@ def find_section(text: str, header: str) -> Section:
     level, title = (len(written[1]), written[2]) if written else (0, header)
     title = " ".join(title.split())
     found = _called(sections, title, level)
-    if found and all(one.path == found[0].path for one in found):
+    numbered = _NUMBERED.fullmatch(title)
+    if not found and numbered is not None:  # the second of one name
+        found = _called(sections, numbered[1], level)[int(numbered[2]) - 1 :][:1]
+    if len(found) == 1:
         return found[0]
     shown = one_line(repr(title), _SHOWN_CHARACTERS)
     if found:
-        paths = [one_line(repr(" > ".join(one.path)), _SHOWN_CHARACTERS) for one in found[:_LISTED]]
+        paths = [one_line(repr(one), _SHOWN_CHARACTERS) for one in _told_apart(found)[:_LISTED]]
         raise NotesError(
             f"{len(found)} sections are called {shown}: {', '.join(paths)}; name one by its path, such as {paths[-1]}"
         )
@@ -214,6 +219,19 @@ def _called(sections: Sequence[Section], title: str, level: int) -> list[Section
     )
     found = [one for one in found if one.level == level] or found
     return [one for one in found if one.title == title] or found
+
+
+def _told_apart(sections: Sequence[Section]) -> list[str]:
+    """Return the paths of sections, with a number where several have one."""
+    paths = [" > ".join(one.path) for one in sections]
+    numbers = (paths[: at + 1].count(path) for at, path in enumerate(paths))
+    return [f"{path} ({n})" if paths.count(path) > 1 else path for path, n in zip(paths, numbers, strict=True)]
+
+
+def doubled_sections(text: str) -> list[str]:
+    """Return the paths, with numbers, of sections that have one with others."""
+    found = sections_of(text)
+    return [name for name, one in zip(_told_apart(found), found, strict=True) if name != " > ".join(one.path)]
 
 
 def _check_length(text: str) -> None:

@@ -9,6 +9,7 @@ from memory_context.memory.notes import (
     LIMIT_CHARACTERS,
     NotesEdit,
     clean,
+    doubled_sections,
     find_section,
     sections_of,
 )
@@ -211,8 +212,13 @@ def test_sections_are_exact_ranges_of_the_text(text: str) -> None:
 TWICE = "# Log\nfirst\n\n# Ideas #later\nnone\n\n# Log\nsecond"
 
 
-def test_first_of_two_sections_of_one_path_is_meant() -> None:
-    assert apply(TWICE, "delete_section_by_header", header="Log") == "# Ideas #later\nnone\n\n# Log\nsecond"
+def test_sections_of_one_name_are_told_apart_by_number() -> None:
+    assert doubled_sections(TWICE) == ["Log (1)", "Log (2)"]
+    assert apply(TWICE, "delete_section_by_header", header="Log (2)") == "# Log\nfirst\n\n# Ideas #later\nnone"
+    with pytest.raises(NotesError, match=r"'Log \(1\)', 'Log \(2\)'"):
+        apply(TWICE, "delete_section_by_header", header="Log")
+    with pytest.raises(NotesError, match="there is no section"):
+        apply(TWICE, "delete_section_by_header", header="Log (3)")
 
 
 def test_header_is_found_without_its_tags() -> None:

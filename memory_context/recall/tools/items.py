@@ -9,7 +9,7 @@ from memory_context.foundation.errors import ConflictError, SecretError, Transfo
 from memory_context.foundation.references import MemoryRef
 from memory_context.foundation.utf8 import to_utf8
 from memory_context.memory.items import MemoryItem, MemoryType
-from memory_context.memory.notes import LIMIT_CHARACTERS
+from memory_context.memory.notes import LIMIT_CHARACTERS, doubled_sections
 from memory_context.memory.transforms.transform import MemoryTransform, cut
 from memory_context.store.items import SECRET_TYPE
 from memory_context.store.notes import AgentNotes
@@ -240,7 +240,10 @@ class ManageLongTermMemoryTool(MemoryTool):
         if now.version == before:
             return Answer("Nothing was changed: the notes say this already.")
         size = f"{len(now.text):,} of {LIMIT_CHARACTERS:,} characters"
-        return Answer(f"Done: {args.operation}. The notes have {size} now (version {now.version}).")
+        done = f"Done: {args.operation}. The notes have {size} now (version {now.version})."
+        if doubled := doubled_sections(now.text):
+            done += f" Sections of one name: {', '.join(map(repr, doubled))}; delete or replace one by that name."
+        return Answer(done)
 
 
 def _shown(notes: AgentNotes) -> Answer:

@@ -253,7 +253,7 @@ class PromptHead:
         if self.user_has_memory:
             loaded = state.newest(UserMemoryLoaded)
             has_notes = loaded is not None and loaded.notes_version > 0
-            names |= {"search_memory"} | ({"manage_long_term_memory"} if has_notes else set())
+            names |= {"search_memory", *MORE_TOOLS} | ({"manage_long_term_memory"} if has_notes else set())
             names |= {"query_memory"} if reason == "fold" else set()
         return names
 
