@@ -30,12 +30,14 @@ from memory_context.sessions.archive import session_archive
 from memory_context.sessions.archive.resume import ResumedSession
 from memory_context.sessions.transcript.entries import Entry
 from memory_context.sessions.transcript.redelivery import note_repeats
+from memory_context.sessions.transcript.transcript import Decision, Transcript
 from memory_context.sessions.transcript.view_decisions import ViewCleared
 from memory_context.view.bill import UsageMeter
 from memory_context.view.budget import Budget, ViewPlanner, session_tag
 from memory_context.view.masking import Masker
 from memory_context.view.render import Renderer
 
+from .hooks import Hooks
 from .user_memory import OrderKeeper, UserMemoryLoader
 
 __all__ = ["Session", "StepGuard"]
@@ -70,11 +72,13 @@ class Session:
         prompt_head: PromptHead,
         learning: Learning,
         schedule_flush: Callable[[], object],
+        hooks: Hooks,
     ) -> None:
         self.transcript = transcript = resumed.transcript
         self.agent_memory = agent_memory
         self._counter, self._policy, self._observers, self._schedule_flush = counter, policy, observers, schedule_flush
-        transcript.on_decision = agent_memory.trail.note_decision
+        transcript.on_decision, agent_memory.trail.on_event = self._note_decision, hooks.note
+        self._hooks, self.meter = hooks, UsageMeter(transcript, policy)
         limits, tag = (policy, counter), session_tag(agent_memory.session_id)
         self.summariser = Summariser(transcript, agent_memory, *limits, models.summaries, models.decisions)
         compact = (*limits, compactors, CompactorInput(transcript, *limits), self.summariser)
@@ -94,7 +98,6 @@ class Session:
         self.budget.observations = self.coordinator
         self.orders = OrderKeeper(transcript, agent_memory.session_id, *limits)
         self.user_memory = UserMemoryLoader(transcript, agent_memory, *limits, self.orders, learning)
-        self.meter = UsageMeter(transcript, policy)
         self._entry_filter = EntryFilter(agent_memory.secrets)
         for entry in transcript.entries():
             if entry.parts is None:
@@ -105,6 +108,10 @@ class Session:
         if resumed.report.outcome == "resumed" and not transcript.state.unseen:
             for entry in transcript.entries(start=transcript.state.shown):
                 self.expander.observe(entry)
+
+    def _note_decision(self, transcript: Transcript, decision: Decision) -> None:
+        self.agent_memory.trail.note_decision(transcript, decision)
+        self._hooks.note_decision(transcript, decision, self.meter)
 
     def append(self, message: LLMMessage, added_at: datetime | None = None, *, carries_result: bool = False) -> Entry:
         """Append a message, without values of secrets as far as they are known, and have it archived."""

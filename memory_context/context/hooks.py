@@ -1,0 +1,101 @@
+"""What a context tells of what happens in it: to the application's handlers, as spans, and as metrics."""
+
+from collections.abc import Callable
+from typing import get_args
+
+from memory_context.foundation import telemetry
+from memory_context.foundation.handlers import ContextEvent, EventHandlers, EventName, Handler
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.foundation.light_model.guards import LightModelGuards
+from memory_context.foundation.light_model.usage import LightModelBill
+from memory_context.foundation.runtime.background import OutageLog
+from memory_context.foundation.telemetry import count
+from memory_context.sessions.transcript.transcript import Decision, Transcript
+from memory_context.store.memory_store import MemoryStore
+from memory_context.view.bill import ModelCall, UsageMeter
+
+__all__ = ["Hooks"]
+
+_SPANS = {
+    "stored": "offload",
+    "compacted": "compact",
+    "folded": "fold",
+    "observed": "observe",
+    "expanded": "expand",
+    "recalled": "recall",
+}
+
+
+class Hooks:
+    """One for all sessions that a context has; `key` names the present one."""
+
+    def __init__(self, handlers: EventHandlers, key: SessionKey) -> None:
+        self._handlers = handlers
+        self.key = key
+        self._call: ModelCall | None = None  # the last that is counted
+        self._bill = LightModelBill()
+
+    def watch(self, store: MemoryStore, history: OutageLog, models: LightModelGuards) -> None:
+        """Hear of the outages of what the context uses."""
+        store.watch_outages(self.note_failure)
+        history.watch(self.note_failure)
+        models.watch(self.note_failure)
+
+    def on(self, event: EventName, handler: Handler) -> Callable[[], None]:
+        if event not in get_args(EventName):
+            raise ValueError(f"event {event!r} is unknown: use one of {', '.join(get_args(EventName))}")
+        return self._handlers.add(event, handler)
+
+    def attach(self, key: SessionKey, transcript: Transcript) -> None:
+        """Go on with another transcript, whose calls so far are counted."""
+        self.key, self._call, self._bill = key, None, transcript.state.light_model
+
+    def note(self, event: ContextEvent) -> None:
+        """Hand on an event that just happened, not one that is replayed."""
+        self._handlers.note(event.what, lambda: event)
+        count(telemetry.EVENTS, {"memory_context.event": event.what})
+        if name := _SPANS.get(event.what):
+            attributes = {
+                "gen_ai.conversation.id": self.key.session_id,
+                "gen_ai.agent.name": self.key.agent_id,
+                "memory_context.records": len(event.keys),
+                "memory_context.tokens": event.tokens,
+                "memory_context.reason": event.reason,
+            }
+            telemetry.record_event(name, attributes, event.why)
+
+    def note_forgotten(self, keys: tuple[str, ...]) -> None:
+        self.note(ContextEvent("forgotten", keys, session_id=self.key.session_id))
+
+    def note_failure(self, text: str) -> None:
+        self.note(ContextEvent("failed", why=text, session_id=self.key.session_id))
+
+    def note_decision(self, transcript: Transcript, decision: Decision, meter: UsageMeter) -> None:
+        """Count what calls of the models take."""
+        if decision.is_view and (calls := meter.bill.calls):
+            self._count_call(calls[-1])
+        if decision.kind == "light_model":
+            bill = transcript.state.light_model
+            for kind, used in vars(bill - self._bill).items():
+                labels = {"memory_context.light_model.kind": kind}
+                if used.calls:
+                    count(telemetry.LIGHT_MODEL_CALLS, labels, used.calls)
+                if used.tokens:
+                    count(telemetry.LIGHT_MODEL_TOKENS, labels, used.tokens)
+            self._bill = bill
+
+    def _count_call(self, call: ModelCall) -> None:
+        """Count a call once: AutoGen may ask for its view again, with more in it."""
+        again = self._call if self._call is not None and self._call.number == call.number else None
+        self._call = call
+        kept, shown, cached = (now - before for now, before in zip(_tokens(call), _tokens(again), strict=True))
+        count(telemetry.KEPT_TOKENS, amount=max(kept, 0))
+        count(telemetry.SHOWN_TOKENS, amount=max(shown, 0))
+        count(telemetry.CACHED_TOKENS, amount=max(cached, 0))
+        count(telemetry.SAVED_TOKENS, amount=kept - shown)
+
+
+def _tokens(call: ModelCall | None) -> tuple[int, int, int]:
+    if call is None:
+        return 0, 0, 0
+    return call.raw_tokens + call.raw_head_tokens, call.view_tokens + call.head_tokens, call.cached_tokens
