@@ -675,7 +675,6 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         self._learning.first_position, self._learning.key = resumed.transcript.end, resumed.key
         settings = (self.policy, self.token_counter, self._compactors, self._light_models, self._observers)
         shared = (self._prompt_head, self._learning, self._archive.archiver.schedule_flush, self._hooks)
-        self._hooks.attach(resumed.key, resumed.transcript)
         self._session = self._connectors.session = Session(resumed, agent_memory, *settings, *shared)
         self.observation.coordinator, self.observation.agent_memory = self._session.coordinator, agent_memory
 

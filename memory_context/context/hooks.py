@@ -12,12 +12,11 @@ from memory_context.foundation.runtime.background import OutageLog
 from memory_context.foundation.telemetry import count
 from memory_context.sessions.transcript.transcript import Decision, Transcript
 from memory_context.store.memory_store import MemoryStore
-from memory_context.view.bill import ModelCall, UsageMeter
+from memory_context.view.bill import CallTokens, UsageMeter
 
 __all__ = ["Hooks"]
 
-_SPANS = {
-    "stored": "offload",
+_SPANS = {  # `stored` has the span of its operation
     "compacted": "compact",
     "folded": "fold",
     "observed": "observe",
@@ -32,7 +31,7 @@ class Hooks:
     def __init__(self, handlers: EventHandlers, key: SessionKey) -> None:
         self._handlers = handlers
         self.key = key
-        self._call: ModelCall | None = None  # the last that is counted
+        self._call = CallTokens()  # the last that is counted
         self._bill = LightModelBill()
 
     def watch(self, store: MemoryStore, history: OutageLog, models: LightModelGuards) -> None:
@@ -46,23 +45,25 @@ class Hooks:
             raise ValueError(f"event {event!r} is unknown: use one of {', '.join(get_args(EventName))}")
         return self._handlers.add(event, handler)
 
-    def attach(self, key: SessionKey, transcript: Transcript) -> None:
+    def attach(self, key: SessionKey, call: CallTokens, bill: LightModelBill) -> None:
         """Go on with another transcript, whose calls so far are counted."""
-        self.key, self._call, self._bill = key, None, transcript.state.light_model
+        self.key, self._call, self._bill = key, call, bill
 
     def note(self, event: ContextEvent) -> None:
         """Hand on an event that just happened, not one that is replayed."""
         self._handlers.note(event.what, lambda: event)
         count(telemetry.EVENTS, {"memory_context.event": event.what})
         if name := _SPANS.get(event.what):
-            attributes = {
-                "gen_ai.conversation.id": self.key.session_id,
-                "gen_ai.agent.name": self.key.agent_id,
-                "memory_context.records": len(event.keys),
-                "memory_context.tokens": event.tokens,
-                "memory_context.reason": event.reason,
-            }
-            telemetry.record_event(name, attributes, event.why)
+            telemetry.record_event(name, lambda: self._attributes(event), event.why)
+
+    def _attributes(self, event: ContextEvent) -> telemetry.Attributes:
+        return {
+            "gen_ai.conversation.id": self.key.session_id,
+            "gen_ai.agent.name": self.key.agent_id,
+            "memory_context.records": len(event.keys),
+            "memory_context.tokens": event.tokens,
+            "memory_context.reason": event.reason,
+        }
 
     def note_forgotten(self, keys: tuple[str, ...]) -> None:
         self.note(ContextEvent("forgotten", keys, session_id=self.key.session_id))
@@ -72,8 +73,8 @@ class Hooks:
 
     def note_decision(self, transcript: Transcript, decision: Decision, meter: UsageMeter) -> None:
         """Count what calls of the models take."""
-        if decision.is_view and (calls := meter.bill.calls):
-            self._count_call(calls[-1])
+        if decision.is_view:
+            self._count_call(meter.newest(transcript))
         if decision.kind == "light_model":
             bill = transcript.state.light_model
             for kind, used in vars(bill - self._bill).items():
@@ -84,18 +85,11 @@ class Hooks:
                     count(telemetry.LIGHT_MODEL_TOKENS, labels, used.tokens)
             self._bill = bill
 
-    def _count_call(self, call: ModelCall) -> None:
+    def _count_call(self, call: CallTokens) -> None:
         """Count a call once: AutoGen may ask for its view again, with more in it."""
-        again = self._call if self._call is not None and self._call.number == call.number else None
-        self._call = call
-        kept, shown, cached = (now - before for now, before in zip(_tokens(call), _tokens(again), strict=True))
+        before, self._call = self._call if self._call.upto == call.upto else CallTokens(), call
+        kept, shown = call.kept - before.kept, call.shown - before.shown
         count(telemetry.KEPT_TOKENS, amount=max(kept, 0))
         count(telemetry.SHOWN_TOKENS, amount=max(shown, 0))
-        count(telemetry.CACHED_TOKENS, amount=max(cached, 0))
+        count(telemetry.CACHED_TOKENS, amount=max(call.cached - before.cached, 0))
         count(telemetry.SAVED_TOKENS, amount=kept - shown)
-
-
-def _tokens(call: ModelCall | None) -> tuple[int, int, int]:
-    if call is None:
-        return 0, 0, 0
-    return call.raw_tokens + call.raw_head_tokens, call.view_tokens + call.head_tokens, call.cached_tokens

@@ -79,6 +79,7 @@ class Session:
         self._counter, self._policy, self._observers, self._schedule_flush = counter, policy, observers, schedule_flush
         transcript.on_decision, agent_memory.trail.on_event = self._note_decision, hooks.note
         self._hooks, self.meter = hooks, UsageMeter(transcript, policy)
+        hooks.attach(resumed.key, self.meter.newest(transcript), transcript.state.light_model)
         limits, tag = (policy, counter), session_tag(agent_memory.session_id)
         self.summariser = Summariser(transcript, agent_memory, *limits, models.summaries, models.decisions)
         compact = (*limits, compactors, CompactorInput(transcript, *limits), self.summariser)

@@ -13,18 +13,19 @@ import sys
 import threading
 import time
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakMethod
 
+from typing_extensions import Self
+
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Observation
-    from opentelemetry.trace import Span, Tracer
+    from opentelemetry.trace import Tracer
 
 __all__ = [
     "CACHED_TOKENS",
@@ -46,8 +47,6 @@ __all__ = [
     "OperationName",
     "count",
     "gauge",
-    "memory_operation",
-    "observe",
     "prometheus_text",
     "record_event",
 ]
@@ -80,6 +79,8 @@ class Metric:
 
 
 _metrics: list[Metric] = []
+_waiting: deque[tuple[Metric, Attributes, float]] = deque()
+_MOST_WAITING = 1000
 _lock = threading.Lock()
 _gauges: list[tuple[Metric, "WeakMethod[Callable[[], Mapping[str, int]]]", str]] = []
 _binding = threading.Lock()  # not the one above, which a reader takes while it holds OpenTelemetry's
@@ -116,22 +117,27 @@ DATABASE_SECONDS = Metric(
 
 
 def count(metric: Metric, labels: Attributes = _NO_ATTRIBUTES, amount: float = 1) -> None:
-    """Add to a number of this process."""
-    key = tuple(labels.items())
-    with _lock:
-        metric.values[key] += amount  # pyright: ignore[reportArgumentType]  # a Counter of floats works alike
-    _bind()
+    """Add to a number of this process, or a duration to a histogram; the labels may not change any more."""
+    _waiting.append((metric, labels, amount))  # a sum costs more in the midst of a step than later with many others
+    if len(_waiting) > _MOST_WAITING:
+        _add_up()
+    if not _instruments:
+        _bind()
 
 
-def observe(metric: Metric, seconds: float, labels: Attributes = _NO_ATTRIBUTES) -> None:
-    """Add a duration to a histogram."""
-    key = tuple(labels.items())
+def _add_up() -> None:
+    durations: list[tuple[Any, float, Attributes]] = []
     with _lock:
-        counts = metric.counts.setdefault(key, [0] * (len(metric.buckets) + 1))
-        counts[bisect_left(metric.buckets, seconds)] += 1
-        metric.values[key] += seconds  # pyright: ignore[reportArgumentType]
-    _bind()
-    if (histogram := _instruments.get(metric.name)) is not None:
+        while _waiting:
+            metric, labels, amount = _waiting.popleft()
+            key = tuple(labels.items())
+            metric.values[key] += amount  # pyright: ignore[reportArgumentType]  # a Counter of floats works alike
+            if metric.kind == "histogram":
+                counts = metric.counts.setdefault(key, [0] * (len(metric.buckets) + 1))
+                counts[bisect_left(metric.buckets, amount)] += 1
+                if (histogram := _instruments.get(metric.name)) is not None:
+                    durations.append((histogram, amount, labels))
+    for histogram, seconds, labels in durations:  # without the lock: OpenTelemetry takes its own
         histogram.record(seconds, labels)
 
 
@@ -144,6 +150,7 @@ def gauge(metric: Metric, read: Callable[[], Mapping[str, int]], label: str) -> 
 
 
 def _values(metric: Metric) -> dict[_Labels, float]:
+    _add_up()
     with _lock:
         values = Counter[_Labels](metric.values)
         sources = [(read, label) for of, read, label in _gauges if of is metric]
@@ -221,69 +228,65 @@ def _tracer() -> "Tracer | None":
     return _known[1]
 
 
-def record_event(name: str, attributes: Attributes, why: str = "") -> None:
+def record_event(name: str, attributes: Callable[[], Attributes], why: str = "") -> None:
     """Record what happened in an instant as a span of its own, a child of the current one; `why` may quote."""
     if (tracer := _tracer()) is not None:
-        told = {**attributes, "memory_context.why": why} if why and _captures_content() else attributes
+        told = {**attributes(), "memory_context.why": why} if why and _captures_content() else attributes()
         tracer.start_span(f"{_SCOPE}.{name}", attributes=told).end()
 
 
 class MemoryOperation:
-    """One operation on memory records, as its span tells it."""
-
-    def __init__(self, span: "Span | None") -> None:
-        self._span = span
-
-    def tell(self, records: int, key: str = "", contents: "Callable[[], Sequence[Attributes]] | None" = None) -> None:
-        """Note how many records it is about, the key of one, and their contents, if spans may have them."""
-        if (span := self._span) is None or not span.is_recording():
-            return
-        span.set_attribute("gen_ai.memory.record.count", records)
-        if key:
-            span.set_attribute("gen_ai.memory.record.id", key)
-        if contents is not None and _captures_content():
-            span.set_attribute("gen_ai.memory.records", json.dumps(contents(), ensure_ascii=False))
-
-
-@contextmanager
-def memory_operation(
-    name: OperationName,
-    store: str,
-    session_id: str = "",
-    query: str = "",
-) -> Generator[MemoryOperation, None, None]:
-    """Trace and time an operation on memory records.
+    """Context of one operation on memory records, which is traced and timed.
 
     Args:
         store: The place of the store, without secrets.
         query: Recorded only if spans may have contents.
     """
-    tracer, began, labels = _tracer(), time.perf_counter(), {"gen_ai.operation.name": name}
-    try:
-        if tracer is None:
-            yield MemoryOperation(None)
+
+    def __init__(self, name: OperationName, store: str, session_id: str = "", query: str = "") -> None:
+        self._place, self._query, self._session_id = store, query, session_id
+        self._began, self._began_at = time.perf_counter(), time.time_ns()
+        self._labels: dict[str, str] = {"gen_ai.operation.name": name}
+        self._told: tuple[int, str, Callable[[], Sequence[Attributes]] | None, Attributes] | None = None
+
+    def tell(
+        self,
+        records: int,
+        key: str = "",
+        contents: "Callable[[], Sequence[Attributes]] | None" = None,
+        ours: Attributes = _NO_ATTRIBUTES,
+    ) -> None:
+        """Note how many records it is about, the key of one, and their contents, if spans may have them."""
+        self._told = (records, key, contents, ours)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:  # the text of an error may quote contents: only its type is told
+            self._labels["error.type"] = kind.__qualname__
+        count(_OPERATION_SECONDS, self._labels, time.perf_counter() - self._began)
+        if (tracer := _tracer()) is None:
             return
-        attributes = {**labels, "gen_ai.memory.store.id": store}
-        if session_id:
-            attributes["gen_ai.conversation.id"] = session_id
-        if query and _captures_content():
-            attributes["gen_ai.memory.query.text"] = query
-        kind = sys.modules["opentelemetry.trace"].SpanKind.CLIENT
-        # messages of errors may quote contents: only their type is told
-        with tracer.start_as_current_span(
-            name, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
-        ) as span:
-            try:
-                yield MemoryOperation(span)
-            except BaseException as error:
-                span.set_attribute("error.type", type(error).__qualname__)
-                span.set_status(sys.modules["opentelemetry.trace"].StatusCode.ERROR)
-                raise
-    except BaseException as error:
-        labels["error.type"] = type(error).__qualname__
-        raise
-    finally:
-        observe(_OPERATION_SECONDS, time.perf_counter() - began, labels)
+        # made at once, now that all is known: that takes half as long as a span that is changed
+        attributes: dict[str, Any] = {**self._labels, "gen_ai.memory.store.id": self._place}
+        if self._session_id:
+            attributes["gen_ai.conversation.id"] = self._session_id
+        captures = _captures_content()
+        if self._query and captures:
+            attributes["gen_ai.memory.query.text"] = self._query
+        if self._told is not None:
+            records, key, contents, ours = self._told
+            attributes |= {"gen_ai.memory.record.count": records, **ours}
+            if key:
+                attributes["gen_ai.memory.record.id"] = key
+            if contents is not None and captures:
+                attributes["gen_ai.memory.records"] = json.dumps(contents(), ensure_ascii=False)
+        otel, name = sys.modules["opentelemetry.trace"], self._labels["gen_ai.operation.name"]
+        span = tracer.start_span(name, kind=otel.SpanKind.CLIENT, attributes=attributes, start_time=self._began_at)
+        if kind is not None:
+            span.set_status(otel.StatusCode.ERROR)
+        span.end()
 
 
 def _captures_content() -> bool:

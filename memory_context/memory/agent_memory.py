@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import date, datetime, time, timezone
 from functools import cached_property
@@ -15,7 +14,7 @@ from memory_context.foundation.handlers import ContextEvent
 from memory_context.foundation.identifiers import Sharing, checked_identifier
 from memory_context.foundation.references import KEY_PATTERN, MemoryRef, ToolAnswer, one_line
 from memory_context.foundation.runtime.background import in_thread_if_large
-from memory_context.foundation.telemetry import MemoryOperation, OperationName, memory_operation
+from memory_context.foundation.telemetry import MemoryOperation, OperationName
 from memory_context.foundation.text.statements import replaces_others, subject_of
 from memory_context.foundation.tokens import TokenCounter, count_off_loop, default_token_counter
 from memory_context.foundation.utf8 import to_utf8
@@ -146,18 +145,20 @@ class AgentMemory:
             metadata or {},
             checked_caller_origin(origin),
         )
-        (ref,) = await self.store_all([item])
+        (ref,) = await self.store_all([item], reason="asked")
         self.trail.tell(ContextEvent("stored", (ref.key,), tokens=token_count, reason="asked"))
         return ref
 
-    async def store_all(self, items: Sequence[NewItem]) -> list[MemoryRef]:
+    async def store_all(self, items: Sequence[NewItem], *, reason: str = "offload") -> list[MemoryRef]:
         """Store several items, all or none; return their references in order. Values of secrets become names."""
         with self.operation("create_memory") as operation:
             items = await self._without_secrets(items)
             refs = await self._insert_all(items)
             key = refs[0].key if len(refs) == 1 else ""
             told = zip([ref.key for ref in refs], [item.content for item in items], strict=True)
-            operation.tell(len(refs), key, lambda: [self._told(*one) for one in told])
+            tokens = sum(item.token_count for item in items)
+            ours = {"memory_context.tokens": tokens, "memory_context.reason": reason}
+            operation.tell(len(refs), key, lambda: [self._told(*one) for one in told], ours)
             return refs
 
     async def _insert_all(self, items: Sequence[NewItem]) -> list[MemoryRef]:
@@ -575,9 +576,9 @@ class AgentMemory:
         offer = f"; did you mean {' or '.join(repr(k) for k in nearest)}?" if nearest else ""
         return ItemNotFoundError(f"no item {one_line(self._secrets.filter.hide(key), 80)!r} in this memory{offer}")
 
-    def operation(self, name: OperationName, query: str = "") -> AbstractContextManager[MemoryOperation]:
+    def operation(self, name: OperationName, query: str = "") -> MemoryOperation:
         """Return a context that traces and times an operation on this memory."""
-        return memory_operation(name, self.memory_store.describe(), self.session_id, query)
+        return MemoryOperation(name, self.memory_store.describe(), self.session_id, query)
 
     def _told(self, key: str, content: str) -> dict[str, str]:
         return {"id": key, "content": self.visible(content)}

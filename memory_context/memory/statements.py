@@ -10,7 +10,7 @@ from memory_context.foundation.credentials.assignments import states_a_credentia
 from memory_context.foundation.credentials.masks import credentials_in
 from memory_context.foundation.errors import SecretError
 from memory_context.foundation.references import MemoryRef, memory_key_for
-from memory_context.foundation.telemetry import memory_operation
+from memory_context.foundation.telemetry import MemoryOperation
 from memory_context.foundation.text.statements import (
     canonical_words,
     ends_another,
@@ -91,7 +91,7 @@ async def insert_statement(
     item = NewItem(statement, statement[:160], tokens, type, origin, metadata=given, origin=origin, key=key)
     ended = [*supersedes, *await ended_by(memory_store, user_id, statement)]
     is_replacing = replaces_others(statement)
-    with memory_operation("upsert_memory", memory_store.describe()) as operation:
+    with MemoryOperation("upsert_memory", memory_store.describe()) as operation:
         key, is_new = await memory_store.statements.insert_statement(
             user_id, item, valid_from, ended, replaces_subject=is_replacing, is_repeatable=is_repeatable
         )

@@ -19,7 +19,7 @@ from psycopg.types import TypeInfo
 
 from memory_context.foundation.errors import SchemaError, StoreError, StoreUnavailableError
 from memory_context.foundation.runtime.background import Background, attempt
-from memory_context.foundation.telemetry import DATABASE_SECONDS, POOL, gauge, observe
+from memory_context.foundation.telemetry import DATABASE_SECONDS, POOL, count, gauge
 
 from .codec import ADAPTERS
 from .connection import Connection, dedicated, driver_errors
@@ -171,7 +171,7 @@ class Database:
             labels["error.type"] = type(error).__qualname__
             raise
         finally:
-            observe(DATABASE_SECONDS, time.monotonic() - started, labels)
+            count(DATABASE_SECONDS, labels, time.monotonic() - started)
 
     async def _run(
         self,

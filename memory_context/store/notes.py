@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from memory_context.foundation.telemetry import memory_operation
+from memory_context.foundation.telemetry import MemoryOperation
 
 from .database import EVERY_AGENT, Database
 from .sql import Statement, load_queries
@@ -113,7 +113,7 @@ class NotesStore:
             "kept_versions": KEPT_VERSIONS,
         }
         steps = (_USERS("insert_known_user", params), _QUERIES("upsert_notes", params))
-        with memory_operation("update_memory", self._database.location.where) as told:
+        with MemoryOperation("update_memory", self._database.location.where) as told:
             _, written, rows = await self._database.write(user_id, *steps, fetch_notes(agent_id), agent_id=agent_id)
             told.tell(len(written))
         self._database.user_memory_changes[user_id] += bool(written)
