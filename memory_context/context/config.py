@@ -64,7 +64,11 @@ def config_of(
     memory_store: dict[str, str | None],
     initial_messages: Sequence[LLMMessage],
 ) -> MemoryContextConfig:
-    """Return a context as component data."""
+    """Return a context as component data, without connectors that have none; warns of them."""
+    connectors = [one for one in context.connectors if isinstance(one, ComponentBase) and isinstance(one, Component)]
+    if left_out := [one.id for one in context.connectors if one not in connectors]:
+        names = ", ".join(map(repr, left_out))
+        _logger.warning("connectors %s are no components: component data leaves them out", names)
     client = context.light_model_client
     return MemoryContextConfig(
         user_id=context.user_id,
@@ -75,19 +79,10 @@ def config_of(
         memory_store=memory_store,
         model_client=None if client is None else client.dump_component(),
         initial_messages=[message_to_json(message) for message in initial_messages],
-        connectors=_components_of(context.connectors),
+        connectors=[one.dump_component() for one in connectors],
         sharing=context.sharing,
         resume=context.resumes,
     )
-
-
-def _components_of(connectors: Sequence["Connector"]) -> list[ComponentModel]:
-    """Return the component data of connectors that have such; warns of the others."""
-    components = [one for one in connectors if isinstance(one, ComponentBase) and isinstance(one, Component)]
-    if left_out := [one.id for one in connectors if one not in components]:
-        names = ", ".join(map(repr, left_out))
-        _logger.warning("connectors %s are no components: component data leaves them out", names)
-    return [one.dump_component() for one in components]
 
 
 def _connectors_of(models: Sequence[ComponentModel]) -> list["Connector"]:

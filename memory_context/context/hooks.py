@@ -10,6 +10,7 @@ from memory_context.foundation.light_model.guards import LightModelGuards
 from memory_context.foundation.light_model.usage import LightModelBill
 from memory_context.foundation.runtime.background import OutageLog
 from memory_context.foundation.telemetry import count
+from memory_context.memory.scope import AuditTrail
 from memory_context.sessions.transcript.transcript import Decision, Transcript
 from memory_context.store.memory_store import MemoryStore
 from memory_context.view.bill import CallTokens, UsageMeter
@@ -45,9 +46,21 @@ class Hooks:
             raise ValueError(f"event {event!r} is unknown: use one of {', '.join(get_args(EventName))}")
         return self._handlers.add(event, handler)
 
-    def attach(self, key: SessionKey, call: CallTokens, bill: LightModelBill) -> None:
-        """Go on with another transcript, whose calls so far are counted."""
-        self.key, self._call, self._bill = key, call, bill
+    def attach(
+        self, key: SessionKey, transcript: Transcript, trail: AuditTrail, meter: UsageMeter
+    ) -> Callable[[Transcript, Decision], None]:
+        """Go on with another transcript, whose calls so far are counted; return what is to hear of its decisions."""
+        self.key, self._call, self._bill = key, meter.newest(transcript), transcript.state.light_model
+        trail.on_event = self.note
+
+        def note_decision(transcript: Transcript, decision: Decision) -> None:
+            trail.note_decision(transcript, decision)
+            if decision.is_view:
+                self._count_call(meter.newest(transcript))
+            elif decision.kind == "light_model":
+                self._count_light_model(transcript.state.light_model)
+
+        return note_decision
 
     def note(self, event: ContextEvent) -> None:
         """Hand on an event that just happened, not one that is replayed."""
@@ -71,19 +84,14 @@ class Hooks:
     def note_failure(self, text: str) -> None:
         self.note(ContextEvent("failed", why=text, session_id=self.key.session_id))
 
-    def note_decision(self, transcript: Transcript, decision: Decision, meter: UsageMeter) -> None:
-        """Count what calls of the models take."""
-        if decision.is_view:
-            self._count_call(meter.newest(transcript))
-        if decision.kind == "light_model":
-            bill = transcript.state.light_model
-            for kind, used in vars(bill - self._bill).items():
-                labels = {"memory_context.light_model.kind": kind}
-                if used.calls:
-                    count(telemetry.LIGHT_MODEL_CALLS, labels, used.calls)
-                if used.tokens:
-                    count(telemetry.LIGHT_MODEL_TOKENS, labels, used.tokens)
-            self._bill = bill
+    def _count_light_model(self, bill: LightModelBill) -> None:
+        for kind, used in vars(bill - self._bill).items():
+            labels = {"memory_context.light_model.kind": kind}
+            if used.calls:
+                count(telemetry.LIGHT_MODEL_CALLS, labels, used.calls)
+            if used.tokens:
+                count(telemetry.LIGHT_MODEL_TOKENS, labels, used.tokens)
+        self._bill = bill
 
     def _count_call(self, call: CallTokens) -> None:
         """Count a call once: AutoGen may ask for its view again, with more in it."""

@@ -30,7 +30,6 @@ from memory_context.sessions.archive import session_archive
 from memory_context.sessions.archive.resume import ResumedSession
 from memory_context.sessions.transcript.entries import Entry
 from memory_context.sessions.transcript.redelivery import note_repeats
-from memory_context.sessions.transcript.transcript import Decision, Transcript
 from memory_context.sessions.transcript.view_decisions import ViewCleared
 from memory_context.view.bill import UsageMeter
 from memory_context.view.budget import Budget, ViewPlanner, session_tag
@@ -77,9 +76,8 @@ class Session:
         self.transcript = transcript = resumed.transcript
         self.agent_memory = agent_memory
         self._counter, self._policy, self._observers, self._schedule_flush = counter, policy, observers, schedule_flush
-        transcript.on_decision, agent_memory.trail.on_event = self._note_decision, hooks.note
-        self._hooks, self.meter = hooks, UsageMeter(transcript, policy)
-        hooks.attach(resumed.key, self.meter.newest(transcript), transcript.state.light_model)
+        self.meter = UsageMeter(transcript, policy)
+        transcript.on_decision = hooks.attach(resumed.key, transcript, agent_memory.trail, self.meter)
         limits, tag = (policy, counter), session_tag(agent_memory.session_id)
         self.summariser = Summariser(transcript, agent_memory, *limits, models.summaries, models.decisions)
         compact = (*limits, compactors, CompactorInput(transcript, *limits), self.summariser)
@@ -109,10 +107,6 @@ class Session:
         if resumed.report.outcome == "resumed" and not transcript.state.unseen:
             for entry in transcript.entries(start=transcript.state.shown):
                 self.expander.observe(entry)
-
-    def _note_decision(self, transcript: Transcript, decision: Decision) -> None:
-        self.agent_memory.trail.note_decision(transcript, decision)
-        self._hooks.note_decision(transcript, decision, self.meter)
 
     def append(self, message: LLMMessage, added_at: datetime | None = None, *, carries_result: bool = False) -> Entry:
         """Append a message, without values of secrets as far as they are known, and have it archived."""

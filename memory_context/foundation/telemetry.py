@@ -173,18 +173,17 @@ def _bind() -> None:
             "updown": meter.create_observable_up_down_counter,
             "gauge": meter.create_observable_gauge,
         }
+
+        def read(metric: Metric, _: "CallbackOptions") -> "Iterable[Observation]":
+            return [otel.Observation(value, dict(labels)) for labels, value in _values(metric).items()]
+
         for metric in _metrics:
             about = {"unit": metric.unit, "description": metric.description}
             if metric.kind == "histogram":
                 made = meter.create_histogram(metric.name, explicit_bucket_boundaries_advisory=metric.buckets, **about)
             else:
-                made = makers[metric.kind](metric.name, callbacks=[partial(_observations, metric)], **about)
+                made = makers[metric.kind](metric.name, callbacks=[partial(read, metric)], **about)
             _instruments[metric.name] = made
-
-
-def _observations(metric: Metric, _: "CallbackOptions") -> "Iterable[Observation]":
-    make = sys.modules["opentelemetry.metrics"].Observation
-    return [make(value, dict(labels)) for labels, value in _values(metric).items()]
 
 
 def prometheus_text() -> str:

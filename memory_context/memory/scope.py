@@ -114,9 +114,9 @@ class AuditTrail:
         self._log.add(self._user_id, NewEvent(kind, unique, detail, self._agent_id, self._session_id, self._is_private))
 
     def note_read(self, kind: EventKind, keys: Iterable[str], reader: str | None, asked: object) -> None:
-        """Record a read that has a reader and, unless it is a search, results."""
+        """Record a read that has a reader and, unless it is a search or a page of the history, results."""
         keys = list(keys)
-        if reader and (keys or kind == "searched"):
+        if reader and (keys or kind in ("searched", "paged")):
             count(LOOKUPS, {"memory_context.lookup.kind": kind})
             self.note(kind, keys, f"{reader}: {asked}")
 

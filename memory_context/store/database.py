@@ -65,7 +65,7 @@ class Database:
         self._preparing = Background[tuple[dict[str, str], AdaptersMap]]("memory_context preparation")
         # strong references: a collected loop would leak its connections
         self._pools: dict[asyncio.AbstractEventLoop, ConnectionPool] = {}
-        gauge(POOL, self._connections, "memory_context.connection.state")
+        gauge(POOL, self.connections, "memory_context.connection.state")
 
     async def read(
         self,
@@ -146,7 +146,7 @@ class Database:
                     f"the embedded server was not set up in {_SET_UP_SECONDS:g} s ({self.location.where})"
                 ) from error
 
-    def _connections(self) -> dict[str, int]:
+    def connections(self) -> dict[str, int]:
         pools = list(self._pools.values())
         idle, held = sum(pool.idle for pool in pools), sum(pool.held for pool in pools)
         return {"idle": idle, "used": held - idle}

@@ -196,7 +196,7 @@ class Jobs:
         self._broken_off: dict[str, tuple[str, int]] = {}  # by claim: its user, and the attempts that do not count
         self._catching_up = Background[None]("memory_context jobs that are waited for")
         self._left: dict[str, Mapping[str, int]] = {}  # by user, as this process saw it last
-        gauge(JOBS, self._jobs_left, "memory_context.job.state")
+        gauge(JOBS, self.jobs_left, "memory_context.job.state")
 
     def register(self, kind: JobKind) -> None:
         """Do jobs of this kind; others are left alone."""
@@ -317,7 +317,7 @@ class Jobs:
         else:
             self._left.pop(user_id, None)
 
-    def _jobs_left(self) -> dict[str, int]:
+    def jobs_left(self) -> dict[str, int]:
         users = list(self._left.values())
         return {state: sum(user[state] for user in users) for state in ("waiting", "dead")}
 

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +255,28 @@ async def test_names_that_are_not_our_own_are_published(
     assert {"gen_ai.memory.records", "gen_ai.memory.query.text", "gen_ai.client.operation.duration"} <= others
     assert others - published() - GENAI_REGISTRY == set()
     assert {one.name for one in ours if not one.name.startswith("memory_context.")} <= GENAI_OPERATIONS
+
+
+async def test_example_of_the_documents_traces_and_counts(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+    """An application sets its providers once; here they end with the test."""
+    monkeypatch.setattr(trace, "set_tracer_provider", partial(monkeypatch.setattr, trace, "_TRACER_PROVIDER"))
+    set_meters = partial(monkeypatch.setattr, metrics._internal, "_METER_PROVIDER")
+    monkeypatch.setattr(metrics, "set_meter_provider", set_meters)
+    monkeypatch.setattr(telemetry, "_instruments", {})
+    page = (REPOSITORY / "docs" / "telemetry.md").read_text(encoding="utf-8")
+    (example,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "TracerProvider" in block]
+    names: dict[str, Any] = {}
+    exec(compile(example, "docs/telemetry.md", "exec"), names)
+    spans, reader = InMemorySpanExporter(), InMemoryMetricReader()
+    names["observe"](spans, reader)
+    await AgentMemory(store, "alice").store("owls", description="owls")
+    assert [one.name for one in spans.get_finished_spans()] == ["create_memory"]
+    assert "gen_ai.client.operation.duration" in values_of(reader)
+    table = page.partition("## Metrics")[2].partition("## ")[0]
+    documented = {
+        name for row in re.findall(r"^\| (`.+?`) \|", table, re.MULTILINE) for name in re.findall("`(.+?)`", row)
+    }
+    assert documented == {metric.name for metric in telemetry._metrics}
 
 
 def test_prometheus_text_has_counters_gauges_and_histograms(reader: InMemoryMetricReader):
