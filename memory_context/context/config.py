@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from autogen_core import Component, ComponentBase, ComponentLoader, ComponentModel
-from autogen_core.models import ChatCompletionClient
+from autogen_core.models import ChatCompletionClient, LLMMessage
 from pydantic import BaseModel, model_validator
 
 from memory_context.foundation.identifiers import Sharing
-from memory_context.foundation.messages import message_from_json
+from memory_context.foundation.messages import message_from_json, message_to_json
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.store.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from memory_context.connectors.protocols import Connector
 
-__all__ = ["MemoryContextConfig", "arguments_of", "components_of"]
+__all__ = ["MemoryContextConfig", "arguments_of", "config_of"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -59,13 +59,30 @@ class MemoryContextConfig(BaseModel):
         return {**cast(dict[str, object], data), "template_id": session_id, "session_id": named}
 
 
-def components_of(connectors: Sequence["Connector"]) -> list[ComponentModel]:
-    """Return the component data of connectors that have such; warns of the others."""
-    components = [one for one in connectors if isinstance(one, ComponentBase) and isinstance(one, Component)]
-    if left_out := [one.id for one in connectors if one not in components]:
+def config_of(
+    context: Any,  # a MemoryContext, whose module imports this one
+    memory_store: dict[str, str | None],
+    initial_messages: Sequence[LLMMessage],
+) -> MemoryContextConfig:
+    """Return a context as component data, without connectors that have none; warns of them."""
+    connectors = [one for one in context.connectors if isinstance(one, ComponentBase) and isinstance(one, Component)]
+    if left_out := [one.id for one in context.connectors if one not in connectors]:
         names = ", ".join(map(repr, left_out))
         _logger.warning("connectors %s are no components: component data leaves them out", names)
-    return [one.dump_component() for one in components]
+    client = context.light_model_client
+    return MemoryContextConfig(
+        user_id=context.user_id,
+        agent_id=context.agent_id,
+        session_id=context.named_session_id,
+        template_id=context.template_id,
+        policy=context.policy.model_dump(mode="json"),
+        memory_store=memory_store,
+        model_client=None if client is None else client.dump_component(),
+        initial_messages=[message_to_json(message) for message in initial_messages],
+        connectors=[one.dump_component() for one in connectors],
+        sharing=context.sharing,
+        resume=context.resumes,
+    )
 
 
 def _connectors_of(models: Sequence[ComponentModel]) -> list["Connector"]:

@@ -29,9 +29,9 @@ from memory_context.compaction.offloader import restore_texts
 from memory_context.connectors.protocols import AgentContext, Connector, ConnectorObservation
 from memory_context.foundation.compactors.registry import Compactors
 from memory_context.foundation.errors import MemoryContextError
+from memory_context.foundation.handlers import ContextEvent, EventName
 from memory_context.foundation.identifiers import SessionKey, Sharing, checked_identifier, subagent_session
 from memory_context.foundation.light_model.guards import LightModelGuards
-from memory_context.foundation.messages import message_to_json
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.tokens import TokenCounter, default_token_counter
 from memory_context.memory.agent_memory import AgentMemory
@@ -73,8 +73,9 @@ from memory_context.view.explain import ViewReport, report
 from memory_context.view.view import needs_turns
 
 from .agent_context import agent_context, in_utc, turn_messages
-from .config import MemoryContextConfig, arguments_of, components_of
+from .config import MemoryContextConfig, arguments_of, config_of
 from .connectors import ConnectorLink
+from .hooks import Hooks
 from .observation import ContextObservation
 from .session import Session, StepGuard
 from .stats import ContextStats, stats_of
@@ -140,10 +141,10 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         self.resumes, self._is_used, self._is_strict_model = resume, False, False
         self._compactors = compactors or Compactors()
         self._light_models = LightModelGuards(model_client)
-        self._guard = StepGuard()
-        self._prompt_head = PromptHead(self.policy, self.token_counter)
+        self._guard, self._prompt_head = StepGuard(), PromptHead(self.policy, self.token_counter)
         self._observers = ObservationModels(self.policy, self._light_models)
         self.observation = ContextObservation(self._observers)
+        self._hooks = Hooks(self._observers.events, self.key)
         self._uses_default_store = memory_store is None
         if self._uses_default_store:
             self.memory_store.join(self)
@@ -155,6 +156,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         ports, jobs = (self._join_history, self._prepare_batch), [said, BatchJob(LEARN_JOB, self._learning.payload)]
         self._archive = SessionArchive(self.memory_store, self.policy, *ports, self._light_models, jobs)
         self._learning.flush = weakref.WeakMethod(self._archive.flush)
+        self._hooks.watch(self.memory_store, self._archive.outages, self._light_models)
         settings = (self.policy, self.token_counter, self._archive, self.memory_store.unwritten)
         self._connectors = ConnectorLink(connectors, active_connectors, *settings)
         if connectors:
@@ -222,6 +224,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         with self._guard.step("observing what was said"):
             await self._session.end_step(entry)
         self._archive.archiver.note_step(message)
+        await self._observers.events.fire()
 
     async def get_messages(self) -> list[LLMMessage]:
         """Return fresh copies of the view."""
@@ -380,14 +383,14 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
 
         Up to 2 s of that are for learning what the user said, so that a session that begins at once knows it.
         """
-        session = self._session
-        session.stop()
+        (session := self._session).stop()
         await self._connectors.close()
         ends_at = time.monotonic() + _CLOSE_SECONDS + await session.offloader.flush(0.55 * _CLOSE_SECONDS)
         await session.keep_masked()
         await session.summariser.close()
         await self._archive.close(ends_at - time.monotonic())
         await self._learning.catch_up(min(_LEARN_SECONDS, max(ends_at - time.monotonic(), 0.0)))
+        await self._observers.events.settle(max(ends_at - time.monotonic(), 0.5))
         if self._uses_default_store:
             await self.memory_store.leave(self, write_seconds=max(ends_at - time.monotonic(), 0.0))
 
@@ -550,6 +553,13 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
 
     # --- what happened, and why
 
+    def on(self, event: EventName, handler: Callable[[ContextEvent], object]) -> Callable[[], None]:
+        """Call a function, also an async one, with each such event from now on; the returned function ends that.
+
+        stop = context.on("folded", lambda event: print(event.tokens, event.why))
+        """
+        return self._hooks.on(event, handler)
+
     async def explain(self) -> ViewReport:
         """Report the last view and its reasons."""
         return report(self.transcript, *self._session.meter.views, self.policy.token_budget)
@@ -591,20 +601,8 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     # --- component data
 
     def _to_config(self) -> MemoryContextConfig:
-        client = self.light_model_client
-        return MemoryContextConfig(
-            user_id=self.user_id,
-            agent_id=self.agent_id,
-            session_id=self.named_session_id,
-            template_id=self.template_id,
-            policy=self.policy.model_dump(mode="json"),
-            memory_store={} if self._uses_default_store else self.memory_store.url_for_config,
-            model_client=None if client is None else client.dump_component(),
-            initial_messages=[message_to_json(message) for message in self._initial_messages or ()],
-            connectors=components_of(self.connectors),
-            sharing=self.sharing,
-            resume=self.resumes,
-        )
+        store = {} if self._uses_default_store else self.memory_store.url_for_config
+        return config_of(self, store, self._initial_messages or ())
 
     @classmethod
     def _from_config(cls, config: MemoryContextConfig) -> Self:
@@ -657,6 +655,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         """Drop forgotten contents before the next view, state or batch."""
         while self._forgotten.waiting:
             traces = self._forgotten.waiting.pop(0)
+            self._hooks.note_forgotten(tuple(sorted(traces.keys)))
             now = ResumedSession(self.key, self.transcript, self._archive.archiver.cursor, self._archive.report)
             if (redacted := redacted_session(now, traces)) is not None:
                 self._attach(redacted, self.agent_memory)
@@ -675,7 +674,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             before.cancel()
         self._learning.first_position, self._learning.key = resumed.transcript.end, resumed.key
         settings = (self.policy, self.token_counter, self._compactors, self._light_models, self._observers)
-        shared = (self._prompt_head, self._learning, self._archive.archiver.schedule_flush)
+        shared = (self._prompt_head, self._learning, self._archive.archiver.schedule_flush, self._hooks)
         self._session = self._connectors.session = Session(resumed, agent_memory, *settings, *shared)
         self.observation.coordinator, self.observation.agent_memory = self._session.coordinator, agent_memory
 

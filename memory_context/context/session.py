@@ -36,6 +36,7 @@ from memory_context.view.budget import Budget, ViewPlanner, session_tag
 from memory_context.view.masking import Masker
 from memory_context.view.render import Renderer
 
+from .hooks import Hooks
 from .user_memory import OrderKeeper, UserMemoryLoader
 
 __all__ = ["Session", "StepGuard"]
@@ -70,11 +71,13 @@ class Session:
         prompt_head: PromptHead,
         learning: Learning,
         schedule_flush: Callable[[], object],
+        hooks: Hooks,
     ) -> None:
         self.transcript = transcript = resumed.transcript
         self.agent_memory = agent_memory
         self._counter, self._policy, self._observers, self._schedule_flush = counter, policy, observers, schedule_flush
-        transcript.on_decision = agent_memory.trail.note_decision
+        self.meter = UsageMeter(transcript, policy)
+        transcript.on_decision = hooks.attach(resumed.key, transcript, agent_memory.trail, self.meter)
         limits, tag = (policy, counter), session_tag(agent_memory.session_id)
         self.summariser = Summariser(transcript, agent_memory, *limits, models.summaries, models.decisions)
         compact = (*limits, compactors, CompactorInput(transcript, *limits), self.summariser)
@@ -94,7 +97,6 @@ class Session:
         self.budget.observations = self.coordinator
         self.orders = OrderKeeper(transcript, agent_memory.session_id, *limits)
         self.user_memory = UserMemoryLoader(transcript, agent_memory, *limits, self.orders, learning)
-        self.meter = UsageMeter(transcript, policy)
         self._entry_filter = EntryFilter(agent_memory.secrets)
         for entry in transcript.entries():
             if entry.parts is None:

@@ -10,13 +10,12 @@ from weakref import WeakKeyDictionary
 
 from memory_context.foundation.credentials.masks import masked, masked_in_place, without_padding
 from memory_context.foundation.errors import ConflictError, ItemNotFoundError
+from memory_context.foundation.handlers import ContextEvent
 from memory_context.foundation.identifiers import Sharing, checked_identifier
 from memory_context.foundation.references import KEY_PATTERN, MemoryRef, ToolAnswer, one_line
 from memory_context.foundation.runtime.background import in_thread_if_large
-from memory_context.foundation.text.statements import (
-    replaces_others,
-    subject_of,
-)
+from memory_context.foundation.telemetry import MemoryOperation, OperationName
+from memory_context.foundation.text.statements import replaces_others, subject_of
 from memory_context.foundation.tokens import TokenCounter, count_off_loop, default_token_counter
 from memory_context.foundation.utf8 import to_utf8
 from memory_context.store.forget import ProgressCallback
@@ -146,11 +145,23 @@ class AgentMemory:
             metadata or {},
             checked_caller_origin(origin),
         )
-        return (await self.store_all([item]))[0]
+        (ref,) = await self.store_all([item], reason="asked")
+        self.trail.tell(ContextEvent("stored", (ref.key,), tokens=token_count, reason="asked"))
+        return ref
 
-    async def store_all(self, items: Sequence[NewItem]) -> list[MemoryRef]:
+    async def store_all(self, items: Sequence[NewItem], *, reason: str = "offload") -> list[MemoryRef]:
         """Store several items, all or none; return their references in order. Values of secrets become names."""
-        items = await self._without_secrets(items)
+        with self.operation("create_memory") as operation:
+            items = await self._without_secrets(items)
+            refs = await self._insert_all(items)
+            key = refs[0].key if len(refs) == 1 else ""
+            told = zip([ref.key for ref in refs], [item.content for item in items], strict=True)
+            tokens = sum(item.token_count for item in items)
+            ours = {"memory_context.tokens": tokens, "memory_context.reason": reason}
+            operation.tell(len(refs), key, lambda: [self._told(*one) for one in told], ours)
+            return refs
+
+    async def _insert_all(self, items: Sequence[NewItem]) -> list[MemoryRef]:
         if self._masks_credentials:
             items = [replace(item, description=masked(item.description)) for item in items]
         size = sum(len(item.content) for item in items) / 5  # hashing costs about a fifth of reading
@@ -213,7 +224,9 @@ class AgentMemory:
         """
         if not KEY_PATTERN.fullmatch(key):
             return None
-        item = await self.memory_store.items.fetch_memory(self.user_id, key, scope=self.scope)
+        with self.operation("search_memory") as operation:
+            item = await self.memory_store.items.fetch_memory(self.user_id, key, scope=self.scope)
+            operation.tell(int(item is not None and item.is_active), key)
         if item is None or not item.is_active:
             return None
         if for_model:
@@ -266,7 +279,9 @@ class AgentMemory:
     async def query(self, criteria: MemoryCriteria | None = None, *, reader: str | None = "query") -> list[MemoryItem]:
         """Return items without content; by default the 50 newest."""
         criteria = criteria or MemoryCriteria()
-        items = await self.memory_store.items.select_memories(self.user_id, criteria, scope=self.scope)
+        with self.operation("search_memory") as operation:
+            items = await self.memory_store.items.select_memories(self.user_id, criteria, scope=self.scope)
+            operation.tell(len(items))
         self.trail.note_read("listed", [item.key for item in items], reader, criteria)
         return items
 
@@ -288,10 +303,12 @@ class AgentMemory:
         await self._secrets.ready(_SECRETS_SECONDS)
         query = self._secrets.filter.hide(query)
         search = self.memory_store.search
-        found = search_items(search, self.user_id, query, limit, criteria or MemoryCriteria(), self.scope)
-        hits = await within(self.memory_store.limits.call_seconds, found)
-        size = sum(len(hit.passage) for hit in hits)
-        hits = await in_thread_if_large(size, self._visible_hits, hits)
+        with self.operation("search_memory", query) as operation:
+            found = search_items(search, self.user_id, query, limit, criteria or MemoryCriteria(), self.scope)
+            hits = await within(self.memory_store.limits.call_seconds, found)
+            size = sum(len(hit.passage) for hit in hits)
+            hits = await in_thread_if_large(size, self._visible_hits, hits)
+            operation.tell(len(hits), contents=lambda: [self._told(hit.item.key, hit.item.content) for hit in hits])
         self.trail.note_read("searched", [hit.item.key for hit in hits], reader, repr(query))
         return hits
 
@@ -356,9 +373,12 @@ class AgentMemory:
     async def _forget(self, key: str | None, progress: ProgressCallback | None = None) -> list[str]:
         own = {"agent_id": self.agent_id, "session_id": self.session_id}
         statements = key is not None and self.sharing != "isolated"
-        return await self.memory_store.items.forget_memories(
-            self.user_id, **own, memory_key=key, with_statements=statements, progress=progress
-        )
+        with self.operation("delete_memory") as operation:
+            gone = await self.memory_store.items.forget_memories(
+                self.user_id, **own, memory_key=key, with_statements=statements, progress=progress
+            )
+            operation.tell(len(gone), key or "")
+        return gone
 
     async def audit(
         self,
@@ -460,15 +480,18 @@ class AgentMemory:
         subject = subject_of(text)
         metadata = {**said, **({"subject": subject} if subject else {})}
         source = f"user_edit {now.isoformat()}"
-        if not await self.memory_store.statements.update_statement_confirmed(
-            self.user_id,
-            key,
-            source=source,
-            valid_from=since,
-            metadata=metadata,
-            supersedes=await ended_by(self.memory_store, self.user_id, text),
-            replaces_subject=replaces_others(text),
-        ):
+        with self.operation("update_memory") as operation:
+            operation.tell(1, key, lambda: [self._told(key, text)])
+            is_confirmed = await self.memory_store.statements.update_statement_confirmed(
+                self.user_id,
+                key,
+                source=source,
+                valid_from=since,
+                metadata=metadata,
+                supersedes=await ended_by(self.memory_store, self.user_id, text),
+                replaces_subject=replaces_others(text),
+            )
+        if not is_confirmed:
             raise ItemNotFoundError(f"{key!r} was changed or forgotten meanwhile: list the memory again")
         return item.ref
 
@@ -552,6 +575,13 @@ class AgentMemory:
         nearest = await self.memory_store.items.select_keys(self.user_id, like=key[:64], limit=3, scope=self.scope)
         offer = f"; did you mean {' or '.join(repr(k) for k in nearest)}?" if nearest else ""
         return ItemNotFoundError(f"no item {one_line(self._secrets.filter.hide(key), 80)!r} in this memory{offer}")
+
+    def operation(self, name: OperationName, query: str = "") -> MemoryOperation:
+        """Return a context that traces and times an operation on this memory."""
+        return MemoryOperation(name, self.memory_store.describe(), self.session_id, query)
+
+    def _told(self, key: str, content: str) -> dict[str, str]:
+        return {"id": key, "content": self.visible(content)}
 
     def visible(self, text: str, *, shows_credentials: bool = False) -> str:
         """Return a text as models see it when it opens: without values of the vault, and without credentials."""

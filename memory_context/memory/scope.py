@@ -6,16 +6,19 @@ never become private; all others are. Each scope forgets its own items; with the
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints
 from typing_extensions import Self
 
 from memory_context.foundation.credentials.masks import masked
+from memory_context.foundation.handlers import ContextEvent
 from memory_context.foundation.identifiers import Sharing
 from memory_context.foundation.references import KEY_PATTERN, shorten
+from memory_context.foundation.telemetry import LOOKUPS, count
 from memory_context.store.events import AuditEvent, EventKind, NewEvent
 from memory_context.store.items import ReadScope, Whereabouts
 from memory_context.store.memory_store import MemoryStore
@@ -73,7 +76,11 @@ def refusal(key: str, item: Whereabouts, scope: ReadScope, sharing: Sharing) -> 
 
 
 class AuditTrail:
-    """Records the events of a scope; `is_private` hides them from other scopes."""
+    """Records the events of a scope; `is_private` hides them from other scopes.
+
+    Attributes:
+        on_event: Called with each event of a decision, without secrets in its detail.
+    """
 
     def __init__(
         self,
@@ -92,34 +99,47 @@ class AuditTrail:
         self._agent_id = agent_id
         self._session_id = session_id
         self._is_private = is_private
+        self.on_event: Callable[[ContextEvent], object] | None = None
 
     def note(self, kind: EventKind, keys: Iterable[str], detail: str = "") -> None:
         """Buffer an event without I/O; never raises."""
+        self._add(kind, keys, self._told(detail))
+
+    def _told(self, detail: str) -> str:
         detail = self._secrets.filter.hide(detail[:_READ_CHARACTERS])
-        if self._masks_credentials:
-            detail = masked(detail)
-        detail = shorten(detail, _DETAIL_CHARACTERS)
+        return shorten(masked(detail) if self._masks_credentials else detail, _DETAIL_CHARACTERS)
+
+    def _add(self, kind: EventKind, keys: Iterable[str], detail: str) -> None:
         unique = tuple(dict.fromkeys(keys))
         self._log.add(self._user_id, NewEvent(kind, unique, detail, self._agent_id, self._session_id, self._is_private))
 
     def note_read(self, kind: EventKind, keys: Iterable[str], reader: str | None, asked: object) -> None:
-        """Record a read that has a reader and, unless it is a search, results."""
+        """Record a read that has a reader and, unless it is a search or a page of the history, results."""
         keys = list(keys)
-        if reader and (keys or kind == "searched"):
+        if reader and (keys or kind in ("searched", "paged")):
+            count(LOOKUPS, {"memory_context.lookup.kind": kind})
             self.note(kind, keys, f"{reader}: {asked}")
-
-    def _log_event(self, kind: str, keys: Sequence[str]) -> None:
-        """Log which items were stored, compacted or recalled; never what they hold."""
-        _logger.info("session %s: %s %s", self._session_id, kind, ", ".join(keys[:_LOGGED_KEYS]))
 
     def note_decision(self, transcript: "Transcript", decision: "Decision") -> None:
         """Record the events of a decision; never raises."""
         try:
-            _logger.debug("session %s: %s, at message %d", self._session_id, decision.kind, transcript.end)
-            if decision.tally().get("offloads"):
-                self._log_event("stored", decision.memory_keys())
-            for kind, keys, detail in decision.audit(transcript):
-                self._log_event(kind, keys)
-                self.note(kind, keys, detail)
+            events = decision.audit(transcript)
+            if not events:
+                _logger.debug("session %s: %s, at message %d", self._session_id, decision.kind, transcript.end)
+            for event in events:
+                self.tell(event)
         except Exception:  # auditing must not fail the agent
             _logger.exception("a decision is missing in the audit trail: %s", type(decision).__name__)
+
+    def tell(self, event: ContextEvent) -> None:
+        """Log an event, never what its items hold; record it, and hand it on."""
+        event = replace(event, why=self._told(event.why), session_id=self._session_id)
+        level = logging.INFO if event.what == "folded" else logging.DEBUG
+        if _logger.isEnabledFor(level):
+            keys, reason = ", ".join(event.keys[:_LOGGED_KEYS]), event.reason or "asked"
+            text = "session %s: %s %d items, %d tokens (%s): %s"
+            _logger.log(level, text, self._session_id, event.what, len(event.keys), event.tokens, reason, keys)
+        if event.keys and event.what != "stored":  # which the item's row says
+            self._add(cast(EventKind, event.what), event.keys, event.why)
+        if self.on_event is not None:
+            self.on_event(event)

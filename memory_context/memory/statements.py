@@ -10,6 +10,7 @@ from memory_context.foundation.credentials.assignments import states_a_credentia
 from memory_context.foundation.credentials.masks import credentials_in
 from memory_context.foundation.errors import SecretError
 from memory_context.foundation.references import MemoryRef, memory_key_for
+from memory_context.foundation.telemetry import MemoryOperation
 from memory_context.foundation.text.statements import (
     canonical_words,
     ends_another,
@@ -90,9 +91,11 @@ async def insert_statement(
     item = NewItem(statement, statement[:160], tokens, type, origin, metadata=given, origin=origin, key=key)
     ended = [*supersedes, *await ended_by(memory_store, user_id, statement)]
     is_replacing = replaces_others(statement)
-    key, is_new = await memory_store.statements.insert_statement(
-        user_id, item, valid_from, ended, replaces_subject=is_replacing, is_repeatable=is_repeatable
-    )
+    with MemoryOperation("upsert_memory", memory_store.describe()) as operation:
+        key, is_new = await memory_store.statements.insert_statement(
+            user_id, item, valid_from, ended, replaces_subject=is_replacing, is_repeatable=is_repeatable
+        )
+        operation.tell(1, key, lambda: [{"id": key, "content": statement}])
     return MemoryRef(key, statement[:160], tokens), is_new
 
 

@@ -19,6 +19,7 @@ from psycopg.types import TypeInfo
 
 from memory_context.foundation.errors import SchemaError, StoreError, StoreUnavailableError
 from memory_context.foundation.runtime.background import Background, attempt
+from memory_context.foundation.telemetry import DATABASE_SECONDS, POOL, count, gauge
 
 from .codec import ADAPTERS
 from .connection import Connection, dedicated, driver_errors
@@ -64,6 +65,7 @@ class Database:
         self._preparing = Background[tuple[dict[str, str], AdaptersMap]]("memory_context preparation")
         # strong references: a collected loop would leak its connections
         self._pools: dict[asyncio.AbstractEventLoop, ConnectionPool] = {}
+        gauge(POOL, self.connections, "memory_context.connection.state")
 
     async def read(
         self,
@@ -144,6 +146,11 @@ class Database:
                     f"the embedded server was not set up in {_SET_UP_SECONDS:g} s ({self.location.where})"
                 ) from error
 
+    def connections(self) -> dict[str, int]:
+        pools = list(self._pools.values())
+        idle, held = sum(pool.idle for pool in pools), sum(pool.held for pool in pools)
+        return {"idle": idle, "used": held - idle}
+
     def close(self) -> None:
         """Close connections of this and ended loops."""
         self._sweep()
@@ -157,6 +164,24 @@ class Database:
     ) -> list[list[DictRow]]:
         most = most_seconds()
         started = time.monotonic()
+        labels = {"db.system.name": "postgresql", "memory_context.transaction.kind": begin.removeprefix("begin_")}
+        try:
+            return await self._run(begin, who, statements, kind, most, started)
+        except BaseException as error:
+            labels["error.type"] = type(error).__qualname__
+            raise
+        finally:
+            count(DATABASE_SECONDS, labels, time.monotonic() - started)
+
+    async def _run(
+        self,
+        begin: str,
+        who: tuple[str | None, str | None],
+        statements: Sequence[Statement],
+        kind: TransactionKind,
+        most: float,
+        started: float,
+    ) -> list[list[DictRow]]:
         pool, login = await self.ready()
         limits = self.limits
         values = (value for one in statements for value in one.params.values())

@@ -40,11 +40,12 @@ EventKind = Literal[
     "withdrawn",
     "compacted",
     "folded",
+    "observed",
     "shortened",
     "cleared",
     "lost",
 ]
-"""Kinds of events; `stored` and `forgotten` come from item rows, `lost` only from earlier versions."""
+"""Kinds of events; `stored` and `forgotten` come from item rows, `lost` from earlier versions; none are `observed`."""
 
 USES = frozenset[EventKind](("retrieved", "searched", "expanded", "recalled"))
 """Kinds that showed an item; they update `last_used_at`."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from memory_context.foundation.errors import MemoryContextError, StoreError, StoreUnavailableError
 from memory_context.foundation.runtime.background import Background, PerLoop, Timer, begin, outages_of
+from memory_context.foundation.telemetry import JOBS, gauge
 
 from .database import Database, every_user
 from .sql import Statement, load_queries
@@ -194,6 +195,8 @@ class Jobs:
         self._due = PerLoop(lambda: _DueUsers(self._look_after), _DueUsers.adopt)
         self._broken_off: dict[str, tuple[str, int]] = {}  # by claim: its user, and the attempts that do not count
         self._catching_up = Background[None]("memory_context jobs that are waited for")
+        self._left: dict[str, Mapping[str, int]] = {}  # by user, as this process saw it last
+        gauge(JOBS, self.jobs_left, "memory_context.job.state")
 
     def register(self, kind: JobKind) -> None:
         """Do jobs of this kind; others are left alone."""
@@ -304,7 +307,30 @@ class Jobs:
                     break
         steps = _QUERIES("lock_user"), _QUERIES("update_user_not_pending"), counts
         *_, (left,) = await self._database.write(user_id, *steps, kind="batch")
+        if kinds is None:
+            self._note_left(user_id, left)
         return left, total
+
+    def _note_left(self, user_id: str, left: Mapping[str, int]) -> None:
+        if left["pending"] or left["failed"]:
+            self._left[user_id] = {"waiting": left["pending"], "dead": left["failed"]}
+        else:
+            self._left.pop(user_id, None)
+
+    def jobs_left(self) -> dict[str, int]:
+        users = list(self._left.values())
+        return {state: sum(user[state] for user in users) for state in ("waiting", "dead")}
+
+    async def look(self, most_users: int = 100) -> None:
+        """Count the jobs of so many users with any, for the metrics of this process."""
+        params = {"after": "", "limit": most_users, "with_failed": True}
+        (rows,) = await self._database.read(None, _QUERIES("select_pending_users", params), kind="batch")
+        counts, seen = _QUERIES("fetch_job_counts", kinds=list(self._kinds)), dict[str, Mapping[str, int]]()
+        for user_id in [row["user_id"] for row in rows]:
+            ((seen[user_id],),) = await self._database.read(user_id, counts, kind="batch")
+        self._left.clear()
+        for user_id, left in seen.items():
+            self._note_left(user_id, left)
 
     async def _do_batch(self, claim: Claim) -> int:
         taking = begin(claim.take())

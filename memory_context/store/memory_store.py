@@ -17,7 +17,7 @@ from memory_context.foundation.embeddings.embedder import Embedder, check_embedd
 from memory_context.foundation.embeddings.wordllama import default_embedder
 from memory_context.foundation.errors import ConflictError, ItemDamagedError, StoreError
 from memory_context.foundation.references import ToolAnswerRegistry
-from memory_context.foundation.runtime.background import in_thread_if_large
+from memory_context.foundation.runtime.background import in_thread_if_large, outages_of
 from memory_context.foundation.runtime.buffers import WRITE_SECONDS, Unwritten
 
 from .admin.daily import DailyConsolidation
@@ -426,6 +426,11 @@ class MemoryStore:
         await self.events.stop()
         await self.jobs.stop()
         self._database.close()
+
+    def watch_outages(self, watcher: Callable[[str], object]) -> None:
+        """Call a method, weakly held, with the text of each outage of this store."""
+        for owner in (self, self._database):
+            outages_of(owner).watch(watcher)
 
     def join(self, owner: object) -> None:
         """Register a user, held weakly."""

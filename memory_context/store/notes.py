@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from memory_context.foundation.telemetry import MemoryOperation
+
 from .database import EVERY_AGENT, Database
 from .sql import Statement, load_queries
 
@@ -107,7 +109,9 @@ class NotesStore:
             "kept_versions": KEPT_VERSIONS,
         }
         steps = (_USERS("insert_known_user", params), _QUERIES("upsert_notes", params))
-        _, written, rows = await self._database.write(user_id, *steps, fetch_notes(agent_id), agent_id=agent_id)
+        with MemoryOperation("update_memory", self._database.location.where) as told:
+            _, written, rows = await self._database.write(user_id, *steps, fetch_notes(agent_id), agent_id=agent_id)
+            told.tell(len(written))
         self._database.user_memory_changes[user_id] += bool(written)
         return bool(written), AgentNotes.of(rows)
 

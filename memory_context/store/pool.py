@@ -184,6 +184,15 @@ class ConnectionPool:
         finally:
             self._slots.release()
 
+    @property
+    def held(self) -> int:
+        """Open connections, of which `idle` wait for work."""
+        return len(self._open)
+
+    @property
+    def idle(self) -> int:
+        return len(self._idle)
+
     def close(self) -> None:
         """Close idle connections now, others when returned."""
         self._is_closed = True

@@ -5,7 +5,7 @@ get_messages ─▶ UsageMeter.add_view: view, prompt cache, keeping everything 
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.sessions.transcript.transcript import Transcript
@@ -16,7 +16,7 @@ from .economics import is_cache_cold
 from .explain import stable_tokens
 from .view import View
 
-__all__ = ["Bill", "ModelCall", "UsageMeter", "raw_tokens"]
+__all__ = ["Bill", "CallTokens", "ModelCall", "UsageMeter", "raw_tokens"]
 
 _KEPT_MESSAGES, _KEPT_AT_HEAD = 20, 5
 _NO_PRICES = PricesSet(1.0, 1.0, 0)
@@ -58,6 +58,15 @@ class ModelCall:
     head_and_tail_cost: float
     mark: Literal["", "compaction", "fold"]
     decision: int
+
+
+class CallTokens(NamedTuple):
+    """The tokens of a call with the prompt in front: of keeping everything, as it was made, and as a cache has it."""
+
+    upto: int = -1
+    kept: int = 0
+    shown: int = 0
+    cached: int = 0
 
 
 @dataclass(frozen=True)
@@ -198,8 +207,16 @@ class UsageMeter:
         stable = 0 if is_cold else stable_tokens(before, view) or self._stable_since_load(view, end)
         raw = raw_tokens(transcript)
         shown = ViewShown(end, view.tokens, stable, raw, _kept_by_others(transcript), is_cold, is_joined, digest)
+        self._records = [*self._records[-1:], shown]  # first: who hears of the decision asks for it
         transcript.decide(shown)
-        self._records = [*self._records[-1:], shown]
+
+    def newest(self, transcript: Transcript) -> CallTokens:
+        """Return the tokens of the call recorded last."""
+        if not self._records:
+            return CallTokens()
+        shown, offered, prices = self._records[-1], transcript.state.offered, transcript.state.newest(PricesSet)
+        cached = _cached(prices or _NO_PRICES, shown.stable_tokens)
+        return CallTokens(shown.upto, shown.raw_tokens + offered.own_tokens, shown.tokens + offered.tokens, cached)
 
     def _set_prices(self, transcript: Transcript) -> None:
         cache = self._policy.cache

@@ -80,12 +80,13 @@ WHERE user_id = %(user_id)s
     AND NOT EXISTS (SELECT FROM memory_context.jobs WHERE user_id = %(user_id)s AND NOT is_failed);
 
 -- name: fetch_job_counts :one
--- The jobs of some kinds that a user has: which kinds are due now, how many are leased, to be tried again, failed. By
+-- The jobs of some kinds that a user has: which kinds are due now, how many are leased, to be tried again, not done, failed. By
 -- the clock, since jobs that are seen may have been written after this transaction began.
 SELECT
     coalesce(array_agg(DISTINCT kind) FILTER (WHERE NOT is_failed AND due_at <= clock_timestamp()), '{}') AS due_kinds,
     count(*) FILTER (WHERE NOT is_failed AND due_at > clock_timestamp() AND claim IS NOT NULL) AS claimed,
     count(*) FILTER (WHERE NOT is_failed AND due_at > clock_timestamp() AND claim IS NULL) AS waiting,
+    count(*) FILTER (WHERE NOT is_failed) AS pending,
     count(*) FILTER (WHERE is_failed) AS failed,
     (extract(epoch FROM min(due_at) FILTER (WHERE NOT is_failed) - clock_timestamp()))::float8 AS due_in_seconds
 FROM memory_context.jobs

@@ -117,6 +117,18 @@ async def test_health_says_whether_the_database_answers(caplog: pytest.LogCaptur
     await down.close()
 
 
+async def test_metrics_count_operations_on_the_memory(store: MemoryStore):
+    """Without a token, like the probe; they name no user."""
+    async with listening(store, TOKENS) as url, over_http(url, "one") as alice:
+        await stored(alice, "the ship is called Ida", "the ship's name")
+        async with httpx.AsyncClient(base_url=url) as http:
+            text = (await http.get("/metrics")).text
+    assert 'gen_ai_client_operation_duration_seconds_count{gen_ai_operation_name="create_memory"}' in text
+    assert 'memory_context_requests_total{http_request_method="POST",http_response_status_code="200"}' in text
+    assert "alice" not in text
+    assert "Ida" not in text
+
+
 async def test_mcp_command_serves_http_until_sigterm(database_url: str):
     """It says where; with a client connected it stops at once all the same."""
     process = await asyncio.create_subprocess_exec(

@@ -349,9 +349,11 @@ async def test_log_says_what_was_stored_and_compacted_without_content(
     await context.get_messages()
     await context.add_message(AssistantMessage(content="I read it.", source="coder"))
     await context.get_messages()
-    said = [one.getMessage() for one in caplog.records if one.levelno == logging.INFO]
+    said = [(one.levelname, one.getMessage()) for one in caplog.records]
     (item,) = await context.agent_memory.query()
-    assert f"session s: stored {item.key}" in said
-    assert f"session s: compacted {item.key}" in said
+    tokens = item.ref.token_count
+    assert ("INFO", "session s of agent coder: opened") in said
+    assert ("DEBUG", f"session s: stored 1 items, {tokens} tokens (offload): {item.key}") in said
+    assert ("DEBUG", f"session s: compacted 1 items, {tokens} tokens (consumed): {item.key}") in said
     assert "lantern" not in caplog.text
     await context.close()

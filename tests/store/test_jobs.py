@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from memory_context.foundation.errors import StoreError, StoreUnavailableError
+from memory_context.foundation.telemetry import prometheus_text
 from memory_context.store import jobs
 from memory_context.store.items import NewItem
 from memory_context.store.jobs import Claim, FailedJob, JobKind, JobReport, NewJob, enqueue
@@ -321,6 +322,19 @@ async def test_status_counts_jobs_by_kind(
     status = await store.admin.status()
     assert status.jobs == {"learn": {"pending": 1, "failed": 1}, "index": {"pending": 1, "failed": 0}}
     assert (status.jobs_pending, status.jobs_failed) == (2, 1)
+
+
+async def test_look_counts_jobs_of_all_users_for_the_metrics(store: MemoryStore, lessons: Lessons) -> None:
+    """Also those that another process wrote; done ones are gone."""
+    await learn(store, "a", "b")
+    await learn(store, "c", user="bob", delay_seconds=3600)
+
+    await store.jobs.look()
+    assert store.jobs.jobs_left() == {"waiting": 3, "dead": 0}
+    assert 'memory_context_jobs{memory_context_job_state="waiting"}' in prometheus_text()
+    await store.jobs.flush(["learn"])
+    await store.jobs.look()
+    assert store.jobs.jobs_left() == {"waiting": 1, "dead": 0}
 
 
 async def exported(store: MemoryStore) -> Sequence[bytes]:

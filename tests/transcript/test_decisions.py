@@ -13,9 +13,10 @@ from autogen_core.models import UserMessage
 import memory_context
 import memory_context.sessions.transcript as transcript_package
 from memory_context import MemoryContext, MemoryStore
+from memory_context.foundation.handlers import ContextEvent
 from memory_context.sessions.archive.cursor import BatchCursor, next_batch
 from memory_context.sessions.transcript.codec import append_saved, load_transcript, save_events, save_transcript
-from memory_context.sessions.transcript.transcript import AuditLine, Decided, Decision, Transcript, audit_line
+from memory_context.sessions.transcript.transcript import Decided, Decision, Transcript, audit_line
 from memory_context.sessions.transcript.view_decisions import ViewCleared, ViewShown
 
 from ..agents.scripted import report
@@ -46,7 +47,7 @@ class MessageHidden(Decision):
     def memory_keys(self) -> tuple[str, ...]:
         return self.keys
 
-    def audit(self, transcript: Transcript) -> list[AuditLine]:
+    def audit(self, transcript: Transcript) -> list[ContextEvent]:
         return audit_line("withdrawn", self.keys, f"message {self.position + 1} was hidden")
 
     def tally(self) -> dict[str, int]:

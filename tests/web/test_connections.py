@@ -177,6 +177,48 @@ async def test_create_app_serves_probes_and_static_page(store: MemoryStore, mode
         assert (await client.say("hello")).json()["message"]["text"] == "answer to hello"
 
 
+async def test_metrics_count_what_the_process_does_and_hold_no_ids(store: MemoryStore, model: Model):
+    """Tokens of calls, transactions, connections, jobs and answered requests."""
+    app = create_app(store, assistant(model), agents=["assistant"], allow_anonymous=True)
+
+    async def read() -> dict[str, float]:
+        answer = await client.get("/metrics")
+        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        lines = [line for line in answer.text.splitlines() if not line.startswith("#")]
+        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+    async with (
+        app.router.lifespan_context(app),
+        Client(transport=httpx.ASGITransport(app), base_url="http://chat") as client,
+    ):
+        before = await read()
+        assert (await client.say("hello", session="my-session")).status_code == 200
+        after = await read()
+    grown = {name for name, value in after.items() if value > before.get(name, 0)}
+    read_transactions = '{db_system_name="postgresql",memory_context_transaction_kind="read"}'
+    assert grown >= {
+        "memory_context_tokens_kept_total",
+        "memory_context_tokens_shown_total",
+        f"db_client_operation_duration_seconds_count{read_transactions}",
+        'memory_context_requests_total{http_request_method="POST",http_response_status_code="200"}',
+    }
+    assert after['memory_context_connections{memory_context_connection_state="idle"}'] > 0
+    assert 'memory_context_jobs{memory_context_job_state="dead"}' in after
+    assert not any("my-session" in name or "hello" in name for name in after)
+
+
+async def test_metrics_answer_while_the_store_is_down(model: Model):
+    """With what the process knows."""
+    down = MemoryStore("postgresql://u:secret@127.0.0.1:1/x")
+    app = create_app(down, assistant(model), agents=["assistant"], allow_anonymous=True)
+    async with Client(transport=httpx.ASGITransport(app), base_url="http://chat") as client:
+        answer = await client.get("/metrics")
+        assert answer.status_code == 200
+        assert 'error_type="StoreUnavailableError"' in answer.text
+        assert "secret" not in answer.text
+    await down.close()
+
+
 async def test_session_ids_are_read_from_the_address_as_it_was_sent(client: Client):
     """Over a real socket, in an application that another one mounts under a name that is encoded, too."""
     outer = FastAPI()

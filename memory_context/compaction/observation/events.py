@@ -1,20 +1,11 @@
 """Events of observations for applications."""
 
-import inspect
-import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import partial
-from typing import Any
 
 from autogen_core.models import LLMMessage
 
-from memory_context.foundation.runtime.background import attempt
-
-__all__ = ["EventHandlers", "ObservationEvent", "ReflectionEvent"]
-
-_HANDLER_SECONDS = 1.0
+__all__ = ["ObservationEvent", "ReflectionEvent"]
 
 
 def _now() -> datetime:
@@ -53,44 +44,3 @@ class ReflectionEvent:
     generation_count: int
     compression_level: int
     timestamp: datetime = field(default_factory=_now)
-
-
-Handler = Callable[[Any], object]
-
-
-class EventHandlers:
-    """Handlers by type of event, called in order. One that raises, or takes over a second, is logged."""
-
-    def __init__(self) -> None:
-        self.logger = logging.getLogger("memory_context")
-        self._handlers: dict[type, list[Handler]] = {}
-        self._waiting: list[Callable[[], Awaitable[None]]] = []
-
-    def add(self, kind: type, handler: Handler) -> None:
-        self._handlers.setdefault(kind, []).append(handler)
-
-    def note(self, kind: type, make: Callable[[], object]) -> None:
-        """Keep an event until `fire`; without handlers it is not made."""
-        if handlers := self._handlers.get(kind):
-            event = make()
-            self._waiting += [partial(self._call, handler, event) for handler in handlers]
-
-    @property
-    def has_news(self) -> bool:
-        return bool(self._waiting)
-
-    async def fire(self) -> None:
-        """Call the handlers of the events so far. Never raises."""
-        while self._waiting:
-            await self._waiting.pop(0)()
-
-    async def _call(self, handler: Handler, event: object) -> None:
-        try:
-            result = handler(event)
-            if inspect.isawaitable(result):
-                task = await attempt(result, _HANDLER_SECONDS)
-                if task is None:
-                    raise TimeoutError(f"it took over {_HANDLER_SECONDS:g} s")
-                task.result()
-        except Exception:
-            self.logger.exception("a handler of %s failed", type(event).__name__)

@@ -8,6 +8,7 @@ from functools import partial
 from autogen_core.models import LLMMessage
 
 from memory_context.foundation.errors import LightModelError
+from memory_context.foundation.handlers import EventHandlers
 from memory_context.foundation.light_model import guards as light_models
 from memory_context.foundation.light_model.answers import Completion
 from memory_context.foundation.light_model.guards import LightModelGuards
@@ -20,7 +21,6 @@ from memory_context.sessions.transcript.observations import ObservationChunk
 from memory_context.sessions.transcript.transcript import Transcript
 
 from ..chooser import TextChooser
-from .events import EventHandlers
 from .observer import run_observer
 from .parsing import CompletionFunction
 from .reading import observed_messages

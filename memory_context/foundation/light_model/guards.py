@@ -106,6 +106,12 @@ class LightModelGuards:
             if guard is not None:
                 guard.on_use = self._on_use
 
+    def watch(self, watcher: Callable[[str], object]) -> None:
+        """Call a weakly held method with the text of each outage of the model."""
+        for guard in self._guards:
+            if guard is not None:
+                guard.outages.watch(watcher)
+
     def bill_other(self, used: LightModelUsage) -> None:
         """Count a call of an application's own function."""
         self.other_observations += used

@@ -17,7 +17,7 @@ from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage, 
 from pydantic import BaseModel
 
 from ..errors import LightModelError
-from ..runtime.background import Background, Breaker, attempt
+from ..runtime.background import Background, Breaker, OutageLog, attempt
 from ..utf8 import sayable
 from .answers import Completion, content_at_limit, response_format, validated, without_thoughts
 from .usage import NO_USAGE, LightModelUsage
@@ -85,6 +85,7 @@ class LightModel:
         self._queue: _Queue | None = None
         self._has_warned = False
         self._takes_cap = True
+        self.outages = OutageLog()
         self._usage = LightModelUsage()
         self.on_use: WeakMethod[Callable[[], None]] | None = None
 
@@ -245,7 +246,8 @@ class LightModel:
         self._breaker.failed(at_once=isinstance(error, _TimeoutExceededError))
         if not self._has_warned:
             self._has_warned = True
-            _logger.warning("the light model gave no usable answer (%s); going on by rules", error)
+            text = "the light model gave no usable answer (%s); going on by rules"
+            self.outages.failed("asking the light model", text, error, quiet_seconds=0.0)
 
 
 class _Queue:

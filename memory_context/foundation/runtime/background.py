@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakMethod
 
 from ..errors import StoreUnavailableError
 
@@ -285,10 +285,16 @@ STORE_RETRY_SECONDS = 30.0
 
 
 class OutageLog:
-    """Failing operations by topic."""
+    """Failing operations by topic; who watches hears of each outage once."""
 
     def __init__(self) -> None:
         self._failed_at: dict[str, float] = {}  # monotonic
+        self._watchers: list[WeakMethod[Callable[[str], object]]] = []
+
+    def watch(self, watcher: Callable[[str], object]) -> None:
+        """Call a method, weakly held, with the text of each new outage; it must not raise."""
+        with _lock:
+            self._watchers = [*(one for one in self._watchers if one() is not None), WeakMethod(watcher)]
 
     def failed(
         self, topic: str, message: str, *args: object, level: int = logging.WARNING, quiet_seconds: float = math.inf
@@ -298,6 +304,9 @@ class OutageLog:
         is_new = now - self._failed_at.get(topic, -math.inf) > quiet_seconds or topic not in self._failed_at
         self._failed_at[topic] = now
         _logger.log(level if is_new else logging.DEBUG, message, *args, stacklevel=2)
+        for watcher in self._watchers if is_new else ():
+            if (tell := watcher()) is not None:
+                tell(message % args if args else message)
 
     def worked(self, topic: str) -> None:
         if topic in self._failed_at and self._failed_at.pop(topic, None) is not None:

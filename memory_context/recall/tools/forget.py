@@ -161,7 +161,9 @@ async def _forgotten(host: ToolHost, proposal: ForgetProposal, why: str) -> Answ
     store = host.agent_memory.memory_store
     forgetting = store.user_stats.forget_items(proposal.user_id, proposal.items)
     try:
-        gone = await within(store.limits.call_seconds, forgetting)
+        with host.agent_memory.operation("delete_memory") as operation:
+            gone = await within(store.limits.call_seconds, forgetting)
+            operation.tell(len(gone), gone[0] if len(gone) == 1 else "")
     except StoreError as error:
         return Answer(
             f"It is not known whether they were forgotten: the memory does not answer ({error}). Call again to see.",

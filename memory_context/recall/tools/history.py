@@ -171,7 +171,7 @@ class ReadHistoryTool(MemoryTool):
         elif not page.following:
             next_step = f"What came after message {page.last} is in front of you. search_memory finds what is stored."
         keys = [key for entry in entries for key in _keys(entry)]
-        host.agent_memory.trail.note("paged", keys, f"{self.name}: messages {page.first}-{page.last}")
+        host.agent_memory.trail.note_read("paged", keys, self.name, f"messages {page.first}-{page.last}")
         begin = {"first_message": page.first}
         begin |= {"first_character": args.first_character} if args.first_character > 1 else {}
         call = f"read_history({_arguments(args, place, begin)})"

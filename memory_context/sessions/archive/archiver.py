@@ -97,7 +97,7 @@ class Archiver:
         self._known = dict[str, int]()
         self._known_to = (0, 0)  # decision and position
         self._forgotten = set[str]()  # those of the known keys that this process dropped
-        self._has_begun = False
+        self._has_begun = self._is_resumed = False
         self._flusher = Flusher(
             "memory_context archive",
             self._write_in_time,
@@ -124,6 +124,7 @@ class Archiver:
             self._titles.ask_no_more()
         # an unused context is a template and is not archived
         self._is_from_scratch = at is None and session.report.outcome == "new"
+        self._is_resumed = session.report.outcome in ("resumed", "state")
         self._has_begun = self.key != _NO_KEY and session.report.outcome != "resumed" and transcript.end > 0
         self.key, self.transcript, self._at, self._unanswered = session.key, transcript, at, None
         self._known, self._known_to, self._forgotten = {}, (0, transcript.first), set[str]()
@@ -196,6 +197,8 @@ class Archiver:
 
     def schedule_flush(self) -> None:
         """Schedule a batch. Never raises."""
+        if not (self._has_begun or self._is_resumed):
+            _logger.info("session %s of agent %s: opened", self.key.session_id, self.key.agent_id)
         self._has_begun = True
         self._tell_state()
         self._flusher.note()
@@ -345,6 +348,11 @@ class Archiver:
             return False
         if appended.outcome == "conflict":
             return await self._handle_conflict(write)
+        if write.batch is not None:
+            messages = write.after.position - (self._at.position if self._at else 0)
+            _logger.info(
+                "session %s: archived %d messages, batch %d", self.key.session_id, messages, write.after.sequence
+            )
         self._at = write.after
         self.transcript.note_archived(write.after.position, write.after.decision)
         self._counted = max(self._counted, write.after.position)

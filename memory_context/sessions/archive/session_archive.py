@@ -88,7 +88,7 @@ class SessionArchive:
         self._reading = Background[None]("memory_context resume")
         self._breaker = Breaker(background.STORE_RETRY_SECONDS)
         self._again = Breaker(_AGAIN_SECONDS)
-        self._outages = OutageLog()
+        self.outages = OutageLog()
         self._light_models = light_models
         light_models.notify(self.record_light_model)
         self._titles = Titles(policy.user_sources, light_models.titles)
@@ -96,6 +96,10 @@ class SessionArchive:
         self.archiver = Archiver(conversations, policy.archive, prepare, self._titles, keep, batch_jobs)
 
     def attach(self, session: ResumedSession) -> None:
+        if session.report != self.report and session.report.outcome in ("resumed", "state"):
+            _logger.info(
+                "session %s of agent %s: resumed, %s", session.key.session_id, session.key.agent_id, session.report
+            )
         self.report = session.report
         self._breaker.worked()
         self.archiver.attach(session)
@@ -155,7 +159,7 @@ class SessionArchive:
             await asyncio.wait_for(self.resume(), seconds)
         except (StoreError, asyncio.TimeoutError) as error:
             self._breaker.failed()
-            self._outages.failed(
+            self.outages.failed(
                 "reading the history of the session",
                 "going on without the history of the session, which is added when the store is there: %s",
                 str(error) or f"it did not answer in {seconds:g} s",

@@ -5,10 +5,11 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
+from memory_context.foundation.handlers import ContextEvent
 from memory_context.sessions.transcript.transcript import Transcript
 
 from .observations import Edit, ObservationChunk, ObservationLog, ObservationRecord, joined_ranges, reflected_chunks
-from .transcript import AuditLine, Decided, Decision, audit_line, keys_of
+from .transcript import Decided, Decision, keys_of
 from .values import Arithmetic
 
 __all__ = ["ObservationBuffered", "ObservationsActivated", "ObservationsRestored", "Reflected"]
@@ -31,6 +32,10 @@ class ObservationBuffered(_LogDecision):
     def apply(self, transcript: Transcript) -> None:
         if self.chunk.last <= transcript.end:
             transcript.state.observation.buffer(self.chunk)
+
+    def audit(self, transcript: Transcript) -> list[ContextEvent]:
+        first, last = self.chunk.first + 1, self.chunk.last
+        return [ContextEvent("observed", (), f"messages {first}-{last}", self.chunk.tokens, self.chunk.made_by)]
 
     def tally(self) -> dict[str, int]:
         return {"observations": 1}
@@ -75,11 +80,14 @@ class ObservationsActivated(_LogDecision):
     def changes_from(self, transcript: Transcript) -> int:
         return transcript.state.start
 
-    def audit(self, transcript: Transcript) -> list[AuditLine]:
+    def audit(self, transcript: Transcript) -> list[ContextEvent]:
         activated = transcript.decisions(ObservationsActivated)[:-1]
         first = max([transcript.state.start, *(one.left for _, one in activated[-1:])])
-        keys = keys_of(transcript.entries(first, self.left))
-        return audit_line("folded", keys, f"observed: messages {first + 1}-{self.left}") if self.left > first else []
+        if self.left <= first:
+            return []
+        keys = keys_of(entries := transcript.entries(first, self.left))
+        tokens = sum(entry.full_tokens for entry in entries)
+        return [ContextEvent("folded", tuple(keys), f"observed: messages {first + 1}-{self.left}", tokens, "observed")]
 
     def tally(self) -> dict[str, int]:
         return {"activations": 1}

@@ -4,12 +4,13 @@ from collections.abc import Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from memory_context.foundation.handlers import ContextEvent
 from memory_context.foundation.messages import Address
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.values import ChosenBy, MaskedPart, ShortenedPart
 
 from .entries import PartId, StoredPart
-from .transcript import AuditLine, Decided, Decision, EntryDecision, audit_line
+from .transcript import Decided, Decision, EntryDecision, audit_line
 from .values import Arithmetic
 
 __all__ = [
@@ -59,6 +60,12 @@ class PartOffloaded(EntryDecision):
 
     def memory_keys(self) -> tuple[str, ...]:
         return tuple(ref.key for ref in self.stored.refs)
+
+    def audit(self, transcript: Transcript) -> list[ContextEvent]:
+        if not (self.is_new and self.stored.refs):
+            return []
+        tokens = sum(ref.token_count for ref in self.stored.refs)
+        return [ContextEvent("stored", self.memory_keys(), tokens=tokens, reason="offload")]
 
     def tally(self) -> dict[str, int]:
         return {"offloads": int(self.is_new and bool(self.stored.refs))}
@@ -197,8 +204,10 @@ class PartsCompacted(Decision):
         is_whole = self.rewrites_prefix and self.reason != "older_image"
         return transcript.state.start if is_whole else min(self.positions(), default=None)
 
-    def audit(self, transcript: Transcript) -> list[AuditLine]:
-        return audit_line("compacted", _keys_of_parts(transcript, self.parts), self.reason)
+    def audit(self, transcript: Transcript) -> list[ContextEvent]:
+        keys = _keys_of_parts(transcript, self.parts)
+        tokens = sum(transcript[position].part(address).tokens for position, address in self.parts)
+        return [ContextEvent("compacted", tuple(keys), self.reason, tokens, self.reason)]
 
     def tally(self) -> dict[str, int]:
         return {"compactions" if self.rewrites_prefix else "answered_compactions": 1}
@@ -227,7 +236,7 @@ class PartShortened(ShortenedPart, EntryDecision):
     def moved(self, offset: int) -> None:
         return None
 
-    def audit(self, transcript: Transcript) -> list[AuditLine]:
+    def audit(self, transcript: Transcript) -> list[ContextEvent]:
         keys = _keys_of_parts(transcript, [(self.position, self.address)])
         return audit_line("shortened", keys, f"to {self.tokens:,} tokens")
 

@@ -12,6 +12,7 @@ from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, Use
 from pydantic import TypeAdapter
 from typing_extensions import Self
 
+from memory_context.foundation.handlers import ContextEvent
 from memory_context.foundation.messages import Pairing, calls_of, copy_message, images_of, results_of, source_of
 
 from .entries import Entry, PartId
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from memory_context.store.events import EventKind
 
 __all__ = [
-    "AuditLine",
     "Decided",
     "Decision",
     "EntryDecision",
@@ -31,9 +31,6 @@ __all__ = [
     "decision_from_json",
     "keys_of",
 ]
-
-AuditLine = tuple["EventKind", Sequence[str], str]
-"""Kind of the audit event, memory keys, detail."""
 
 
 @dataclass(frozen=True)
@@ -136,8 +133,8 @@ class Decision(Recorded):
     def memory_keys(self) -> tuple[str, ...]:
         return tuple(one.key for one in self.items_opened())
 
-    def audit(self, transcript: "Transcript") -> list[AuditLine]:
-        """Return its audit events, after `apply`."""
+    def audit(self, transcript: "Transcript") -> list[ContextEvent]:
+        """Return its events, after `apply`. The audit trail keeps those with keys."""
         return []
 
     def tally(self) -> dict[str, int]:
@@ -185,9 +182,9 @@ def decision_from_json(data: Mapping[str, Any]) -> Decision:
     return kind.from_json(data)
 
 
-def audit_line(kind: "EventKind", keys: Sequence[str], detail: str) -> list[AuditLine]:
+def audit_line(kind: "EventKind", keys: Sequence[str], detail: str) -> list[ContextEvent]:
     """Return an audit event, or none without keys."""
-    return [(kind, keys, detail)] if keys else []
+    return [ContextEvent(kind, tuple(keys), detail)] if keys else []
 
 
 def keys_of(entries: Iterable[Entry]) -> list[str]:

@@ -9,11 +9,12 @@ from autogen_core import Image
 from pydantic import TypeAdapter
 from typing_extensions import Self
 
+from memory_context.foundation.handlers import ContextEvent
 from memory_context.foundation.light_model.usage import LightModelBill
 from memory_context.foundation.references import defused
 from memory_context.foundation.tokens import TokenCounter
 
-from .transcript import AuditLine, Decided, Decision, EntryDecision, Transcript, audit_line, keys_of
+from .transcript import Decided, Decision, EntryDecision, Transcript, audit_line, keys_of
 from .values import Arithmetic, BilledLightModel, Expansion, Fold, OfferedHead, OpenedItem, StandingOrder
 
 __all__ = [
@@ -200,7 +201,7 @@ class ViewCleared(EntryDecision):
     def apply(self, transcript: Transcript) -> None:
         transcript.begin_at(self.position)
 
-    def audit(self, transcript: Transcript) -> list[AuditLine]:
+    def audit(self, transcript: Transcript) -> list[ContextEvent]:
         before = transcript.decisions(ViewCleared)[:-1]
         start = before[-1][1].position if before else transcript.first
         return audit_line("cleared", keys_of(transcript.entries(start, self.position)), "")
@@ -281,13 +282,16 @@ class HistoryFolded(Fold, Decision):
     def keys_shown(self) -> tuple[str, ...]:
         return (self.ref.key,)
 
-    def audit(self, transcript: Transcript) -> list[AuditLine]:
+    def audit(self, transcript: Transcript) -> list[ContextEvent]:
         start, kept = transcript.state.history_start, tuple[int, ...]()
         for _, before in transcript.decisions(HistoryFolded)[:-1][-1:]:
             start, kept = max(before.upto, start), before.kept
         positions = [p for p in (*kept, *range(start, self.upto)) if p >= transcript.state.start and p not in self.kept]
-        keys = keys_of(transcript[position] for position in positions)
-        return audit_line("folded", keys, f"{self.ref.key}: {self.ref.description}")
+        entries = [transcript[position] for position in positions]
+        tokens = sum(entry.full_tokens for entry in entries)
+        return [
+            ContextEvent("folded", tuple(keys_of(entries)), f"{self.ref.key}: {self.ref.description}", tokens, "budget")
+        ]
 
     def tally(self) -> dict[str, int]:
         return {"folds": 1}
@@ -317,15 +321,17 @@ class ExpansionShown(Expansion, EntryDecision):
     def items_opened(self) -> tuple[OpenedItem, ...]:
         return self.opened
 
-    def audit(self, transcript: Transcript) -> list[AuditLine]:
+    def audit(self, transcript: Transcript) -> list[ContextEvent]:
         by_reason: dict[str, list[OpenedItem]] = {}
         for opened in self.opened:
             by_reason.setdefault(opened.reason, []).append(opened)
-        lines: list[AuditLine] = []
+        lines: list[ContextEvent] = []
         for reason, some in by_reason.items():
             why = "; ".join(dict.fromkeys(one.why for one in some))
             detail = why if why.startswith(reason) else f"{reason}: {why}"
-            lines.append(("recalled" if reason == "recalled" else "expanded", [one.key for one in some], detail))
+            tokens = 0 if lines else self.tokens  # one text shows all
+            kind = "recalled" if reason == "recalled" else "expanded"
+            lines.append(ContextEvent(kind, tuple(one.key for one in some), detail, tokens, reason))
         return lines
 
     def tally(self) -> dict[str, int]:
@@ -355,7 +361,7 @@ class ExpansionWithdrawn(Decision):
     def changes_from(self, transcript: Transcript) -> int | None:
         return min(self.positions(), default=None)
 
-    def audit(self, transcript: Transcript) -> list[AuditLine]:
+    def audit(self, transcript: Transcript) -> list[ContextEvent]:
         shown = {one.place: one for _, one in transcript.decisions(ExpansionShown)}  # newest per place
         keys = [opened.key for place in self.places if place in shown for opened in shown[place].opened]
         return audit_line("withdrawn", keys, self.reason)
@@ -409,9 +415,10 @@ class UserMemoryLoaded(Decision):
     def memory_keys(self) -> tuple[str, ...]:
         return self.keys
 
-    def audit(self, transcript: Transcript) -> list[AuditLine]:
+    def audit(self, transcript: Transcript) -> list[ContextEvent]:
         is_first = len(transcript.decisions(UserMemoryLoaded)) == 1
-        return audit_line("recalled", self.keys, "user memory") if is_first else []
+        line = ContextEvent("recalled", self.keys, "user memory", self.tokens, "user memory")
+        return [line] if is_first and self.keys else []
 
     def decided(self, transcript: Transcript, earlier: Sequence[Decision]) -> Decided:
         is_moved = any(isinstance(one, UserMemoryLoaded) for one in earlier)
@@ -434,8 +441,9 @@ class UserMemoryChanged(Decision):
     def memory_keys(self) -> tuple[str, ...]:
         return self.keys
 
-    def audit(self, transcript: Transcript) -> list[AuditLine]:
-        return audit_line("recalled", self.keys, "changed user memory")
+    def audit(self, transcript: Transcript) -> list[ContextEvent]:
+        line = ContextEvent("recalled", self.keys, "changed user memory", self.tokens, "user memory")
+        return [line] if self.keys else []
 
 
 @dataclass(frozen=True)

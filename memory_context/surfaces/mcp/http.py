@@ -2,6 +2,7 @@
 
 POST /mcp       "streamable HTTP", each answer one JSON body
 GET  /health    whether the database answers
+GET  /metrics   numbers of the process and of the database
 """
 
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
@@ -21,6 +22,7 @@ from memory_context.foundation.runtime.background import outages_of
 from memory_context.store.memory_store import MemoryStore
 
 from ..access.gate import Gate, Tokens
+from ..metrics import CountRequests, Metrics
 from .server import MemoryServer
 
 __all__ = ["create_app"]
@@ -57,8 +59,9 @@ def create_app(
 
     # without GET: the SDK would keep a stream open for it, and send nothing
     routes = [Route("/mcp", _Users(apps, tokens), methods=["POST"]), Route("/health", health)]
+    routes.append(Route("/metrics", Metrics(store).answer))
     gate = Middleware(Gate, hosts=hosts, loopback_pages=True, host_setting="--public-host")
-    return Starlette(routes=routes, lifespan=lifespan, middleware=[gate])
+    return Starlette(routes=routes, lifespan=lifespan, middleware=[Middleware(CountRequests), gate])
 
 
 class _Users:

@@ -1,6 +1,6 @@
 """A whole application around the chat routes, and the command `memory-context serve`.
 
-`/health` covers the process, `/ready` the store, within two seconds.
+`/health` covers the process, `/ready` the store, within two seconds; `/metrics` has the numbers of both.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ from memory_context.store.memory_store import MemoryStore
 
 from ..access.gate import Gate, Tokens, UsageError, is_loopback
 from ..http_server import bounded_config, check_port, serve_until_stopped
+from ..metrics import CountRequests, Metrics
 from .chat import AgentBuilder, Chat
 from .errors import Refusal, try_again
 from .router import HOST_SETTING, CurrentUser, create_chat_router
@@ -61,9 +62,11 @@ def create_app(
     app = FastAPI(title="memory_context chat", summary="Conversations with agents whose memory lasts")
     app.include_router(chat_router)
     app.include_router(_probes(chat_router.chat))
+    app.add_route("/metrics", Metrics(memory_store).answer, include_in_schema=False)
     if static_folder is not None:
         app.mount("/", StaticFiles(directory=static_folder, html=True), name="static")
     app.add_middleware(Gate, hosts=hosts, origins=origins, host_setting=HOST_SETTING)
+    app.add_middleware(CountRequests)
     if origins:  # around the gate, so that pages can read its refusals
         app.add_middleware(
             CORSMiddleware,
