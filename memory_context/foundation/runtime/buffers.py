@@ -12,6 +12,7 @@ interpreter exit                                         in a new loop, without 
 
 import asyncio
 import atexit
+import inspect
 import logging
 import os
 import signal
@@ -22,6 +23,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from types import CoroutineType
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -196,11 +198,14 @@ def _at_exit() -> None:
 
 
 def _silence(loop: asyncio.AbstractEventLoop) -> None:
-    """Silence asyncio's warnings of our tasks in a loop closed by hand."""
+    """Silence Python's warnings of our tasks in a loop closed by hand."""
     for task in asyncio.all_tasks(loop):
-        code = getattr(task.get_coro(), "cr_code", None)
+        work = task.get_coro()
+        code = getattr(work, "cr_code", None)
         if code is not None and (code is asyncio.to_thread.__code__ or code.co_filename.startswith(_PACKAGE)):
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # as asyncio.gather does
+            if isinstance(work, CoroutineType) and inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
+                work.close()  # begun in the loop's last moment; else "never awaited"
 
 
 def _write_in_a_loop_of_its_own() -> None:
