@@ -31,7 +31,7 @@ from memory_context.foundation.references import shorten
 from memory_context.foundation.runtime.background import Timer, begin
 from memory_context.store.conversations import ChatMessage as StoredMessage
 
-from .errors import http_error
+from ..access.errors import http_error
 from .schemas import ChatAnswer, ChatMessage, ChatStep, Text, Wire
 
 __all__ = ["EVENTS", "Delta", "RequestRun", "RunEnd", "RunEvent", "RunStart", "collect", "run_agent", "stream"]

@@ -12,7 +12,7 @@ from typing_extensions import Self
 from memory_context.foundation.identifiers import checked_identifier
 from memory_context.store.conversations import ChatMessage as StoredMessage
 
-from .errors import replace_surrogates
+from ..access.errors import replace_surrogates
 
 __all__ = [
     "ArchiveRequest",

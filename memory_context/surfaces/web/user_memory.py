@@ -27,8 +27,8 @@ from memory_context.store.items import TRUSTED_ORIGINS, USER_TYPES
 from memory_context.store.memory_store import MemoryStore
 from memory_context.store.notes import AgentNotes
 
+from ..access.errors import invalid, refusals
 from .chat import Chat
-from .errors import invalid, refusals
 from .schemas import Identifier, Text, Wire
 
 __all__ = ["add_notes", "add_user_memory"]
