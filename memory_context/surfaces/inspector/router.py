@@ -87,7 +87,11 @@ def inspector_app(
 
 
 def _add_page(router: APIRouter) -> None:
-    pages = {one.name: one.read_bytes() for one in files(__name__.rpartition(".")[0]).joinpath("pages").iterdir() if one.is_file()}
+    pages = {
+        one.name: one.read_bytes()
+        for one in files(__name__.rpartition(".")[0]).joinpath("pages").iterdir()
+        if one.is_file()
+    }
 
     @router.get("")
     async def without_slash() -> Response:
