@@ -1,11 +1,12 @@
 """The inspector's routes and page for any FastAPI application, and an application of its own for one user."""
 
+import json
 from collections.abc import Awaitable, Callable, Collection
 from importlib.resources import files
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Response
-from fastapi.responses import RedirectResponse
+from fastapi.responses import JSONResponse, RedirectResponse
 
 from memory_context.foundation.identifiers import checked_identifier
 from memory_context.foundation.policy import ContextPolicy
@@ -13,6 +14,7 @@ from memory_context.store.memory_store import MemoryStore
 
 from ..access.errors import route_class
 from .calls import add_calls
+from .items import add_items
 from .memory import add_memory
 
 __all__ = ["create_inspector_router", "inspector_app"]
@@ -27,6 +29,13 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
+
+
+class _AsciiResponse(JSONResponse):
+    """Lone surrogates, which UTF-8 cannot carry, reach the page as they are stored."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 def create_inspector_router(
@@ -58,9 +67,10 @@ def create_inspector_router(
             raise HTTPException(403, "the user id has to be 1 to 128 printable characters") from None
 
     route = route_class(_BODY_BYTES, hosts, origins, "hosts")
-    router = APIRouter(prefix=prefix, route_class=route, include_in_schema=False)
+    router = APIRouter(prefix=prefix, route_class=route, include_in_schema=False, default_response_class=_AsciiResponse)
     user = Depends(own_user)
-    add_calls(router, store, user, policy or ContextPolicy())
+    add_calls(router, store, user, policy or ContextPolicy(), is_assumed_default=policy is None)
+    add_items(router, store, user)
     add_memory(router, store, user)
     _add_page(router)
     return router

@@ -1,0 +1,101 @@
+"""The archived sessions of users, as the inspector reads them; a session of somebody else does not exist."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from fastapi import HTTPException
+
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.sessions.archive.resume import whole_history
+from memory_context.store.conversations import Archived, SessionInfo
+from memory_context.store.memory_store import MemoryStore
+
+__all__ = ["ArchivedSessions", "SessionFilter", "Transcribed"]
+
+_PAGE, _SCANNED_PAGES = 200, 10  # a search reads so many sessions before it answers with where to go on
+
+
+@dataclass(frozen=True)
+class SessionFilter:
+    """Which sessions to list: with all words in id, title or summary, begun by an agent ("" for any), used since."""
+
+    words: Sequence[str] = ()
+    agent: str = ""
+    since: datetime | None = None
+
+    def takes(self, info: SessionInfo) -> bool:
+        text = f"{info.session_id} {info.title} {info.summary}".lower()
+        return self.agent in ("", info.agent_id) and all(word in text for word in self.words)
+
+
+@dataclass(frozen=True)
+class Transcribed:
+    """The transcript of one agent in a session, as archived.
+
+    Attributes:
+        saved: Its events, for the functions of `view.calls`.
+        remarks: Sentences on what is not shown.
+    """
+
+    key: SessionKey
+    archived: Archived
+    saved: dict[str, Any]
+    remarks: list[str]
+
+
+class ArchivedSessions:
+    """Reads sessions; raises HTTPException 404 for those that the user does not have."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    async def info(self, user_id: str, session_id: str) -> SessionInfo:
+        info = await self._store.conversations.session(user_id, session_id)
+        if info is None:
+            raise HTTPException(404, f"there is no session {session_id!r}")
+        return info
+
+    async def agents(self, user_id: str, session_id: str) -> list[str]:
+        """Return the agents with a transcript, the one that wrote last first."""
+        transcripts = await self._store.user_stats.transcripts(user_id, session_id)
+        return list(dict.fromkeys(one.agent_id for one in transcripts))
+
+    async def read(self, user_id: str, session_id: str, agent: str = "") -> Transcribed:
+        """Return the transcript of an agent; "" for the one that wrote last."""
+        await self.info(user_id, session_id)
+        agents = await self.agents(user_id, session_id)
+        if not agents or agent not in ("", *agents):
+            raise HTTPException(404, f"session {session_id!r} has no transcript{f' of {agent!r}' if agent else ''}")
+        key = SessionKey(user_id, agent or agents[0], session_id)
+        archived = await self._store.conversations.read(key)
+        try:
+            saved, unread = whole_history(archived)
+        except ValueError as error:
+            raise HTTPException(422, f"a newer version archived this session: {error}") from None
+        lost = [f"batch {one} is damaged or missing, and nothing from there on is shown" for one in unread[:1]]
+        others = [f"line {one!r} of another process is not shown" for one in archived.branches]
+        return Transcribed(key, archived, saved, lost + others)
+
+    async def page(
+        self, user_id: str, wanted: SessionFilter, limit: int, before: tuple[datetime, str] | None
+    ) -> dict[str, Any]:
+        """Return sessions, last used first, and the place where the next page begins, if there may be one."""
+        found: list[SessionInfo] = []
+        for _ in range(_SCANNED_PAGES):
+            page = await self._store.conversations.sessions(user_id, limit=_PAGE, before=before)
+            for one in page:
+                if wanted.since and one.last_activity_at < wanted.since:
+                    before = None
+                    break
+                before = one.last_activity_at, one.session_id
+                found += [one] if wanted.takes(one) else []
+                if len(found) == limit:
+                    break
+            else:
+                before = before if len(page) == _PAGE else None
+            if before is None or len(found) == limit:
+                break
+        following = {"before_at": before[0], "before_id": before[1]} if before else None
+        return {"sessions": [asdict(one) for one in found], "next": following}

@@ -1,0 +1,118 @@
+"""The inspector's routes of stored items: what is known of one, its content in pieces, and a search in it.
+
+GET /api/items/{key}            description, place, history, and what refers to it
+GET /api/items/{key}/content    all of it, or a cut as the agent's `retrieve_memory` makes it
+"""
+
+import base64
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal, get_args
+
+from fastapi import APIRouter, Depends, Path, Query
+from pydantic import BaseModel, ConfigDict
+
+from memory_context.foundation.errors import TransformError
+from memory_context.foundation.references import KEY_PATTERN
+from memory_context.memory.agent_memory import AgentMemory
+from memory_context.memory.items import MemoryItem
+from memory_context.memory.scope import AuditEvent
+from memory_context.memory.transforms.transform import MemoryTransform
+from memory_context.store.items import MemoryCriteria
+from memory_context.store.memory_store import MemoryStore
+
+from ..access.errors import invalid
+
+__all__ = ["add_items"]
+
+_EVENT_PAGE, _EVENT_PAGES = 500, 10  # of a session's audit trail, the newest first
+_LISTED = ("key", "type", "source", "origin", "agent_id", "session_id", "is_private", "created_at", "content_bytes")
+
+Key = Annotated[str, Path(pattern=f"^{KEY_PATTERN.pattern}$")]
+Transform = Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"]
+
+
+class Cut(BaseModel):
+    """Parameters of a transform, as those of `retrieve_memory`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    transform: Transform = "full"
+    start_line: int | None = None
+    end_line: int | None = None
+    start_char: int | None = None
+    end_char: int | None = None
+    n: int | None = None
+    unit: Literal["lines", "tokens"] | None = None
+    pattern: str | None = None
+    json_path: str | None = None
+    ignore_case: bool | None = None
+    first_match: int | None = None
+    max_matches: int | None = None
+    limit_tokens: int | None = None
+
+
+def add_items(router: APIRouter, store: MemoryStore, user: Any) -> None:
+    """Add the routes; `user` is the dependency that returns the authenticated user's id."""
+
+    async def memory_of(key: Key, user_id: str = user) -> AgentMemory:
+        """Return the memory of the session that stored an item, which may be private to it."""
+        found = await store.items.fetch_whereabouts(user_id, key)
+        if found is None or not found.is_active:
+            raise await AgentMemory(store, user_id).not_found(key)
+        return AgentMemory(store, user_id, found.agent_id, found.session_id)
+
+    own = Depends(memory_of)
+
+    @router.get("/api/items/{key}")
+    async def item(key: Key, memory: AgentMemory = own) -> dict[str, Any]:
+        found = await _retrieved(memory, key, MemoryTransform.excerpt(start_char=1, end_char=1))
+        related = await memory.query(MemoryCriteria(related_to=key), reader=None)
+        events = [one async for one in _events(memory, key)]
+        return {
+            **_listed(found),
+            "content_type": found.content_type,
+            "caveat": found.caveat,
+            "tags": found.tags,
+            "other_keys": found.other_keys,
+            "metadata": dict(found.metadata),
+            "related": [_listed(one) for one in related],
+            "events": [{"at": one.at, "kind": one.kind, "agent": one.agent_id, "detail": one.detail} for one in events],
+            "transforms": get_args(Transform),
+        }
+
+    @router.get("/api/items/{key}/content")
+    async def content(key: Key, cut: Annotated[Cut, Query()], memory: AgentMemory = own) -> dict[str, Any]:
+        try:
+            transform = MemoryTransform.of(cut.transform, **cut.model_dump(exclude={"transform"}, exclude_none=True))
+            found = await _retrieved(memory, key, transform)
+        except TransformError as error:
+            raise invalid(str(error), cut.transform) from None
+        data = {} if found.data is None else {"data": base64.b64encode(found.data).decode()}
+        return {"text": found.content, "is_whole": found.is_whole, "label": found.label, **data}
+
+    _ = item, content
+
+
+async def _retrieved(memory: AgentMemory, key: str, transform: MemoryTransform) -> MemoryItem:
+    found = await memory.retrieve(key, transform, reader=None)  # to look here is no use of it
+    if found is None:  # forgotten meanwhile
+        raise await memory.not_found(key)
+    return found
+
+
+def _listed(one: MemoryItem) -> dict[str, Any]:
+    fields = {name: getattr(one, name) for name in _LISTED}
+    return {**fields, "description": one.ref.description, "tokens": one.ref.token_count}
+
+
+async def _events(memory: AgentMemory, key: str) -> AsyncIterator[AuditEvent]:
+    """Yield what happened to an item in the session that stored it, the newest first."""
+    last: AuditEvent | None = None
+    for _ in range(_EVENT_PAGES):
+        page = await memory.audit(limit=_EVENT_PAGE, after=last, newest_first=True)
+        for one in page:
+            if key in one.keys:
+                yield one
+        if len(page) < _EVENT_PAGE:
+            return
+        last = page[-1]
