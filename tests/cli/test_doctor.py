@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from ..conftest import Server
 from .conftest import Run, contents
@@ -115,15 +116,15 @@ def test_doctor_finds_what_a_user_reads_of_others_and_what_was_left_behind(run: 
     assert "1 session(s) and 0 job(s)" in findings["claims"]["text"]
 
 
-def test_doctor_names_a_login_that_row_level_security_does_not_bind(run: Run, server: Server, broken_url: str):
+def test_doctor_names_a_login_that_row_level_security_does_not_bind(run: Run, broken_url: str):
     with psycopg.connect(broken_url, autocommit=True) as connection:
         (login,) = connection.execute(
             "SELECT rolname FROM pg_roles WHERE rolname = 'memory_context_login_' || "
             "left(encode(sha256(convert_to(current_database(), 'UTF8')), 'hex'), 8)"
         ).fetchone() or ("",)
-        connection.execute(f'ALTER ROLE "{login}" BYPASSRLS')
+        connection.execute(sql.SQL("ALTER ROLE {} BYPASSRLS").format(sql.Identifier(login)))
         ended, out, _ = run("doctor", "--json", "--url", broken_url)
-        connection.execute(f'ALTER ROLE "{login}" NOBYPASSRLS')
+        connection.execute(sql.SQL("ALTER ROLE {} NOBYPASSRLS").format(sql.Identifier(login)))
     findings = {one["name"]: one for one in json.loads(out)}
     assert (ended, findings["roles"]["verdict"]) == (1, "failed")
     assert f'ALTER ROLE "{login}" NOSUPERUSER NOBYPASSRLS' in findings["roles"]["text"]
@@ -162,8 +163,8 @@ def test_doctor_reads_the_servers_statistics_of_statements_where_they_are(run: R
             " mean_exec_time, 32500.0::float8 AS total_exec_time, 'SELECT slow'::text AS query FROM pg_database"
         )
         connection.execute(
-            "INSERT INTO pg_extension SELECT (oid::bigint + 1000000)::oid, 'pg_stat_statements', extowner, 'stats'::regnamespace,"
-            " true, '1.11' FROM pg_extension WHERE extname = 'vector'"
+            "INSERT INTO pg_extension SELECT (oid::bigint + 1000000)::oid, 'pg_stat_statements', extowner,"
+            " 'stats'::regnamespace, true, '1.11' FROM pg_extension WHERE extname = 'vector'"
         )
     ended, out, _ = run("doctor", "--url", broken_url)
     assert ended == 0
