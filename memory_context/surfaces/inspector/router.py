@@ -14,6 +14,7 @@ from memory_context.store.memory_store import MemoryStore
 
 from ..access.errors import route_class
 from .calls import add_calls
+from .entrance import Entrance
 from .items import add_items
 from .memory import add_memory
 
@@ -77,16 +78,27 @@ def create_inspector_router(
 
 
 def inspector_app(
-    store: MemoryStore, user_id: str, *, policy: ContextPolicy | None = None, hosts: Collection[str] = ()
+    store: MemoryStore,
+    user_id: str,
+    *,
+    policy: ContextPolicy | None = None,
+    hosts: Collection[str] = (),
+    entrance: Entrance | None = None,
 ) -> FastAPI:
-    """Return an application with the inspector of one user at `/inspector/`, unauthenticated: for loopback only."""
+    """Return an application with the inspector of one user at `/inspector/`, for loopback only.
+
+    Without an `entrance` it is unauthenticated.
+    """
     checked_identifier("user_id", user_id)
 
     async def only_user() -> str:
         return user_id
 
     app = FastAPI(title="memory_context inspector", openapi_url=None)
-    app.include_router(create_inspector_router(store, only_user, policy=policy, hosts=hosts))
+    router = create_inspector_router(store, entrance.user if entrance else only_user, policy=policy, hosts=hosts)
+    if entrance is not None:
+        entrance.add_route(router)
+    app.include_router(router)
 
     @app.get("/")
     async def root() -> Response:

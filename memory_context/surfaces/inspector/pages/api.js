@@ -1,4 +1,5 @@
-// The JSON API of this server, as the user whose page it is. A bearer token lives as long as the tab.
+// The JSON API of this server, as the user whose page it is. A bearer token lives as long as the tab; that of
+// `memory-context open`, which ends with the command, holds for all tabs.
 
 const TOKEN = "inspector-token";
 
@@ -9,13 +10,13 @@ export class Refused extends Error {
   }
 }
 
-export const setToken = (token) => sessionStorage.setItem(TOKEN, token);
+export const setToken = (token, forAllTabs = false) => (forAllTabs ? localStorage : sessionStorage).setItem(TOKEN, token);
 
 /** GET api/<path>; ids in a path go through `id`. Throws Refused with the server's sentence. */
 export const get = (path, options = {}) => send("GET", path, undefined, options);
 
 export async function send(method, path, body, { headers = {}, signal } = {}) {
-  const token = sessionStorage.getItem(TOKEN);
+  const token = sessionStorage.getItem(TOKEN) ?? localStorage.getItem(TOKEN);
   const sent = { ...headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
   if (body !== undefined) sent["Content-Type"] = "application/json";
   let answer;

@@ -1,7 +1,7 @@
 // The address decides: #/session/<id>/<agent>?call=3 calls routes.session(main, {params, query}).
 
 import { announce, h, note } from "./dom.js";
-import { setToken } from "./api.js";
+import { send, setToken } from "./api.js";
 import * as memory from "./memory.js";
 import * as sessions from "./sessions.js";
 
@@ -35,6 +35,18 @@ async function show() {
   announce(document.title);
 }
 
+/** The address of `memory-context open` has a code, which is taken out of it and works once. */
+async function enter() {
+  const [path, search = ""] = location.hash.split("?");
+  const query = new URLSearchParams(search);
+  const code = query.get("enter");
+  if (!code) return;
+  query.delete("enter");
+  history.replaceState(null, "", query.size ? `${path}?${query}` : path);
+  const { token } = await send("POST", "enter", { code }).catch(() => ({}));
+  if (token) setToken(token, true);
+}
+
 function tokenForm() {
   document.title = "Sign in · Inspector";
   const input = h("input", { id: "token", type: "password", autocomplete: "off", required: true });
@@ -58,4 +70,5 @@ document
   .getElementById("nav")
   .append(...NAV.map(([text, route]) => h("a", { href: `#/${route}`, "data-route": route }, text)));
 addEventListener("hashchange", show);
+await enter();
 show();
