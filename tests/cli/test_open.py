@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import httpx
@@ -36,7 +36,7 @@ def test_a_port_in_use_is_reported_first(run: Run):
 
 
 @asynccontextmanager
-async def opened(*arguments: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+async def opened(*arguments: str) -> AsyncGenerator[tuple[asyncio.subprocess.Process, str], None]:
     """Run the command as it is installed; give the process and the address that it prints."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", "from memory_context.surfaces.cli import main; main()", "open", *arguments,

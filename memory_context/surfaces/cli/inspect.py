@@ -27,12 +27,10 @@ async def open_inspector(
 ) -> None:
     """Open a page that shows what the model read, and why.
 
-    It shows each call of each session, and what is kept of the user, who may change it there. The address works once: whoever opens it first gets in, nobody else on
-    this machine. Ctrl-C ends it.
+    It shows each call of each session, and what is kept of the user, who may change it there. The address works once:
+    whoever opens it first gets in, nobody else on this machine. Ctrl-C ends it.
     """
     from urllib.parse import quote
-
-    import uvicorn
 
     from memory_context.foundation.extras import needs
 
@@ -56,4 +54,4 @@ async def open_inspector(
             say("there is no browser here: open the address above")
         say("Ctrl-C ends it")
         config = bounded_config(inspector_app(target.store, user, entrance=entrance), log_level="warning")
-        await serve_until_stopped(uvicorn.Server(config), listening)
+        await serve_until_stopped(config, listening)
