@@ -6,7 +6,7 @@ Nothing is changed: the row that it writes as one made-up user, and looks for as
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any, Literal, NamedTuple
 
@@ -71,7 +71,7 @@ async def _tried(name: str, check: Awaitable[Finding]) -> Finding:
 @asynccontextmanager
 async def _as_application(
     owner: Connection, rights: Login, params: dict[str, str], seconds: float
-) -> AsyncIterator[Connection]:
+) -> AsyncGenerator[Connection, None]:
     """Connect as the pool does."""
     async with dedicated(params, seconds) as connection:
         login = await fetch_login(connection)

@@ -1,14 +1,305 @@
-"""The inspector's routes of what is kept of a user."""
+"""The inspector's routes of what is kept of a user: statements, items, what was said, notes, secrets' names, jobs.
 
-from typing import Any
+GET  /api/memory, /api/secrets, …             `access.user_memory`: list, add, edit, confirm, delete
+GET  /api/items                               what is stored, or found, by text, type, source, session, agent, origin
+GET  /api/items/{key}                         one item: what is known of it, what happened to it, what refers to it
+GET  /api/items/{key}/text                    its text, page by page, or cut by a transform
+GET  /api/going?key=…  POST /api/forget       what forgetting would take; forgetting exactly that
+GET  /api/said                                messages, found by words, or the newest
+GET  /api/sessions/{id}/said?message=…        a message with those around it, and the call that read it first
+GET  /api/sessions/{id}/extent  DELETE …/{id} what goes with a session; deleting it
+GET  /api/notes/{agent}  PUT  POST …/undo     long-term notes with their versions
+GET  /api/jobs  POST /api/jobs/retry          what waits, and dead letters
+"""
 
-from fastapi import APIRouter
+from base64 import b64encode
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime, timezone
+from typing import Annotated, Any, Literal, cast
 
+from fastapi import APIRouter, Depends, HTTPException, Path, Query
+from pydantic import AwareDatetime, Field
+
+from memory_context.foundation.errors import ConflictError, NotesError, TransformError
+from memory_context.foundation.identifiers import SessionKey
+from memory_context.foundation.references import KEY_PATTERN
+from memory_context.foundation.runtime.background import in_thread_if_large
+from memory_context.memory.agent_memory import AgentMemory
+from memory_context.memory.items import MemoryItem
+from memory_context.memory.notes import LongTermNotes
+from memory_context.memory.scope import MemorySnapshot
+from memory_context.memory.transforms.transform import FULL, MemoryTransform
+from memory_context.sessions.archive.resume import whole_history
+from memory_context.store.items import MemoryCriteria, Origin
 from memory_context.store.memory_store import MemoryStore
+from memory_context.store.notes import AgentNotes
+from memory_context.view.calls import recorded_calls
+
+from ..access.errors import invalid, replace_surrogates
+from ..access.user_memory import add_user_memory
+from ..access.wire import Wire
 
 __all__ = ["add_memory"]
+
+_PAGE_ITEMS, _PAGE_CHARACTERS = 50, 100_000
+_SCANNED_ITEMS = 1000  # for those of an origin, by which the store does not choose
+_BEFORE, _AROUND = 2, 6  # messages
+_Key = Annotated[str, Path(pattern=f"^{KEY_PATTERN.pattern}$")]
+_Keys = Annotated[list[str], Field(min_length=1, max_length=1000)]
+
+
+class ForgetRequest(Wire):
+    """Keys of items, and all keys that the user was told would go with them."""
+
+    keys: _Keys
+    agreed: _Keys
+
+
+class NotesRequest(Wire):
+    """Notes that replace those of a version."""
+
+    notes: str
+    version: int
+
+
+class UndoRequest(Wire):
+    """A kept version; null for the one before."""
+
+    version: int | None = None
 
 
 def add_memory(router: APIRouter, store: MemoryStore, user: Any) -> None:
     """Add the routes; `user` is the dependency that returns the authenticated user's id."""
-    _ = router, store, user
+
+    async def of_user(user_id: str = user) -> AgentMemory:
+        """Return the memory as its user reads it: what is private to an agent is not private from the user."""
+        memory, scope = AgentMemory(store, user_id), await store.user_stats.scope(user_id)
+        if scope.keys is not None:
+            taken_at = datetime.now(timezone.utc)
+            everything = MemorySnapshot.model_construct(
+                user_id=user_id, agent_id="", session_id="", taken_at=taken_at, keys=scope.keys
+            )
+            await memory.restore(everything)
+        return memory
+
+    shared = APIRouter(prefix="/api", route_class=router.route_class)
+    add_user_memory(shared, store, user)
+    router.include_router(shared)
+    _add_items(router, Depends(of_user))
+    _add_sessions(router, Depends(of_user))
+    _add_notes_and_jobs(router, store, user)
+
+
+def _add_items(router: APIRouter, own: Any) -> None:
+    @router.get("/api/items")
+    async def items(
+        q: str = "",
+        type: str | None = None,
+        source: str | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+        origin: Origin | None = None,
+        before: AwareDatetime | None = None,
+        offset: Annotated[int, Query(ge=0)] = 0,
+        memory: AgentMemory = own,
+    ) -> dict[str, Any]:
+        chosen: dict[str, Any] = {"types": (type,) if type else (), "sources": (source,) if source else ()}
+        chosen |= {"session_id": session, "agent_id": agent, "created_before": before}
+        if q.strip():
+            hits = await memory.search(q, _PAGE_ITEMS, MemoryCriteria(**chosen, conversation=False), reader=None)
+            hits = sorted(hits, key=lambda hit: not hit.is_relevant)
+            found = [{**_listed(hit.item), "passage": hit.passage, "is_relevant": hit.is_relevant} for hit in hits]
+            return _plain({"items": [one for one in found if origin in (None, one["origin"])], "next": None})
+        scanned = _SCANNED_ITEMS if origin else _PAGE_ITEMS + 1
+        rows = await memory.query(MemoryCriteria(**chosen, limit=scanned, offset=offset), reader=None)
+        of_origin = [(at, one) for at, one in enumerate(rows, offset + 1) if origin in (None, one.origin)]
+        page = of_origin[:_PAGE_ITEMS]
+        is_cut = len(of_origin) > len(page)
+        following = page[-1][0] if is_cut else offset + len(rows) if len(rows) == scanned else None
+        return _plain({"items": [_listed(one) for _, one in page], "next": following})
+
+    @router.get("/api/items/{key}")
+    async def item(key: _Key, memory: AgentMemory = own) -> dict[str, Any]:
+        found, stats = await _found(memory, key), memory.memory_store.user_stats
+        image = found.data and f"data:{found.content_type};base64,{b64encode(found.data).decode()}"
+        linked = await memory.query(MemoryCriteria(related_to=key, limit=_PAGE_ITEMS), reader=None)
+        told = {
+            "metadata": found.metadata,
+            "image": image,
+            "characters": len(found.content),
+            "linked": [_listed(one) for one in linked],
+            "sessions": await stats.item_sessions(memory.user_id, key),
+            "history": await stats.item_events(memory.user_id, key),
+        }
+        return _plain({**_listed(found), **told})
+
+    @router.get("/api/items/{key}/text")
+    async def text(
+        key: _Key,
+        start: Annotated[int, Query(ge=0)] = 0,
+        transform: Literal["full", "summary", "first_n", "last_n", "filtered"] = "full",
+        pattern: str | None = None,
+        n: int | None = None,
+        memory: AgentMemory = own,
+    ) -> dict[str, Any]:
+        given = {name: value for name, value in (("pattern", pattern), ("n", n)) if value is not None}
+        try:
+            found = await _found(memory, key, MemoryTransform.of(transform, **given))
+        except TransformError as error:
+            raise invalid(str(error), transform) from None
+        end = start + _PAGE_CHARACTERS
+        following = end if end < len(found.content) else None
+        return _plain({"text": found.content[start:end], "label": found.label, "next": following})
+
+    @router.get("/api/going")
+    async def going(key: Annotated[list[str], Query(min_length=1)], memory: AgentMemory = own) -> dict[str, Any]:
+        stats = memory.memory_store.user_stats
+        found = await stats.forgettable(memory.user_id, key, memory.scope, is_shared=True)
+        if not found:
+            raise await memory.not_found(key[0])
+        names = ("memory_key", "description", "memory_type", "token_count")
+        linked = await memory.query(MemoryCriteria(related_to=key[0], limit=_PAGE_ITEMS), reader=None)
+        made = [_listed(one) for one in linked if one.origin == "consolidation" and key[0] in one.related_to]
+        sessions = await stats.item_sessions(memory.user_id, key[0])
+        items = [{name: getattr(one, name) for name in names} for one in found]
+        return _plain({"items": items, "made_from_it": made, "sessions": sessions})
+
+    @router.post("/api/forget")
+    async def forget(asked: ForgetRequest, memory: AgentMemory = own) -> dict[str, Any]:
+        stats, user_id = memory.memory_store.user_stats, memory.user_id
+        if sorted(await stats.keys_of_contents(user_id, asked.keys)) != sorted(asked.agreed):
+            raise HTTPException(409, "what would go has changed meanwhile: look at it again")
+        return {"forgotten": await stats.forget(user_id, asked.keys)}
+
+    _ = items, item, text, going, forget
+
+
+def _add_sessions(router: APIRouter, own: Any) -> None:
+    @router.get("/api/said")
+    async def said(
+        q: str = "",
+        session: str | None = None,
+        offset: Annotated[int, Query(ge=0)] = 0,
+        memory: AgentMemory = own,
+    ) -> dict[str, Any]:
+        criteria = MemoryCriteria(conversation=True, session_id=session, limit=_PAGE_ITEMS, offset=offset)
+        if q.strip():
+            hits = await memory.search(q, _PAGE_ITEMS, criteria, reader=None)
+            return _plain({"messages": [_message(hit.item) for hit in hits], "next": None})
+        rows = await memory.query(criteria, reader=None)
+        following = offset + len(rows) if len(rows) == _PAGE_ITEMS else None
+        return _plain({"messages": [_message(one) for one in rows], "next": following})
+
+    @router.get("/api/sessions/{session_id:chat_id}/said")
+    async def around(
+        session_id: str, message: Annotated[int, Query(ge=1)], agent: str | None = None, memory: AgentMemory = own
+    ) -> dict[str, Any]:
+        first = max(message - _BEFORE, 1)
+        read = memory.read_conversation(session_id=session_id, first_message=first, limit=_AROUND, reader=None)
+        found = [one for one in map(_message, await read) if agent in (None, one["agent_id"])]
+        if all(one["message"] != message for one in found):
+            raise HTTPException(404, f"message {message} of session {session_id!r} is not archived, or still to come")
+        agent_id = next(one["agent_id"] for one in found if one["message"] == message)
+        key = SessionKey(memory.user_id, agent_id, session_id)
+        saved, _ = whole_history(await memory.memory_store.conversations.read(key))
+        calls = await in_thread_if_large(_PAGE_CHARACTERS, recorded_calls, saved)
+        call = next((call.number for call, _ in calls if call.messages >= message), None)
+        return _plain({"messages": found, "agent_id": agent_id, "call": call})
+
+    @router.get("/api/sessions/{session_id:chat_id}/extent")
+    async def extent(session_id: str, memory: AgentMemory = own) -> dict[str, Any]:
+        store, user_id = memory.memory_store, memory.user_id
+        if (session := await store.conversations.session(user_id, session_id)) is None:
+            raise HTTPException(404, f"there is no session {session_id!r}")
+        return _plain({**asdict(session), **asdict(await store.user_stats.session_extent(user_id, session_id))})
+
+    @router.delete("/api/sessions/{session_id:chat_id}", status_code=204)
+    async def delete(session_id: str, memory: AgentMemory = own) -> None:
+        if not await memory.memory_store.conversations.delete_session(memory.user_id, session_id):
+            raise HTTPException(404, f"there is no session {session_id!r}")
+
+    _ = said, around, extent, delete
+
+
+def _add_notes_and_jobs(router: APIRouter, store: MemoryStore, user: Any) -> None:
+    async def told(user_id: str, agent_id: str, found: AgentNotes) -> dict[str, Any]:
+        versions = [asdict(one) for one in await LongTermNotes(store, user_id, agent_id).versions()]
+        return _plain({"agent_id": agent_id, "notes": found.text, "version": found.version, "versions": versions})
+
+    @router.get("/api/notes")
+    async def agents(user_id: str = user) -> dict[str, Any]:
+        return _plain({"agents": [asdict(one) for one in await store.notes.agents(user_id)]})
+
+    @router.get("/api/notes/{agent_id:chat_id}")
+    async def notes(agent_id: str, user_id: str = user) -> dict[str, Any]:
+        return await told(user_id, agent_id, await LongTermNotes(store, user_id, agent_id).fetch())
+
+    @router.put("/api/notes/{agent_id:chat_id}")
+    async def write(agent_id: str, asked: NotesRequest, user_id: str = user) -> dict[str, Any]:
+        own = LongTermNotes(store, user_id, agent_id)
+        with _explained():
+            return await told(user_id, agent_id, await own.overwrite(asked.notes, expected_version=asked.version))
+
+    @router.post("/api/notes/{agent_id:chat_id}/undo")
+    async def undo(agent_id: str, asked: UndoRequest, user_id: str = user) -> dict[str, Any]:
+        with _explained():
+            return await told(user_id, agent_id, await LongTermNotes(store, user_id, agent_id).undo(asked.version))
+
+    @router.get("/api/jobs")
+    async def jobs(user_id: str = user) -> dict[str, Any]:
+        failed = [asdict(one) for one in await store.jobs.failures(user_id)]
+        return _plain({"kinds": await store.user_stats.jobs(user_id), "failed": failed})
+
+    @router.post("/api/jobs/retry")
+    async def retry(user_id: str = user) -> dict[str, int]:
+        retried = await store.jobs.retry_failed(user_id)
+        store.jobs.wake(user_id)
+        return {"retried": retried}
+
+    _ = agents, notes, write, undo, jobs, retry
+
+
+@contextmanager
+def _explained() -> Generator[None, None, None]:
+    try:
+        yield
+    except ConflictError as error:
+        raise HTTPException(412, str(error)) from None
+    except NotesError as error:
+        raise invalid(str(error), "notes") from None
+
+
+async def _found(memory: AgentMemory, key: str, transform: MemoryTransform = FULL) -> MemoryItem:
+    """Return an item with the values of the vault masked, as wherever it is shown; raises `ItemNotFoundError`."""
+    found = await memory.retrieve(key, transform, for_model=True, shows_credentials=True, reader=None)
+    if found is None:
+        raise await memory.not_found(key)
+    return found
+
+
+def _listed(one: MemoryItem) -> dict[str, Any]:
+    names = ("key", "type", "source", "origin", "agent_id", "session_id", "is_private", "caveat", "content_type")
+    more = ("content_bytes", "tags", "related_to", "other_keys", "created_at", "updated_at")
+    told = {name: getattr(one, name) for name in (*names, *more)}
+    return {**told, "description": one.ref.description, "tokens": one.ref.token_count}
+
+
+def _message(one: MemoryItem) -> dict[str, Any]:
+    place = {"session_id": one.session_id, "agent_id": one.agent_id, "session_title": one.session_title}
+    said = {"by": one.source, "origin": one.origin, "at": one.created_at, "key": one.key}
+    return {**place, **said, "message": one.metadata.get("position"), "text": one.content or one.ref.description}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON can carry, without half surrogates."""
+    match value:
+        case str():
+            return replace_surrogates(value)
+        case Mapping():
+            return {name: _plain(one) for name, one in cast(Mapping[str, Any], value).items()}
+        case list() | tuple():
+            return [_plain(one) for one in cast(list[Any], value)]
+        case _:
+            return value

@@ -30,7 +30,9 @@ from memory_context.sessions.live.entry import SessionStates
 from memory_context.store.memory_store import MemoryStore
 
 from ..access.errors import REFUSALS, refusals, route_class, try_again
+from ..access.user_memory import add_user_memory
 from .chat import AgentBuilder, CacheBuilder, Chat, ChatLimits
+from .notes import add_notes
 from .run import EVENTS, collect, stream
 from .schemas import (
     Archived,
@@ -45,7 +47,6 @@ from .schemas import (
     decode_cursor,
     encode_cursor,
 )
-from .user_memory import add_notes, add_user_memory
 
 __all__ = ["HOST_SETTING", "ChatRouter", "CurrentUser", "RequestLimiter", "anonymous", "create_chat_router"]
 

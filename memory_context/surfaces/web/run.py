@@ -32,7 +32,8 @@ from memory_context.foundation.runtime.background import Timer, begin
 from memory_context.store.conversations import ChatMessage as StoredMessage
 
 from ..access.errors import http_error
-from .schemas import ChatAnswer, ChatMessage, ChatStep, Text, Wire
+from ..access.wire import Text, Wire
+from .schemas import ChatAnswer, ChatMessage, ChatStep
 
 __all__ = ["EVENTS", "Delta", "RequestRun", "RunEnd", "RunEvent", "RunStart", "collect", "run_agent", "stream"]
 
