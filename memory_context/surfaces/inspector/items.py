@@ -5,7 +5,6 @@ GET /api/items/{key}/content    all of it, or a cut as the agent's `retrieve_mem
 """
 
 import base64
-from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal, get_args
 
 from fastapi import APIRouter, Depends, Path, Query
@@ -15,17 +14,16 @@ from memory_context.foundation.errors import TransformError
 from memory_context.foundation.references import KEY_PATTERN
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.items import MemoryItem
-from memory_context.memory.scope import AuditEvent
 from memory_context.memory.transforms.transform import MemoryTransform
 from memory_context.store.items import MemoryCriteria
 from memory_context.store.memory_store import MemoryStore
 
 from ..access.errors import invalid
 
-__all__ = ["add_items"]
+__all__ = ["add_items", "listed"]
 
-_EVENT_PAGE, _EVENT_PAGES = 500, 10  # of a session's audit trail, the newest first
-_LISTED = ("key", "type", "source", "origin", "agent_id", "session_id", "is_private", "created_at", "content_bytes")
+_LISTED = ("key", "type", "source", "origin", "agent_id", "session_id", "is_private", "created_at", "content_bytes",
+           "caveat", "tags")  # fmt: skip
 
 Key = Annotated[str, Path(pattern=f"^{KEY_PATTERN.pattern}$")]
 Transform = Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"]
@@ -66,17 +64,16 @@ def add_items(router: APIRouter, store: MemoryStore, user: Any) -> None:
     @router.get("/api/items/{key}")
     async def item(key: Key, memory: AgentMemory = own) -> dict[str, Any]:
         found = await _retrieved(memory, key, MemoryTransform.excerpt(start_char=1, end_char=1))
+        await store.events.flush(memory.user_id)
         related = await memory.query(MemoryCriteria(related_to=key), reader=None)
-        events = [one async for one in _events(memory, key)]
         return {
-            **_listed(found),
+            **listed(found),
             "content_type": found.content_type,
-            "caveat": found.caveat,
-            "tags": found.tags,
             "other_keys": found.other_keys,
             "metadata": dict(found.metadata),
-            "related": [_listed(one) for one in related],
-            "events": [{"at": one.at, "kind": one.kind, "agent": one.agent_id, "detail": one.detail} for one in events],
+            "related": [listed(one) for one in related],
+            "sessions": await store.user_stats.item_sessions(memory.user_id, key),
+            "events": await store.user_stats.item_events(memory.user_id, key),
             "transforms": get_args(Transform),
         }
 
@@ -94,25 +91,14 @@ def add_items(router: APIRouter, store: MemoryStore, user: Any) -> None:
 
 
 async def _retrieved(memory: AgentMemory, key: str, transform: MemoryTransform) -> MemoryItem:
-    found = await memory.retrieve(key, transform, reader=None)  # to look here is no use of it
+    # values of the vault are masked wherever they are shown; to look here is no use of the item
+    found = await memory.retrieve(key, transform, for_model=True, shows_credentials=True, reader=None)
     if found is None:  # forgotten meanwhile
         raise await memory.not_found(key)
     return found
 
 
-def _listed(one: MemoryItem) -> dict[str, Any]:
+def listed(one: MemoryItem) -> dict[str, Any]:
+    """Return an item of a list, without its content."""
     fields = {name: getattr(one, name) for name in _LISTED}
     return {**fields, "description": one.ref.description, "tokens": one.ref.token_count}
-
-
-async def _events(memory: AgentMemory, key: str) -> AsyncIterator[AuditEvent]:
-    """Yield what happened to an item in the session that stored it, the newest first."""
-    last: AuditEvent | None = None
-    for _ in range(_EVENT_PAGES):
-        page = await memory.audit(limit=_EVENT_PAGE, after=last, newest_first=True)
-        for one in page:
-            if key in one.keys:
-                yield one
-        if len(page) < _EVENT_PAGE:
-            return
-        last = page[-1]

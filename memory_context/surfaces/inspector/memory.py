@@ -2,8 +2,6 @@
 
 GET  /api/memory, /api/secrets, …             `access.user_memory`: list, add, edit, confirm, delete
 GET  /api/items                               what is stored, or found, by text, type, source, session, agent, origin
-GET  /api/items/{key}                         one item: what is known of it, what happened to it, what refers to it
-GET  /api/items/{key}/text                    its text, page by page, or cut by a transform
 GET  /api/going?key=…  POST /api/forget       what forgetting would take; forgetting exactly that
 GET  /api/said                                messages, found by words, or the newest
 GET  /api/sessions/{id}/said?message=…        a message with those around it, and the call that read it first
@@ -12,41 +10,37 @@ GET  /api/notes/{agent}  PUT  POST …/undo     long-term notes with their versi
 GET  /api/jobs  POST /api/jobs/retry          what waits, and dead letters
 """
 
-from base64 import b64encode
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timezone
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, HTTPException, Path, Query
+from fastapi import APIRouter, Depends, HTTPException, Query
 from pydantic import AwareDatetime, Field
 
-from memory_context.foundation.errors import ConflictError, NotesError, TransformError
-from memory_context.foundation.identifiers import SessionKey
-from memory_context.foundation.references import KEY_PATTERN
+from memory_context.foundation.errors import ConflictError, NotesError
 from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.items import MemoryItem
 from memory_context.memory.notes import LongTermNotes
 from memory_context.memory.scope import MemorySnapshot
-from memory_context.memory.transforms.transform import FULL, MemoryTransform
-from memory_context.sessions.archive.resume import whole_history
 from memory_context.store.items import MemoryCriteria, Origin
 from memory_context.store.memory_store import MemoryStore
 from memory_context.store.notes import AgentNotes
 from memory_context.view.calls import recorded_calls
 
-from ..access.errors import invalid, replace_surrogates
+from ..access.errors import invalid
 from ..access.user_memory import add_user_memory
 from ..access.wire import Wire
+from .archive import ArchivedSessions
+from .items import listed
 
 __all__ = ["add_memory"]
 
-_PAGE_ITEMS, _PAGE_CHARACTERS = 50, 100_000
+_PAGE_ITEMS = 50
 _SCANNED_ITEMS = 1000  # for those of an origin, by which the store does not choose
 _BEFORE, _AROUND = 2, 6  # messages
-_Key = Annotated[str, Path(pattern=f"^{KEY_PATTERN.pattern}$")]
 _Keys = Annotated[list[str], Field(min_length=1, max_length=1000)]
 
 
@@ -88,8 +82,10 @@ def add_memory(router: APIRouter, store: MemoryStore, user: Any) -> None:
     add_user_memory(shared, store, user)
     router.include_router(shared)
     _add_items(router, Depends(of_user))
+    _add_forgetting(router, Depends(of_user))
     _add_sessions(router, Depends(of_user))
-    _add_notes_and_jobs(router, store, user)
+    _add_notes(router, store, user)
+    _add_jobs(router, store, user)
 
 
 def _add_items(router: APIRouter, own: Any) -> None:
@@ -110,49 +106,20 @@ def _add_items(router: APIRouter, own: Any) -> None:
         if q.strip():
             hits = await memory.search(q, _PAGE_ITEMS, MemoryCriteria(**chosen, conversation=False), reader=None)
             hits = sorted(hits, key=lambda hit: not hit.is_relevant)
-            found = [{**_listed(hit.item), "passage": hit.passage, "is_relevant": hit.is_relevant} for hit in hits]
-            return _plain({"items": [one for one in found if origin in (None, one["origin"])], "next": None})
+            found = [{**listed(hit.item), "passage": hit.passage, "is_relevant": hit.is_relevant} for hit in hits]
+            return {"items": [one for one in found if origin in (None, one["origin"])], "next": None}
         scanned = _SCANNED_ITEMS if origin else _PAGE_ITEMS + 1
         rows = await memory.query(MemoryCriteria(**chosen, limit=scanned, offset=offset), reader=None)
         of_origin = [(at, one) for at, one in enumerate(rows, offset + 1) if origin in (None, one.origin)]
         page = of_origin[:_PAGE_ITEMS]
         is_cut = len(of_origin) > len(page)
         following = page[-1][0] if is_cut else offset + len(rows) if len(rows) == scanned else None
-        return _plain({"items": [_listed(one) for _, one in page], "next": following})
+        return {"items": [listed(one) for _, one in page], "next": following}
 
-    @router.get("/api/items/{key}")
-    async def item(key: _Key, memory: AgentMemory = own) -> dict[str, Any]:
-        found, stats = await _found(memory, key), memory.memory_store.user_stats
-        image = found.data and f"data:{found.content_type};base64,{b64encode(found.data).decode()}"
-        linked = await memory.query(MemoryCriteria(related_to=key, limit=_PAGE_ITEMS), reader=None)
-        told = {
-            "metadata": found.metadata,
-            "image": image,
-            "characters": len(found.content),
-            "linked": [_listed(one) for one in linked],
-            "sessions": await stats.item_sessions(memory.user_id, key),
-            "history": await stats.item_events(memory.user_id, key),
-        }
-        return _plain({**_listed(found), **told})
+    _ = items
 
-    @router.get("/api/items/{key}/text")
-    async def text(
-        key: _Key,
-        start: Annotated[int, Query(ge=0)] = 0,
-        transform: Literal["full", "summary", "first_n", "last_n", "filtered"] = "full",
-        pattern: str | None = None,
-        n: int | None = None,
-        memory: AgentMemory = own,
-    ) -> dict[str, Any]:
-        given = {name: value for name, value in (("pattern", pattern), ("n", n)) if value is not None}
-        try:
-            found = await _found(memory, key, MemoryTransform.of(transform, **given))
-        except TransformError as error:
-            raise invalid(str(error), transform) from None
-        end = start + _PAGE_CHARACTERS
-        following = end if end < len(found.content) else None
-        return _plain({"text": found.content[start:end], "label": found.label, "next": following})
 
+def _add_forgetting(router: APIRouter, own: Any) -> None:
     @router.get("/api/going")
     async def going(key: Annotated[list[str], Query(min_length=1)], memory: AgentMemory = own) -> dict[str, Any]:
         stats = memory.memory_store.user_stats
@@ -161,10 +128,10 @@ def _add_items(router: APIRouter, own: Any) -> None:
             raise await memory.not_found(key[0])
         names = ("memory_key", "description", "memory_type", "token_count")
         linked = await memory.query(MemoryCriteria(related_to=key[0], limit=_PAGE_ITEMS), reader=None)
-        made = [_listed(one) for one in linked if one.origin == "consolidation" and key[0] in one.related_to]
+        made = [listed(one) for one in linked if one.origin == "consolidation" and key[0] in one.related_to]
         sessions = await stats.item_sessions(memory.user_id, key[0])
         items = [{name: getattr(one, name) for name in names} for one in found]
-        return _plain({"items": items, "made_from_it": made, "sessions": sessions})
+        return {"items": items, "made_from_it": made, "sessions": sessions}
 
     @router.post("/api/forget")
     async def forget(asked: ForgetRequest, memory: AgentMemory = own) -> dict[str, Any]:
@@ -173,7 +140,7 @@ def _add_items(router: APIRouter, own: Any) -> None:
             raise HTTPException(409, "what would go has changed meanwhile: look at it again")
         return {"forgotten": await stats.forget(user_id, asked.keys)}
 
-    _ = items, item, text, going, forget
+    _ = going, forget
 
 
 def _add_sessions(router: APIRouter, own: Any) -> None:
@@ -187,10 +154,10 @@ def _add_sessions(router: APIRouter, own: Any) -> None:
         criteria = MemoryCriteria(conversation=True, session_id=session, limit=_PAGE_ITEMS, offset=offset)
         if q.strip():
             hits = await memory.search(q, _PAGE_ITEMS, criteria, reader=None)
-            return _plain({"messages": [_message(hit.item) for hit in hits], "next": None})
+            return {"messages": [_message(hit.item) for hit in hits], "next": None}
         rows = await memory.query(criteria, reader=None)
         following = offset + len(rows) if len(rows) == _PAGE_ITEMS else None
-        return _plain({"messages": [_message(one) for one in rows], "next": following})
+        return {"messages": [_message(one) for one in rows], "next": following}
 
     @router.get("/api/sessions/{session_id:chat_id}/said")
     async def around(
@@ -202,18 +169,17 @@ def _add_sessions(router: APIRouter, own: Any) -> None:
         if all(one["message"] != message for one in found):
             raise HTTPException(404, f"message {message} of session {session_id!r} is not archived, or still to come")
         agent_id = next(one["agent_id"] for one in found if one["message"] == message)
-        key = SessionKey(memory.user_id, agent_id, session_id)
-        saved, _ = whole_history(await memory.memory_store.conversations.read(key))
-        calls = await in_thread_if_large(_PAGE_CHARACTERS, recorded_calls, saved)
+        saved = (await ArchivedSessions(memory.memory_store).read(memory.user_id, session_id, agent_id)).saved
+        calls = await in_thread_if_large(len(saved["decisions"]) * 200, recorded_calls, saved)
         call = next((call.number for call, _ in calls if call.messages >= message), None)
-        return _plain({"messages": found, "agent_id": agent_id, "call": call})
+        return {"messages": found, "agent_id": agent_id, "call": call}
 
     @router.get("/api/sessions/{session_id:chat_id}/extent")
     async def extent(session_id: str, memory: AgentMemory = own) -> dict[str, Any]:
         store, user_id = memory.memory_store, memory.user_id
         if (session := await store.conversations.session(user_id, session_id)) is None:
             raise HTTPException(404, f"there is no session {session_id!r}")
-        return _plain({**asdict(session), **asdict(await store.user_stats.session_extent(user_id, session_id))})
+        return {**asdict(session), **asdict(await store.user_stats.session_extent(user_id, session_id))}
 
     @router.delete("/api/sessions/{session_id:chat_id}", status_code=204)
     async def delete(session_id: str, memory: AgentMemory = own) -> None:
@@ -223,14 +189,14 @@ def _add_sessions(router: APIRouter, own: Any) -> None:
     _ = said, around, extent, delete
 
 
-def _add_notes_and_jobs(router: APIRouter, store: MemoryStore, user: Any) -> None:
+def _add_notes(router: APIRouter, store: MemoryStore, user: Any) -> None:
     async def told(user_id: str, agent_id: str, found: AgentNotes) -> dict[str, Any]:
         versions = [asdict(one) for one in await LongTermNotes(store, user_id, agent_id).versions()]
-        return _plain({"agent_id": agent_id, "notes": found.text, "version": found.version, "versions": versions})
+        return {"agent_id": agent_id, "notes": found.text, "version": found.version, "versions": versions}
 
     @router.get("/api/notes")
     async def agents(user_id: str = user) -> dict[str, Any]:
-        return _plain({"agents": [asdict(one) for one in await store.notes.agents(user_id)]})
+        return {"agents": [asdict(one) for one in await store.notes.agents(user_id)]}
 
     @router.get("/api/notes/{agent_id:chat_id}")
     async def notes(agent_id: str, user_id: str = user) -> dict[str, Any]:
@@ -247,10 +213,14 @@ def _add_notes_and_jobs(router: APIRouter, store: MemoryStore, user: Any) -> Non
         with _explained():
             return await told(user_id, agent_id, await LongTermNotes(store, user_id, agent_id).undo(asked.version))
 
+    _ = agents, notes, write, undo
+
+
+def _add_jobs(router: APIRouter, store: MemoryStore, user: Any) -> None:
     @router.get("/api/jobs")
     async def jobs(user_id: str = user) -> dict[str, Any]:
         failed = [asdict(one) for one in await store.jobs.failures(user_id)]
-        return _plain({"kinds": await store.user_stats.jobs(user_id), "failed": failed})
+        return {"kinds": await store.user_stats.jobs(user_id), "failed": failed}
 
     @router.post("/api/jobs/retry")
     async def retry(user_id: str = user) -> dict[str, int]:
@@ -258,7 +228,7 @@ def _add_notes_and_jobs(router: APIRouter, store: MemoryStore, user: Any) -> Non
         store.jobs.wake(user_id)
         return {"retried": retried}
 
-    _ = agents, notes, write, undo, jobs, retry
+    _ = jobs, retry
 
 
 @contextmanager
@@ -271,35 +241,7 @@ def _explained() -> Generator[None, None, None]:
         raise invalid(str(error), "notes") from None
 
 
-async def _found(memory: AgentMemory, key: str, transform: MemoryTransform = FULL) -> MemoryItem:
-    """Return an item with the values of the vault masked, as wherever it is shown; raises `ItemNotFoundError`."""
-    found = await memory.retrieve(key, transform, for_model=True, shows_credentials=True, reader=None)
-    if found is None:
-        raise await memory.not_found(key)
-    return found
-
-
-def _listed(one: MemoryItem) -> dict[str, Any]:
-    names = ("key", "type", "source", "origin", "agent_id", "session_id", "is_private", "caveat", "content_type")
-    more = ("content_bytes", "tags", "related_to", "other_keys", "created_at", "updated_at")
-    told = {name: getattr(one, name) for name in (*names, *more)}
-    return {**told, "description": one.ref.description, "tokens": one.ref.token_count}
-
-
 def _message(one: MemoryItem) -> dict[str, Any]:
     place = {"session_id": one.session_id, "agent_id": one.agent_id, "session_title": one.session_title}
     said = {"by": one.source, "origin": one.origin, "at": one.created_at, "key": one.key}
     return {**place, **said, "message": one.metadata.get("position"), "text": one.content or one.ref.description}
-
-
-def _plain(value: Any) -> Any:
-    """Return a value that JSON can carry, without half surrogates."""
-    match value:
-        case str():
-            return replace_surrogates(value)
-        case Mapping():
-            return {name: _plain(one) for name, one in cast(Mapping[str, Any], value).items()}
-        case list() | tuple():
-            return [_plain(one) for one in cast(list[Any], value)]
-        case _:
-            return value
