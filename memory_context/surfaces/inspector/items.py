@@ -8,7 +8,7 @@ import base64
 from typing import Annotated, Any, Literal, get_args
 
 from fastapi import APIRouter, Depends, Path, Query
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from memory_context.foundation.errors import TransformError
 from memory_context.foundation.references import KEY_PATTERN
@@ -30,11 +30,13 @@ Transform = Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered
 
 
 class Cut(BaseModel):
-    """Parameters of a transform, as those of `retrieve_memory`."""
+    """Parameters of a transform, as those of `retrieve_memory`, and which characters of its text to send."""
 
     model_config = ConfigDict(extra="forbid")
 
     transform: Transform = "full"
+    offset: int = Field(default=0, ge=0)
+    limit: int = Field(default=40_000, ge=1, le=1_000_000)
     start_line: int | None = None
     end_line: int | None = None
     start_char: int | None = None
@@ -80,12 +82,18 @@ def add_items(router: APIRouter, store: MemoryStore, user: Any) -> None:
     @router.get("/api/items/{key}/content")
     async def content(key: Key, cut: Annotated[Cut, Query()], memory: AgentMemory = own) -> dict[str, Any]:
         try:
-            transform = MemoryTransform.of(cut.transform, **cut.model_dump(exclude={"transform"}, exclude_none=True))
+            given = cut.model_dump(exclude={"transform", "offset", "limit"}, exclude_none=True)
+            transform = MemoryTransform.of(cut.transform, **given)
             found = await _retrieved(memory, key, transform)
         except TransformError as error:
             raise invalid(str(error), cut.transform) from None
-        data = {} if found.data is None else {"data": base64.b64encode(found.data).decode()}
-        return {"text": found.content, "is_whole": found.is_whole, "label": found.label, **data}
+        end = cut.offset + cut.limit
+        return {
+            "text": found.content[cut.offset : end],
+            "next": end if end < len(found.content) else None,
+            "label": found.label,
+            "data": None if found.data is None else base64.b64encode(found.data).decode(),
+        }
 
     _ = item, content
 

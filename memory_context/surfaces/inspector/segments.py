@@ -129,7 +129,10 @@ def _role(message: LLMMessage) -> str:
 
 def _label(message: ViewMessage, segment: Segment, index: int) -> str:
     if segment.kind in SECTIONS:
-        return segment.owner or segment.kind.replace("_", " ")
+        section = segment.kind.replace("_", " ")
+        if segment.kind == "expansion":
+            return f"opened for message {segment.number}"
+        return f"{section}, {segment.owner}" if segment.owner else section
     if isinstance(message.message, FunctionExecutionResultMessage):
         return heading_of(message.message, Address("result", index))
     if segment.part is None or segment.kind in ("image", "result"):

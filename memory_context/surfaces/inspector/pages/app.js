@@ -3,9 +3,10 @@
 import { announce, h, note } from "./dom.js";
 import { send, setToken } from "./api.js";
 import * as memory from "./memory.js";
+import * as session from "./session.js";
 import * as sessions from "./sessions.js";
 
-const ROUTES = { ...sessions.routes, ...memory.routes };
+const ROUTES = { ...sessions.routes, ...session.routes, ...memory.routes };
 const NAV = [["Sessions", "sessions"], ...memory.nav];
 
 const main = document.getElementById("main");

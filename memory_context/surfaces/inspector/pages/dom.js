@@ -15,7 +15,7 @@ function filled(element, props, children) {
   for (const [name, value] of Object.entries(props)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name in element && typeof value !== "string") element[name] = value;
+    else if (name in element && typeof value === "boolean") element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
   element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== ""));
@@ -25,6 +25,9 @@ function filled(element, props, children) {
 const numbers = new Intl.NumberFormat("en");
 const dates = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short" });
 
+const brief_ = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+export const brief = (value) => (Math.abs(value) < 1e5 ? count(value) : brief_.format(value));
 export const count = (value) => numbers.format(Math.round(value));
 export const percent = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "–");
 export const when = (iso) => (iso ? dates.format(new Date(iso)) : "");
