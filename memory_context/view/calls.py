@@ -32,7 +32,7 @@ from memory_context.sessions.transcript.part_decisions import (
     PartOffloaded,
 )
 from memory_context.sessions.transcript.transcript import Decision, Transcript, decision_from_json
-from memory_context.sessions.transcript.view_decisions import ViewShown
+from memory_context.sessions.transcript.view_decisions import HistoryFolded, ViewShown
 
 from .bill import Bill, ModelCall, UsageMeter
 from .budget import Budget
@@ -43,6 +43,7 @@ __all__ = ["CallView", "bill_with", "recorded_calls", "view_of_call"]
 
 _OF_PARTS = frozenset(one.kind for one in (PartOffloaded, FirstViewChosen, CompactedTextChosen, CredentialsMasked))
 """Kinds of decisions that are in no bill, and hold most of the text."""
+_NO_TAG = "000000"  # as long as that in the keys of a session's folds, which stand in the view
 _EVENT_CHARACTERS = 200  # an event costs as much time as a text of this length; many are read in a thread
 
 
@@ -178,7 +179,9 @@ def bill_with(
     """Return each recorded call beside the same one with another policy, both by the recorded prices.
 
     What the policy's budget and prices decide is decided anew at each call: compactions, folds, withdrawals, texts
-    made shorter. Everything else stays as recorded: what was stored, its texts and first views, what was opened.
+    made shorter. Everything else stays as recorded: what was stored, its texts and first views, what was opened. With
+    the session's own policy it is the recorded bill, except that a result whose facts were still being chosen may be
+    compacted a call earlier.
 
     Args:
         recorded: The session's policy. Results that the new one stores no more, or shows whole, then cost their full
@@ -191,7 +194,9 @@ def bill_with(
     """
     counter = counter or default_token_counter()
     transcript = Transcript(saved["first_position"])
-    budget = Budget(policy, counter, renderer := Renderer(policy, counter), "")
+    folds = (one["ref"]["key"] for _, one in saved["decisions"] if one["kind"] == HistoryFolded.kind)
+    tag = next(folds, _NO_TAG).rpartition("_")[2]
+    budget = Budget(policy, counter, renderer := Renderer(policy, counter), tag)
     bill = [call for call, _ in recorded_calls(saved)]
     kept = bill[first_call - 2].decision if 1 < first_call <= len(bill) + 1 else -1
     meter: UsageMeter | None = None

@@ -310,13 +310,13 @@ def _cache_in_words(
     earlier = [one for _, one in log[: calls[number - 2][0].decision]]
     decided = [str(told) for one in between if one.rewrites_prefix and (told := one.decided(transcript, earlier))]
     offered = [str(told) for one in between if one.kind == "offered" and (told := one.decided(transcript, earlier))]
+    moved = (
+        "Nothing older was rewritten: the unchanged beginning ends at what is new since the call before."
+        if not decided
+        else f"The unchanged beginning ended where a decision changed older messages: {'; '.join(decided)}."
+    )
     if offered:
         return f"Memory tools came new to the head of the prompt, so nothing behind them was cached: {offered[0]}."
-    if not call.read_tokens:
-        return (
-            f"{call.stable_tokens:,} tokens at the beginning did not change: too few, as providers cache from 1,024 on."
-        )
-    read = f"{call.read_tokens:,} tokens were read from the cache."
-    if decided:
-        return f"{read} The prefix ended where a decision changed older messages: {'; '.join(decided)}."
-    return f"{read} Nothing older was rewritten: the prefix ended at what is new since the call before."
+    if call.read_tokens:
+        return f"{call.read_tokens:,} tokens were read from the cache. {moved}"
+    return f"{call.stable_tokens:,} tokens stayed the same, too few to be cached (providers begin at 1,024). {moved}"

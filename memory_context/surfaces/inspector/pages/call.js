@@ -3,7 +3,7 @@
 import { get, id } from "./api.js";
 import { markText } from "./bars.js";
 import { count, h, note, percent, plural, when } from "./dom.js";
-import { openItem, openMessages } from "./item.js";
+import { keyLink, openMessages } from "./item.js";
 import { money } from "./money.js";
 
 const LOOKS = {
@@ -109,7 +109,7 @@ function opened(one) {
   return [
     one.why && h("p", { class: "why" }, one.why),
     h("p", { class: "muted" }, about.filter(Boolean).join(" · ")),
-    one.keys.length && one.look !== "folded" && h("p", { class: "keys" }, one.keys.map((key) => h("button", { class: "key-link", onclick: () => openItem(key) }, key))),
+    one.keys.length && one.look !== "folded" && h("p", { class: "keys" }, one.keys.map(keyLink)),
     ...(one.images ?? []).map((source) => h("img", { src: source, alt: `Image of ${one.label}` })),
     one.text && h("pre", { tabindex: "0" }, one.text),
   ].filter(Boolean);

@@ -36,6 +36,9 @@ function lazily(place, load) {
   watcher.observe(end);
 }
 
+/** A button that opens an item. */
+export const keyLink = (key) => h("button", { class: "key-link", onclick: () => openItem(key) }, key);
+
 export async function openItem(key) {
   const content = h("div", { class: "content", tabindex: "0", "aria-label": "Content" });
   const about = h("div", { class: "about" }, h("p", { class: "skeleton" }, " "));
@@ -51,7 +54,7 @@ export async function openItem(key) {
       return [h("pre", {}, text), next];
     });
   };
-  dialog(key, about,
+  const box = dialog(key, about,
     h("form", { class: "toolbar", onsubmit: find },
       h("div", { class: "field" }, h("label", { for: "item-search" }, "Search in it"), search),
       h("div", { class: "field" }, h("label", { for: "item-cut" }, "Show"), shown), h("button", { class: "primary" }, "Search")),
@@ -67,11 +70,12 @@ export async function openItem(key) {
   about.replaceChildren(
     h("p", {}, item.description),
     h("p", { class: "muted" }, [plural(item.tokens, "token"), `${count(item.content_bytes)} bytes`, item.type.replaceAll("_", " "), item.source, `origin: ${item.origin}`, when(item.created_at), item.caveat].filter(Boolean).join(" · ")),
-    h("details", {}, h("summary", {}, `History and references (${item.events.length + item.related.length + item.other_keys.length})`),
+    h("details", {}, h("summary", {}, `History and references (${item.events.length + item.sessions.length + item.related.length + item.other_keys.length})`),
       h("ul", { class: "plain" },
-        item.events.map((one) => h("li", {}, h("b", {}, one.kind), ` ${when(one.at)} ${one.agent} `, h("span", { class: "muted" }, one.detail))),
-        item.related.map((one) => h("li", {}, "linked: ", h("button", { class: "key-link", onclick: () => openItem(one.key) }, one.key), ` ${one.description}`)),
-        item.other_keys.map((one) => h("li", {}, "same content: ", h("button", { class: "key-link", onclick: () => openItem(one) }, one))))),
+        item.events.map((one) => h("li", {}, h("b", {}, one.kind), ` ${when(one.at)} ${one.agent_id} `, h("span", { class: "muted" }, one.detail))),
+        item.sessions.map((one) => h("li", {}, "referred to by ", h("a", { href: `#/session/${id(one.session_id)}/${id(one.agent_id)}`, onclick: () => box.close() }, one.title || one.session_id))),
+        item.related.map((one) => h("li", {}, "linked with ", keyLink(one.key), ` ${one.description}`)),
+        item.other_keys.map((one) => h("li", {}, "same content as ", keyLink(one))))),
   );
   find();
 }
