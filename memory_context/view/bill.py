@@ -9,7 +9,14 @@ from typing import Literal
 
 from memory_context.foundation.policy import CachePolicy, ContextPolicy
 from memory_context.sessions.transcript.transcript import Transcript
-from memory_context.sessions.transcript.view_decisions import Offered, PricesSet, Rewound, ViewCleared, ViewShown
+from memory_context.sessions.transcript.view_decisions import (
+    Forked,
+    Offered,
+    PricesSet,
+    Rewound,
+    ViewCleared,
+    ViewShown,
+)
 
 from . import economics
 from .economics import is_cache_cold
@@ -103,6 +110,9 @@ class Bill:
                 case Offered():
                     self._offered = decision
                 case ViewCleared():
+                    self._is_cleared = True
+                case Forked():
+                    self._calls.clear()
                     self._is_cleared = True
                 case Rewound(calls=calls):
                     for shown in calls:

@@ -32,7 +32,7 @@ from memory_context.sessions.transcript.part_decisions import (
     PartOffloaded,
 )
 from memory_context.sessions.transcript.transcript import Decision, Transcript, decision_from_json
-from memory_context.sessions.transcript.view_decisions import HistoryFolded, ViewShown
+from memory_context.sessions.transcript.view_decisions import Forked, HistoryFolded, ViewShown
 
 from .bill import Bill, ModelCall, UsageMeter
 from .budget import Budget
@@ -65,7 +65,7 @@ def recorded_calls(saved: Mapping[str, Any], prices: CachePolicy | None = None) 
         for at, one in saved["decisions"]
     ]
     calls: list[tuple[ModelCall, Counter[str]]] = []
-    before = 0
+    before = max((number + 1 for number, _ in transcript.decisions(Forked)), default=0)
     for call in Bill(transcript, prices).calls:
         changes = Counter[str]()
         for _, decision in transcript.log[before : call.decision]:

@@ -1,5 +1,6 @@
 """What bodies of requests and responses have in common."""
 
+from functools import partial
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -11,14 +12,10 @@ from .errors import replace_surrogates
 __all__ = ["Identifier", "Text", "Wire"]
 
 
-def _check_id(value: str) -> str:
-    return checked_identifier("id", value)
-
-
 Identifier = Annotated[
     str,
     Field(min_length=1, max_length=128, json_schema_extra={"pattern": "^[ -~\u00a1-\u00ac\u00ae-\u00ff]+$"}),
-    AfterValidator(_check_id),
+    AfterValidator(partial(checked_identifier, "id")),
 ]
 """1 to 128 printable characters; OpenAPI promises those of Latin-1."""
 Text = Annotated[str, BeforeValidator(replace_surrogates)]

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Collection
 from importlib.resources import files
 from typing import Any
 
+from autogen_core.models import ChatCompletionClient
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 
@@ -15,6 +16,7 @@ from memory_context.store.memory_store import MemoryStore
 from ..access.errors import route_class
 from .calls import add_calls
 from .entrance import Entrance
+from .fork import add_fork
 from .items import add_items
 from .memory import add_memory
 
@@ -44,6 +46,7 @@ def create_inspector_router(
     current_user: Callable[..., str | Awaitable[str]],
     *,
     policy: ContextPolicy | None = None,
+    light_model: ChatCompletionClient | None = None,
     hosts: Collection[str] = (),
     origins: Collection[str] = (),
     prefix: str = "/inspector",
@@ -57,6 +60,7 @@ def create_inspector_router(
         store: Store of the sessions, which stays open.
         current_user: The application's dependency that returns the user's id, or raises HTTPException.
         policy: Policy of the sessions, which archives do not hold.
+        light_model: Observes a session that a person compacts; None for that of MEMORY_CONTEXT_LIGHT_MODEL.
         hosts: Public names, as of the chat's routes.
         origins: Other origins whose pages may write.
     """
@@ -73,6 +77,7 @@ def create_inspector_router(
     add_calls(router, store, user, policy or ContextPolicy(), is_assumed_default=policy is None)
     add_items(router, store, user)
     add_memory(router, store, user)
+    add_fork(router, store, user, policy or ContextPolicy(), light_model)
     _add_page(router)
     return router
 
@@ -82,6 +87,7 @@ def inspector_app(
     user_id: str,
     *,
     policy: ContextPolicy | None = None,
+    light_model: ChatCompletionClient | None = None,
     hosts: Collection[str] = (),
     entrance: Entrance | None = None,
 ) -> FastAPI:
@@ -95,7 +101,8 @@ def inspector_app(
         return user_id
 
     app = FastAPI(title="memory_context inspector", openapi_url=None)
-    router = create_inspector_router(store, entrance.user if entrance else only_user, policy=policy, hosts=hosts)
+    who = entrance.user if entrance else only_user
+    router = create_inspector_router(store, who, policy=policy, light_model=light_model, hosts=hosts)
     if entrance is not None:
         entrance.add_route(router)
     app.include_router(router)

@@ -65,7 +65,12 @@ def create_app(
     app.include_router(chat_router)
     app.include_router(_probes(chat_router.chat))
     inspector = create_inspector_router(
-        memory_store, current_user or anonymous, policy=settings.get("policy"), hosts=hosts, origins=origins
+        memory_store,
+        current_user or anonymous,
+        policy=settings.get("policy"),
+        light_model=settings.get("model_client"),
+        hosts=hosts,
+        origins=origins,
     )
     app.include_router(inspector)
     if static_folder is not None:
