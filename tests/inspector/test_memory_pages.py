@@ -1,16 +1,24 @@
 """The inspector's memory: one user's statements, items, messages, notes and jobs, and forgetting with consent."""
 
+import asyncio
+import socket
 from base64 import b64encode
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import psycopg
 import pytest
+import uvicorn
 from autogen_core.models import AssistantMessage, UserMessage
+from playwright.async_api import Page, async_playwright
 
 from memory_context import MemoryContext, MemoryStore
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.notes import LongTermNotes
+from memory_context.surfaces.inspector import inspector_app
 
 from ..context.steps import add_step
+from ..support.browser import chromium_options
 from .conftest import inspector_of
 
 REPORT = "\n".join(f"line {number}: the boiler reported {number * 7} bar" for number in range(4000))
@@ -172,6 +180,73 @@ async def test_dead_letters_are_tried_again_for_this_user_only(store: MemoryStor
         assert (kind["waiting"], kind["failed"]) == (1, 0)
     async with inspector_of(store, "bob") as client:
         assert len((await client.get("jobs")).json()["failed"]) == 1
+
+
+@pytest.mark.thorough
+async def test_a_person_searches_edits_confirms_and_forgets_in_the_page(store: MemoryStore):
+    """In a real Chromium, by what the page says; "why" leads to the message and to the call that read it."""
+    key = await lived(store)
+    memory = AgentMemory(store, "alice", "coder")
+    await memory.store("The user lives in Porto.", type="user_fact", origin="agent")
+    async with served(store) as url, a_page() as page:
+        await page.goto(f"{url}#/memory")
+        claim = page.get_by_role("listitem").filter(has_text="The user lives in Porto.")
+        await claim.get_by_role("button", name="Confirm").click()
+        await claim.get_by_text("to be confirmed").wait_for(state="detached")
+        await claim.get_by_role("button", name="Edit").click()
+        await page.get_by_label("The statement as it holds from now on").fill("The user lives in Lisbon.")
+        await page.get_by_role("button", name="Save").click()
+        await page.get_by_text("The user lives in Lisbon.").wait_for()
+        await page.get_by_label("State", exact=True).select_option("all")
+        await page.locator(".replaced", has_text="The user lives in Porto.").wait_for()
+
+        await page.get_by_label("Search", exact=True).fill("metric")
+        (row,) = await page.get_by_role("list", name="Statements").get_by_role("listitem").all()
+        await row.get_by_role("link", name="Why do you know this?").click()
+        await page.get_by_role("heading", name="Message 1").wait_for()
+        assert await page.locator("mark").inner_text() == "I prefer metric units."
+        assert await page.get_by_role("link", name="call 1").get_attribute("href") == "#/session/boilers/coder?call=1"
+
+        await page.goto(f"{url}#/items")
+        await page.get_by_label("Search", exact=True).fill("boiler pressure")
+        found = page.get_by_role("list", name="Items").get_by_role("listitem").filter(has_text=key)
+        await found.get_by_text("the boiler reported").first.wait_for()
+        await found.get_by_role("button", name="Forget").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_text("will show [forgotten] in its place").wait_for()
+        await dialog.get_by_role("button", name="Keep").click()
+        assert await memory.retrieve(key) is not None
+        await found.get_by_role("button", name="Forget").click()
+        await dialog.get_by_role("button", name="Forget").click()
+        await found.wait_for(state="detached")
+        assert await memory.retrieve(key) is None
+
+
+@asynccontextmanager
+async def served(store: MemoryStore) -> AsyncGenerator[str, None]:
+    """Serve the inspector of alice in this event loop; give its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = uvicorn.Server(uvicorn.Config(inspector_app(store, "alice"), log_level="warning"))
+        serving = asyncio.ensure_future(server.serve([listening]))
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/inspector/"
+        finally:
+            server.should_exit = True
+            await serving
+
+
+@asynccontextmanager
+async def a_page() -> AsyncGenerator[Page, None]:
+    """Give a page of a Chromium; at the end it has written no error to its console."""
+    errors: list[str] = []
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(**chromium_options())
+        page = await browser.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda said: errors.extend([said.text] if said.type == "error" else []))
+        yield page
+        await browser.close()
+    assert errors == []
 
 
 async def test_no_route_shows_another_users_memory(store: MemoryStore):

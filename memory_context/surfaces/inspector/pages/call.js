@@ -3,6 +3,7 @@
 import { get, id } from "./api.js";
 import { markText } from "./bars.js";
 import { count, h, note, percent, plural, when } from "./dom.js";
+import { forkButton } from "./fork.js";
 import { keyLink, openMessages } from "./item.js";
 import { money } from "./money.js";
 
@@ -35,7 +36,7 @@ export async function showCall(place, { path, agent, number, rows, open, signal 
     h("div", { class: "head" },
       h("div", {}, h("h2", { tabindex: "-1" }, `Call ${number}`, h("small", {}, ` of ${call.count}`)),
         h("p", { class: "muted" }, [when(row.at), row.did && `the model then: ${row.did}`, markText(row.marks)].filter(Boolean).join(" · "))),
-      h("div", { class: "toolbar" }, step(-1, "← Before"), step(1, "Next →"))),
+      h("div", { class: "toolbar" }, forkButton(path, agent, number), step(-1, "← Before"), step(1, "Next →"))),
     exactness(call),
     h("p", { class: "cache" }, call.cache),
     strip(call),

@@ -5,7 +5,8 @@ import { count, h, note, plural, when } from "./dom.js";
 
 const CUTS = { "Whole": {}, "Summary": { transform: "summary" }, "First 50 lines": { transform: "first_n" }, "Last 50 lines": { transform: "last_n" } };
 
-function dialog(title, ...children) {
+/** Open a dialog; it removes itself when it closes. */
+export function dialog(title, ...children) {
   const box = h("dialog", { "aria-label": title, onclose: () => box.remove(), onclick: (event) => event.target === box && box.close() },
     h("div", { class: "head" }, h("h2", {}, title), h("button", { class: "quiet", onclick: () => box.close() }, "Close")), ...children);
   document.body.append(box);

@@ -4,6 +4,7 @@ import { get, id } from "./api.js";
 import { bars } from "./bars.js";
 import { showCall } from "./call.js";
 import { count, h, note, percent, plural, when } from "./dom.js";
+import { sessionActions } from "./fork.js";
 import { aboutServer, money, priceFields, pricesQuery } from "./money.js";
 import { whatIf } from "./whatif.js";
 
@@ -24,7 +25,7 @@ async function session(main, { params: [sessionId, agent = ""], query, signal })
     h("p", { class: "crumbs" }, h("a", { href: "#/sessions" }, "Sessions")),
     h("div", { class: "head" }, h("div", {}, h("h1", {}, title), h("p", { class: "muted" }, about_.join(" · "),
       ...others.map((one) => [" · ", h("a", { href: `#/session/${id(sessionId)}/${id(one.agent)}` }, `also ${one.agent}`)]))),
-      h("div", { class: "toolbar" }, priceFields(again))),
+      h("div", { class: "toolbar" }, priceFields(again), sessionActions(path, told.agent))),
     ...told.remarks.map((text) => note(`Note: ${text}.`, "warning")),
     figures,
   );
