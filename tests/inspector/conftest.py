@@ -30,8 +30,10 @@ class Inspector(httpx.AsyncClient):
         return [dict(zip(told["columns"], row, strict=True)) for row in told["rows"]]
 
 
-def inspector_of(store: MemoryStore, user: str = "alice", policy: ContextPolicy | None = POLICY) -> Inspector:
-    transport = httpx.ASGITransport(inspector_app(store, user, policy=policy))
+def inspector_of(
+    store: MemoryStore, user: str = "alice", policy: ContextPolicy | None = POLICY, **settings: Any
+) -> Inspector:
+    transport = httpx.ASGITransport(inspector_app(store, user, policy=policy, **settings))
     return Inspector(transport=transport, base_url="http://localhost/inspector/api/")
 
 

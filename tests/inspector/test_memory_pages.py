@@ -1,7 +1,5 @@
 """The inspector's memory: one user's statements, items, messages, notes and jobs, and forgetting with consent."""
 
-import asyncio
-import socket
 from base64 import b64encode
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -18,7 +16,8 @@ from memory_context.memory.notes import LongTermNotes
 from memory_context.surfaces.inspector import inspector_app
 
 from ..context.steps import add_step
-from ..support.browser import chromium_options
+from ..support.browser import chromium_options, nothing_serious
+from ..support.serving import serving
 from .conftest import inspector_of
 
 REPORT = "\n".join(f"line {number}: the boiler reported {number * 7} bar" for number in range(4000))
@@ -188,8 +187,12 @@ async def test_a_person_searches_edits_confirms_and_forgets_in_the_page(store: M
     key = await lived(store)
     memory = AgentMemory(store, "alice", "coder")
     await memory.store("The user lives in Porto.", type="user_fact", origin="agent")
-    async with served(store) as url, a_page() as page:
+    config = uvicorn.Config(inspector_app(store, "alice"), log_level="error")
+    async with serving(config) as (_, port), a_page() as page:
+        url = f"http://127.0.0.1:{port}/inspector/"
         await page.goto(f"{url}#/memory")
+        await page.get_by_text("The user lives in Porto.").wait_for()
+        await nothing_serious(page)
         claim = page.get_by_role("listitem").filter(has_text="The user lives in Porto.")
         await claim.get_by_role("button", name="Confirm").click()
         await claim.get_by_text("to be confirmed").wait_for(state="detached")
@@ -204,6 +207,7 @@ async def test_a_person_searches_edits_confirms_and_forgets_in_the_page(store: M
         (row,) = await page.get_by_role("list", name="Statements").get_by_role("listitem").all()
         await row.get_by_role("link", name="Why do you know this?").click()
         await page.get_by_role("heading", name="Message 1").wait_for()
+        await nothing_serious(page)
         assert await page.locator("mark").inner_text() == "I prefer metric units."
         assert await page.get_by_role("link", name="call 1").get_attribute("href") == "#/session/boilers/coder?call=1"
 
@@ -214,25 +218,13 @@ async def test_a_person_searches_edits_confirms_and_forgets_in_the_page(store: M
         await found.get_by_role("button", name="Forget").click()
         dialog = page.get_by_role("dialog")
         await dialog.get_by_text("will show [forgotten] in its place").wait_for()
+        await nothing_serious(page)
         await dialog.get_by_role("button", name="Keep").click()
         assert await memory.retrieve(key) is not None
         await found.get_by_role("button", name="Forget").click()
         await dialog.get_by_role("button", name="Forget").click()
         await found.wait_for(state="detached")
         assert await memory.retrieve(key) is None
-
-
-@asynccontextmanager
-async def served(store: MemoryStore) -> AsyncGenerator[str, None]:
-    """Serve the inspector of alice in this event loop; give its address."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = uvicorn.Server(uvicorn.Config(inspector_app(store, "alice"), log_level="warning"))
-        serving = asyncio.ensure_future(server.serve([listening]))
-        try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}/inspector/"
-        finally:
-            server.should_exit = True
-            await serving
 
 
 @asynccontextmanager

@@ -2,23 +2,15 @@
 
 import pytest
 import uvicorn
-from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import async_playwright, expect
 
 from memory_context import AgentMemory, MemoryStore
 from memory_context.surfaces.inspector import inspector_app
 
-from ..support.browser import chromium_options
+from ..support.browser import chromium_options, nothing_serious
 from ..support.serving import serving
 from ..support.waiting import PATIENT_SECONDS
 from .conftest import POLICY, live
-
-
-async def nothing_serious(page: Page) -> None:
-    found = await Axe().run(page)
-    assert len(found.response["passes"]) > 15
-    assert [(one["id"], one["nodes"][0]["html"]) for one in found.response["violations"]
-            if one["impact"] in ("serious", "critical")] == []  # fmt: skip
 
 
 @pytest.mark.thorough

@@ -8,7 +8,8 @@ from itertools import count
 from typing import Any
 
 import pytest_asyncio
-from playwright.async_api import Browser, async_playwright
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, Page, async_playwright
 
 from ..conftest import Server, needs
 
@@ -43,3 +44,11 @@ async def chromium() -> AsyncIterator[Browser]:
         browser = await playwright.chromium.launch(**chromium_options())
         yield browser
         await browser.close()
+
+
+async def nothing_serious(page: Page) -> None:
+    """Let axe find nothing serious on a page."""
+    found = await Axe().run(page)
+    assert len(found.response["passes"]) > 15
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found.response["violations"]
+            if one["impact"] in ("serious", "critical")] == []  # fmt: skip
