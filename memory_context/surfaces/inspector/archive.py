@@ -35,11 +35,13 @@ class Transcribed:
     """The transcript of one agent in a session, as archived.
 
     Attributes:
+        agents: All that have a transcript in the session, the one that wrote last first.
         saved: Its events, for the functions of `view.calls`.
         remarks: Sentences on what is not shown.
     """
 
     key: SessionKey
+    agents: list[str]
     archived: Archived
     saved: dict[str, Any]
     remarks: list[str]
@@ -76,7 +78,7 @@ class ArchivedSessions:
             raise HTTPException(422, f"a newer version archived this session: {error}") from None
         lost = [f"batch {one} is damaged or missing, and nothing from there on is shown" for one in unread[:1]]
         others = [f"line {one!r} of another process is not shown" for one in archived.branches]
-        return Transcribed(key, archived, saved, lost + others)
+        return Transcribed(key, agents, archived, saved, lost + others)
 
     async def page(
         self, user_id: str, wanted: SessionFilter, limit: int, before: tuple[datetime, str] | None

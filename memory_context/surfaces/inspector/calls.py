@@ -120,6 +120,7 @@ def _add_session(router: APIRouter, own: Any) -> None:
         return {
             "session": asdict(read.archived.session) if read.archived.session else None,
             "agent": read.key.agent_id,
+            "agents": read.agents,
             "remarks": read.remarks,
             "sums": _sums([call for call, _ in found]),
             "columns": _COLUMNS,

@@ -19,12 +19,12 @@ async function session(main, { params: [sessionId, agent = ""], query, signal })
   const show = ({ sums }) => figures.replaceChildren(...kpis(sums));
   show(told);
   const again = async () => show(await get(`${path}/calls${pricesQuery() || "?"}&agent=${id(agent)}`, { signal }));
-  const others = (await get(path, { signal })).agents.filter((one) => one.agent !== told.agent);
+  const others = told.agents.filter((one) => one !== told.agent);
   const about_ = [sessionId, told.agent, when(told.session.last_activity_at)].filter((one) => one !== title);
   main.append(
     h("p", { class: "crumbs" }, h("a", { href: "#/sessions" }, "Sessions")),
     h("div", { class: "head" }, h("div", {}, h("h1", {}, title), h("p", { class: "muted" }, about_.join(" · "),
-      ...others.map((one) => [" · ", h("a", { href: `#/session/${id(sessionId)}/${id(one.agent)}` }, `also ${one.agent}`)]))),
+      ...others.map((one) => [" · ", h("a", { href: `#/session/${id(sessionId)}/${id(one)}` }, `also ${one}`)]))),
       h("div", { class: "toolbar" }, priceFields(again), sessionActions(path, told.agent))),
     ...told.remarks.map((text) => note(`Note: ${text}.`, "warning")),
     figures,

@@ -26,7 +26,7 @@ async function list(main, { query, signal }) {
   main.append(h("h1", {}, "Sessions"), filters, header, rows, more);
 
   const watcher = new IntersectionObserver(
-    (seen) => seen.filter((one) => one.isIntersecting).forEach(({ target }) => (watcher.unobserve(target), figures(target))),
+    (seen) => seen.filter((one) => one.isIntersecting).forEach(({ target }) => (watcher.unobserve(target), figures(target, signal))),
     { rootMargin: "200px" },
   );
   signal.addEventListener("abort", () => watcher.disconnect());
@@ -63,8 +63,8 @@ function row(one) {
   );
 }
 
-async function figures(place) {
-  const { agents } = await get(`sessions/${id(place.dataset.session)}${pricesQuery()}`).catch(() => ({ agents: [] }));
+async function figures(place, signal) {
+  const { agents } = await get(`sessions/${id(place.dataset.session)}${pricesQuery()}`, { signal }).catch(() => ({ agents: [] }));
   const sum = (name) => agents.reduce((total, one) => total + one[name], 0);
   if (!sum("calls")) return place.replaceChildren(h("span", { class: "muted" }, "no model call is recorded"));
   const values = [
