@@ -123,12 +123,12 @@ ORDER BY created_at DESC
 LIMIT %(limit)s;
 
 -- name: select_item_sessions :many
--- The transcripts that refer to one item, the one that was archived in last, first.
+-- The transcripts that refer to some items, the one that was archived in last, first.
 SELECT batch.session_id, batch.agent_id, max(session.title) AS title, max(batch.archived_at) AS archived_at
 FROM memory_context.recent_conversation_history AS batch
 JOIN memory_context.agent_sessions AS session
     ON session.user_id = %(user_id)s AND session.session_id = batch.session_id AND session.deleted_at IS NULL
-WHERE batch.user_id = %(user_id)s AND batch.kind = 'transcript' AND %(memory_key)s = ANY(batch.memory_keys)
+WHERE batch.user_id = %(user_id)s AND batch.kind = 'transcript' AND batch.memory_keys && %(memory_keys)s::text[]
 GROUP BY batch.session_id, batch.agent_id
 ORDER BY archived_at DESC, session_id, agent_id
 LIMIT %(limit)s;

@@ -10,8 +10,10 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
+from playwright.async_api import async_playwright
 
 from tests.conftest import REPOSITORY
+from tests.support.browser import chromium_options
 from tests.support.waiting import PATIENT_SECONDS, soon
 
 from .conftest import Run
@@ -72,3 +74,25 @@ async def test_the_address_lets_in_one_page_of_one_user_until_ctrl_c(lived: Live
         process.send_signal(signal.SIGINT)
         assert await soon(process.wait()) == 0
         assert (await process.stderr.read()).decode() == "Ctrl-C ends it\n"  # type: ignore[union-attr]
+
+
+@pytest.mark.thorough
+async def test_a_browser_that_opens_the_address_shows_the_session_also_after_a_reload(lived: Lived):
+    """In all of its tabs; another browser is sent away with the remedy."""
+    arguments = (SESSION, "--no-browser", "--user", "alice", "--url", lived.url)
+    async with opened(*arguments) as (_, address), async_playwright() as playwright:
+        browser = await playwright.chromium.launch(**chromium_options())
+        mine, other = [await browser.new_context() for _ in range(2)]
+        page = await mine.new_page()
+        await page.goto(address)
+        await page.get_by_role("heading", name="Survey the owls.").wait_for()
+        assert "enter" not in page.url
+        await page.reload()
+        await page.get_by_role("heading", name="Survey the owls.").wait_for()
+        tab = await mine.new_page()
+        await tab.goto(address.partition("#")[0])
+        await tab.get_by_role("link", name="Survey the owls.").wait_for()
+        foreign = await other.new_page()
+        await foreign.goto(address)
+        await foreign.get_by_role("alert").get_by_text("start it again").wait_for()
+        await browser.close()

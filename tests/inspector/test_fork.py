@@ -83,7 +83,7 @@ async def test_a_fork_goes_on_by_itself_with_a_bill_of_its_own(store: MemoryStor
         assert [row[0] for row in shown["rows"]] == [1, 2]
         assert (await client.get(f"sessions/{made['session_id']}/calls/1")).status_code == 200
         listed = {one["session_id"]: one["title"] for one in (await client.get("sessions")).json()["sessions"]}
-        assert listed[made["session_id"]].endswith(", from call 5")
+        assert listed[made["session_id"]].startswith("Fork from call 5: ")
 
 
 async def test_what_is_forgotten_is_gone_from_a_fork_too(store: MemoryStore, database_url: str):

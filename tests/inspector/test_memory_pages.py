@@ -219,7 +219,7 @@ async def test_a_person_searches_edits_confirms_and_forgets_in_the_page(store: M
         dialog = page.get_by_role("dialog")
         await dialog.get_by_text("will show [forgotten] in its place").wait_for()
         await nothing_serious(page)
-        await dialog.get_by_role("button", name="Keep").click()
+        await dialog.get_by_role("button", name="Cancel").click()
         assert await memory.retrieve(key) is not None
         await found.get_by_role("button", name="Forget").click()
         await dialog.get_by_role("button", name="Forget").click()

@@ -1,7 +1,7 @@
 """A new session that begins with the history of an archived one, as its model was about to read it at a call.
 
 The archived one stays as it is. The messages that the new one begins with are its own: deleting the other leaves them,
-but takes the items that it stored.
+but takes the items that it stored. A search finds them where they were said.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,6 @@ from uuid import uuid4
 
 from memory_context.foundation.errors import ConflictError
 from memory_context.foundation.identifiers import SessionKey
-from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.foundation.utf8 import escape_json
 from memory_context.store.memory_store import MemoryStore
@@ -19,7 +18,7 @@ from memory_context.store.memory_store import MemoryStore
 from ..transcript.codec import load_transcript
 from ..transcript.part_decisions import PartOffloaded
 from ..transcript.view_decisions import Forked, LightModelBilled
-from .cursor import BatchCursor, conversation_job, known_items, next_batch
+from .cursor import BatchCursor, known_items, next_batch
 
 __all__ = ["fork_session"]
 
@@ -70,10 +69,9 @@ async def fork_session(
         new,
         batch=replace(batch, body=events),  # with texts that only earlier views showed
         chat=chat,
-        title=f"{(info and info.title) or key.session_id}, from call {call}",
+        title=f"Fork from call {call}: {(info and info.title) or key.session_id}",
         title_is_final=True,
         summary=info.summary if info else None,
-        jobs=conversation_job(ContextPolicy(), is_private=False).of(new, "", 0, entries),
         known_keys=keys,
     )
     return new

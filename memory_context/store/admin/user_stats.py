@@ -163,9 +163,9 @@ class UserStats:
         """Return `at`, `kind`, `agent_id`, `session_id` and `detail` of what happened to an item, newest first."""
         return await self._rows("select_item_events", user_id, memory_key=memory_key, limit=limit)
 
-    async def item_sessions(self, user_id: str, memory_key: str, limit: int = 100) -> list[DictRow]:
-        """Return `session_id`, `agent_id`, `title` and `archived_at` of the transcripts that refer to an item."""
-        return await self._rows("select_item_sessions", user_id, memory_key=memory_key, limit=limit)
+    async def item_sessions(self, user_id: str, memory_keys: Sequence[str], limit: int = 100) -> list[DictRow]:
+        """Return `session_id`, `agent_id`, `title` and `archived_at` of the transcripts that refer to items."""
+        return await self._rows("select_item_sessions", user_id, memory_keys=list(memory_keys), limit=limit)
 
     async def jobs(self, user_id: str) -> list[DictRow]:
         """Return `kind`, `waiting`, `at_work` and `failed` of the user's jobs."""

@@ -74,7 +74,7 @@ def add_items(router: APIRouter, store: MemoryStore, user: Any) -> None:
             "other_keys": found.other_keys,
             "metadata": dict(found.metadata),
             "related": [listed(one) for one in related],
-            "sessions": await store.user_stats.item_sessions(memory.user_id, key),
+            "sessions": await store.user_stats.item_sessions(memory.user_id, [key]),
             "events": await store.user_stats.item_events(memory.user_id, key),
             "transforms": get_args(Transform),
         }

@@ -129,7 +129,7 @@ def _add_forgetting(router: APIRouter, own: Any) -> None:
         names = ("memory_key", "description", "memory_type", "token_count")
         linked = await memory.query(MemoryCriteria(related_to=key[0], limit=_PAGE_ITEMS), reader=None)
         made = [listed(one) for one in linked if one.origin == "consolidation" and key[0] in one.related_to]
-        sessions = await stats.item_sessions(memory.user_id, key[0])
+        sessions = await stats.item_sessions(memory.user_id, [one.memory_key for one in found])
         items = [{name: getattr(one, name) for name in names} for one in found]
         return {"items": items, "made_from_it": made, "sessions": sessions}
 

@@ -8,9 +8,9 @@ import { dialog } from "./item.js";
 export function ask(title, verb, act, ...body) {
   return new Promise((resolve) => {
     const told = h("div", { role: "alert" });
-    const yes = h("button", { class: "danger", onclick: () => work() }, verb);
+    const yes = h("button", { class: /Forget|Delete/.test(verb) ? "danger" : "primary", onclick: () => work() }, verb);
     const box = dialog(title, h("div", { class: "asked" }, ...body), told,
-      h("div", { class: "toolbar" }, yes, h("button", { autofocus: true, onclick: () => box.close() }, "Keep")));
+      h("div", { class: "toolbar" }, yes, h("button", { autofocus: true, onclick: () => box.close() }, "Cancel")));
     box.classList.add("ask");
     box.addEventListener("close", () => resolve(false));
     async function work() {
@@ -37,9 +37,9 @@ export async function forget(key, title = "Forget this for good?") {
   return ask(title, "Forget", () => send("POST", "forget", { keys: [key], agreed: items.map((one) => one.memory_key) }),
     h("p", {}, h("b", {}, named.description), ` (${plural(named.token_count, "token")})`),
     h("p", {}, "Its text goes, with its summaries and its place in the search, and what was made from it."),
-    twins.length && [h("p", {}, `So do ${plural(twins.length, "other item")} with the same content:`), list(twins, "memory_key")],
-    made.length && [h("p", {}, `And ${plural(made.length, "article")} made from it:`), list(made, "key")],
-    sessions.length && h("p", {}, `${plural(sessions.length, "transcript")} will show [forgotten] in its place: `, sessions.map((one) => one.title || one.session_id).slice(0, 5).join(", "), sessions.length > 5 && ", …"),
+    twins.length > 0 && [h("p", {}, `So do ${plural(twins.length, "other item")} with the same content:`), list(twins, "memory_key")],
+    made.length > 0 && [h("p", {}, `And ${plural(made.length, "article")} made from it:`), list(made, "key")],
+    sessions.length > 0 && [h("p", {}, `${plural(sessions.length, "transcript")} will show [forgotten] in its place:`), h("ul", { class: "going" }, sessions.map((one) => h("li", {}, one.title || one.session_id, h("span", { class: "muted" }, ` ${one.session_id}`))))],
     h("p", { class: "muted" }, "Where it is quoted word for word, in messages and notes, the quotation goes too. Its key and the day stay. Backups and exports made before are not reached."));
 }
 

@@ -18,7 +18,7 @@ function filled(element, props, children) {
     else if (name in element && typeof value === "boolean") element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== ""));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== "" && child !== false));
   return element;
 }
 

@@ -5,7 +5,7 @@ import { ask } from "./ask.js";
 import { h, note, plural } from "./dom.js";
 import { dialog } from "./item.js";
 
-export const forkButton = (path, agent, number) => h("button", { onclick: () => fork(path, agent, number) }, "Fork from here…");
+export const forkButton = (path, agent, number) => h("button", { class: "quiet", onclick: () => fork(path, agent, number) }, "Fork from here…");
 
 async function fork(path, agent, number) {
   const made = {};

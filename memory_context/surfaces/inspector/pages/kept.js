@@ -9,8 +9,8 @@ export const nav = [["Items", "items"], ["Messages", "messages"], ["Notes", "not
 
 const ORIGINS = ["", "user_words", "user_edit", "application", "agent", "tool", "import", "consolidation"];
 const plain = (name) => name.replaceAll("_", " ");
-const field = (name, label, props = {}) =>
-  h("div", { class: "field" }, h("label", { for: `by-${name}` }, label), h("input", { id: `by-${name}`, name, type: "text", ...props }));
+const field = (name, label, { isWide, ...props } = {}) =>
+  h("div", { class: isWide ? "field wide" : "field" }, h("label", { for: `by-${name}` }, label), h("input", { id: `by-${name}`, name, type: "text", ...props }));
 
 /** A searched list that goes on: `path` of the API, the form's fields, and how a row looks. */
 async function listed(main, { query, signal }, { title, path, name, fields, row, empty }) {
@@ -43,7 +43,7 @@ async function listed(main, { query, signal }, { title, path, name, fields, row,
 const items = (main, about) => listed(main, about, {
   title: "Items", path: "items", name: "items", empty: "Nothing is stored yet.",
   fields: [
-    field("q", "Search", { type: "search", placeholder: "Words, a question, a line" }), field("type", "Type", { placeholder: "action_result" }),
+    field("q", "Search", { type: "search", placeholder: "Words, a question, a line", isWide: true }), field("type", "Type", { placeholder: "action_result" }),
     field("source", "Source", { placeholder: "run_shell" }), field("session", "Session"), field("agent", "Agent"),
     h("div", { class: "field" }, h("label", { for: "by-origin" }, "Origin"), h("select", { id: "by-origin", name: "origin" }, ORIGINS.map((one) => h("option", { value: one }, plain(one) || "Any")))),
   ],
@@ -60,7 +60,7 @@ const items = (main, about) => listed(main, about, {
 
 const messages = (main, about) => listed(main, about, {
   title: "Messages", path: "said", name: "messages", empty: "Nothing was said yet, or it is not indexed: memory-context reindex.",
-  fields: [field("q", "Search what was said", { type: "search", placeholder: "Words, a question" }), field("session", "Session")],
+  fields: [field("q", "Search what was said", { type: "search", placeholder: "Words, a question", isWide: true }), field("session", "Session")],
   row: (one) => h("li", { class: "row item" },
     h("div", {}, h("p", { class: "said" }, one.text.slice(0, 400)),
       h("p", { class: "muted" }, `${one.by} · ${when(one.at)} · `, h("a", { href: `#/message/${id(one.session_id)}/${one.message}?agent=${id(one.agent_id)}` }, `message ${one.message}`),
@@ -104,7 +104,7 @@ async function jobs(main, { signal }) {
         ? h("table", {}, h("caption", { class: "hidden" }, "Jobs by kind"), h("thead", {}, h("tr", {}, ["Kind", "Waiting", "At work", "Failed"].map((text) => h("th", { scope: "col" }, text)))),
           h("tbody", {}, kinds.map((one) => h("tr", {}, h("th", { scope: "row" }, plain(one.kind)), [one.waiting, one.at_work, one.failed].map((value) => h("td", {}, count(value)))))))
         : note("Nothing waits: everything is indexed."),
-      failed.length && h("section", { class: "secrets", "aria-label": "Dead letters" }, h("div", { class: "head" }, h("h2", {}, "Dead letters"), h("button", { class: "primary", onclick: retry }, "Try all again")),
+      failed.length > 0 && h("section", { class: "secrets", "aria-label": "Dead letters" }, h("div", { class: "head" }, h("h2", {}, "Dead letters"), h("button", { class: "primary", onclick: retry }, "Try all again")),
         h("ul", { class: "rows" }, failed.map((one) => h("li", { class: "row item" }, h("div", {}, h("p", { class: "said" }, `${plain(one.kind)} · ${plural(one.attempts, "attempt")}`), h("pre", { tabindex: "0" }, one.error)))))),
     );
   };

@@ -10,7 +10,7 @@ export const nav = [["Memory", "memory"], ...kept.nav];
 
 const day = (iso) => new Intl.DateTimeFormat("en", { dateStyle: "medium" }).format(new Date(iso));
 const option = ([value, text]) => h("option", { value }, text);
-const STATES = [["", "Holding now"], ["all", "Replaced ones, too"], ["unconfirmed", "To be confirmed"]];
+const STATES = [["", "Holding now"], ["all", "Also replaced"], ["unconfirmed", "To be confirmed"]];
 const TYPES = [["", "All"], ["user_preference", "Preferences"], ["user_fact", "Facts"]];
 const ORIGINS = { user_words: "the user's words", user_edit: "entered or confirmed", application: "stored by the application",
   agent: "kept by a model", tool: "from a tool", import: "imported", consolidation: "made from other items" };
@@ -58,7 +58,7 @@ function adding(load) {
   }));
   return h("form", { class: "toolbar add", onsubmit: add },
     h("div", { class: "field wide" }, h("label", { for: "statement" }, "Add a statement, in one line"), text),
-    h("div", { class: "field short" }, h("label", { for: "statement-kind" }, "Kind"), kind), h("button", { class: "primary" }, "Add"), told);
+    h("div", { class: "field short" }, h("label", { for: "statement-kind" }, "It is a"), kind), h("button", { class: "primary" }, "Add"), told);
 }
 
 function statement(one, load, told) {
