@@ -171,8 +171,9 @@ async def test_another_policy_is_billed_beside_the_recorded_one(store: MemorySto
     await live(store)
     async with inspector_of(store) as client:
         count = len(await client.rows())
-        same = (await client.post("sessions/s/what-if", json={"policy": {}})).json()
-        smaller = {"from_call": 5, "policy": {"token_budget": 3000, "first_view_limit_tokens": 400}}
+        policy = (await client.read("about"))["policy"]
+        same = (await client.post("sessions/s/what-if", json={"policy": policy})).json()
+        smaller = {"from_call": 5, "policy": policy | {"token_budget": 3000, "first_view_limit_tokens": 400}}
         other = (await client.post("sessions/s/what-if", json=smaller)).json()
         wrong = await client.post("sessions/s/what-if", json={"policy": {"token_budget": 3}})
         unknown = await client.post("sessions/s/what-if", json={"policy": {"tokens": 3}})

@@ -1,8 +1,6 @@
 """The archived sessions of users, as the inspector reads them; a session of somebody else does not exist."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import HTTPException
@@ -12,22 +10,7 @@ from memory_context.sessions.archive.resume import whole_history
 from memory_context.store.conversations import Archived, SessionInfo
 from memory_context.store.memory_store import MemoryStore
 
-__all__ = ["ArchivedSessions", "SessionFilter", "Transcribed"]
-
-_PAGE, _SCANNED_PAGES = 200, 10  # a search reads so many sessions before it answers with where to go on
-
-
-@dataclass(frozen=True)
-class SessionFilter:
-    """Which sessions to list: with all words in id, title or summary, begun by an agent ("" for any), used since."""
-
-    words: Sequence[str] = ()
-    agent: str = ""
-    since: datetime | None = None
-
-    def takes(self, info: SessionInfo) -> bool:
-        text = f"{info.session_id} {info.title} {info.summary}".lower()
-        return self.agent in ("", info.agent_id) and all(word in text for word in self.words)
+__all__ = ["ArchivedSessions", "Transcribed"]
 
 
 @dataclass(frozen=True)
@@ -79,25 +62,3 @@ class ArchivedSessions:
         lost = [f"batch {one} is damaged or missing, and nothing from there on is shown" for one in unread[:1]]
         others = [f"line {one!r} of another process is not shown" for one in archived.branches]
         return Transcribed(key, agents, archived, saved, lost + others)
-
-    async def page(
-        self, user_id: str, wanted: SessionFilter, limit: int, before: tuple[datetime, str] | None
-    ) -> dict[str, Any]:
-        """Return sessions, last used first, and the place where the next page begins, if there may be one."""
-        found: list[SessionInfo] = []
-        for _ in range(_SCANNED_PAGES):
-            page = await self._store.conversations.sessions(user_id, limit=_PAGE, before=before)
-            for one in page:
-                if wanted.since and one.last_activity_at < wanted.since:
-                    before = None
-                    break
-                before = one.last_activity_at, one.session_id
-                found += [one] if wanted.takes(one) else []
-                if len(found) == limit:
-                    break
-            else:
-                before = before if len(page) == _PAGE else None
-            if before is None or len(found) == limit:
-                break
-        following = {"before_at": before[0], "before_id": before[1]} if before else None
-        return {"sessions": [asdict(one) for one in found], "next": following}

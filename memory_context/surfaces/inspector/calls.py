@@ -17,7 +17,7 @@ from dataclasses import asdict
 from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Depends, HTTPException, Query
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from memory_context.foundation.policy import CachePolicy, ContextPolicy, PriceList
 from memory_context.memory.agent_memory import AgentMemory
@@ -30,8 +30,7 @@ from memory_context.view.explain import report
 from memory_context.view.history import history_text
 from memory_context.view.view import View
 
-from ..access.errors import invalid
-from .archive import ArchivedSessions, SessionFilter, Transcribed
+from .archive import ArchivedSessions, Transcribed
 from .segments import call_as_json
 
 __all__ = ["add_calls"]
@@ -59,12 +58,12 @@ Agent = Annotated[str, Query(max_length=128, description="Whose transcript; by d
 
 
 class WhatIf(BaseModel):
-    """Another policy: settings that differ from the session's, nested as in `ContextPolicy`."""
+    """Another policy, for the calls from `from_call` on; settings that are left out have their defaults."""
 
     model_config = ConfigDict(extra="forbid")
 
     from_call: int = Field(default=1, ge=1)
-    policy: dict[str, Any]
+    policy: ContextPolicy
 
 
 def add_calls(
@@ -78,13 +77,13 @@ def add_calls(
 
     whose = "the default one" if is_assumed_default else "that of this server"
     assumed = f"The archive holds no policy of the session; {whose} is assumed."
-    _add_sessions(router, sessions, user)
+    _add_sessions(router, store, sessions, user)
     _add_session(router, Depends(read_session))
     _add_call(router, store, Depends(read_session), policy)
     _add_policy(router, user, Depends(read_session), policy, assumed)
 
 
-def _add_sessions(router: APIRouter, archive: ArchivedSessions, user: Any) -> None:
+def _add_sessions(router: APIRouter, store: MemoryStore, archive: ArchivedSessions, user: Any) -> None:
     @router.get("/api/sessions")
     async def sessions(
         query: Annotated[str, Query(max_length=200)] = "",
@@ -96,9 +95,13 @@ def _add_sessions(router: APIRouter, archive: ArchivedSessions, user: Any) -> No
         before_id: Annotated[str, Query(max_length=128)] = "",
         user_id: str = user,
     ) -> dict[str, Any]:
-        wanted = SessionFilter(query.lower().split(), agent, since)
         before = (before_at, before_id) if before_at else (until, "") if until else None
-        return await archive.page(user_id, wanted, limit, before)
+        found = await store.conversations.sessions(
+            user_id, limit=limit, before=before, words=query.split(), agent=agent, since=since
+        )
+        last = found[-1] if len(found) == limit else None
+        more = {"before_at": last.last_activity_at, "before_id": last.session_id} if last else None
+        return {"sessions": [asdict(one) for one in found], "next": more}
 
     @router.get("/api/sessions/{session_id:chat_id}")
     async def session(session_id: str, prices: Prices = None, user_id: str = user) -> dict[str, Any]:
@@ -173,17 +176,13 @@ def _add_policy(router: APIRouter, user: Any, own: Any, policy: ContextPolicy, a
 
     @router.post("/api/sessions/{session_id:chat_id}/what-if")
     async def what_if(asked: WhatIf, read: Transcribed = own) -> dict[str, Any]:
-        try:
-            other = ContextPolicy.model_validate(_merged(policy.model_dump(), asked.policy))
-        except ValidationError as error:
-            flaw = error.errors()[0]
-            raise invalid(flaw["msg"], "policy", *map(str, flaw["loc"])) from None
-        pairs = await asyncio.to_thread(bill_with, other, read.saved, recorded=policy, first_call=asked.from_call)
-        rest = pairs[asked.from_call - 1 :]
+        other, begin = asked.policy, asked.from_call
+        pairs = await asyncio.to_thread(bill_with, other, read.saved, recorded=policy, first_call=begin)
+        rest = pairs[begin - 1 :]
         columns = ("number", "view_tokens", "read_tokens", "head_tokens", "cost", "mark")
         return {
             "assumed": assumed,
-            "from_call": asked.from_call,
+            "from_call": begin,
             "remarks": [*_unhonoured(policy, other)],
             "recorded": _sums([recorded for recorded, _ in rest]),
             "other": _sums([again for _, again in rest]),
@@ -231,12 +230,6 @@ def _answer(message: Mapping[str, Any]) -> tuple[str, int]:
         names: list[str] = [one["name"] for one in content]  # pyright: ignore[reportUnknownVariableType]
         return ", ".join(names), sum(name in _LOOK_UPS for name in names)
     return (str(content)[:_SAID_CHARACTERS] if content else ""), 0
-
-
-def _merged(base: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    both = {name: (base.get(name), value) for name, value in changes.items()}
-    nested = {name: _merged(*pair) for name, pair in both.items() if all(isinstance(one, dict) for one in pair)}  # pyright: ignore[reportArgumentType]
-    return {**base, **changes, **nested}
 
 
 def _unhonoured(recorded: ContextPolicy, other: ContextPolicy) -> Iterator[str]:

@@ -39,7 +39,7 @@ export function bars(rows, { choose, enter }) {
     { class: "quiet", onclick: () => ((scale = isWhole() ? most * 1.25 : mostRaw * 1.04), draw()) },
   );
   const isWhole = () => scale >= mostRaw;
-  const ticks = svg("svg", { class: "ticks", height: total, width: 92, "aria-hidden": "true" });
+  const ticks = svg("svg", { class: "ticks", height: total, width: 80, "aria-hidden": "true" });
   const element = h(
     "section",
     { class: "bars", "aria-label": "Calls of this session" },
@@ -53,7 +53,7 @@ export function bars(rows, { choose, enter }) {
 
   function draw() {
     const room = scroller.clientWidth || 600;
-    pitch = Math.max(3, Math.min(56, room / rows.length));
+    pitch = Math.max(3, Math.min(96, room / rows.length));
     const [gap, y] = [pitch >= 6 ? 2 : pitch >= 4 ? 1 : 0.5, (tokens) => HEIGHT * (1 - Math.min(1.02, tokens / scale))];
     const block = (x, from, to) => `M${x.toFixed(1)} ${from.toFixed(1)}h${(pitch - gap).toFixed(1)}V${to.toFixed(1)}h-${(pitch - gap).toFixed(1)}z`;
     let [cached, fresh, raw] = ["", "", ""];
@@ -76,7 +76,7 @@ export function bars(rows, { choose, enter }) {
         svg("path", { class: `mark ${name}`, d: rows.map((one, index) =>
           one.marks[name] ? dot(index * pitch + (pitch - gap) / 2, laneY(lane)) : "").join("") })),
     );
-    const label = (text, place) => svg("text", { x: 84, y: place + 4, "text-anchor": "end" }, text);
+    const label = (text, place) => svg("text", { x: 74, y: place + 4, "text-anchor": "end" }, text);
     ticks.replaceChildren(
       ...grid.map((value) => label(short(value), y(value))),
       ...lanes.map(([, text], lane) => label(text.split(" ")[0] === "Compacted" ? "Answered" : text, laneY(lane))),

@@ -33,7 +33,7 @@ export async function showCall(place, { path, agent, number, rows, open, signal 
   const old = place.offsetHeight;
   place.style.minHeight = `${old}px`; // the page does not jump while another call takes its place
   place.replaceChildren(
-    h("div", { class: "head" },
+    h("div", { class: "title-row" },
       h("div", {}, h("h2", { tabindex: "-1" }, `Call ${number}`, h("small", {}, ` of ${call.count}`)),
         h("p", { class: "muted" }, [when(row.at), row.did && `the model then: ${row.did}`, markText(row.marks)].filter(Boolean).join(" · "))),
       h("div", { class: "toolbar" }, forkButton(path, agent, number), step(-1, "← Before"), step(1, "Next →"))),

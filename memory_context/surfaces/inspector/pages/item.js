@@ -8,7 +8,7 @@ const CUTS = { "Whole": {}, "Summary": { transform: "summary" }, "First 50 lines
 /** Open a dialog; it removes itself when it closes. */
 export function dialog(title, ...children) {
   const box = h("dialog", { "aria-label": title, onclose: () => box.remove(), onclick: (event) => event.target === box && box.close() },
-    h("div", { class: "head" }, h("h2", {}, title), h("button", { class: "quiet", onclick: () => box.close() }, "Close")), ...children);
+    h("div", { class: "title-row" }, h("h2", {}, title), h("button", { class: "quiet", onclick: () => box.close() }, "Close")), ...children);
   document.body.append(box);
   box.showModal();
   return box;

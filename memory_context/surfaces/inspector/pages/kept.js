@@ -104,7 +104,7 @@ async function jobs(main, { signal }) {
         ? h("table", {}, h("caption", { class: "hidden" }, "Jobs by kind"), h("thead", {}, h("tr", {}, ["Kind", "Waiting", "At work", "Failed"].map((text) => h("th", { scope: "col" }, text)))),
           h("tbody", {}, kinds.map((one) => h("tr", {}, h("th", { scope: "row" }, plain(one.kind)), [one.waiting, one.at_work, one.failed].map((value) => h("td", {}, count(value)))))))
         : note("Nothing waits: everything is indexed."),
-      failed.length > 0 && h("section", { class: "secrets", "aria-label": "Dead letters" }, h("div", { class: "head" }, h("h2", {}, "Dead letters"), h("button", { class: "primary", onclick: retry }, "Try all again")),
+      failed.length > 0 && h("section", { class: "secrets", "aria-label": "Dead letters" }, h("div", { class: "title-row" }, h("h2", {}, "Dead letters"), h("button", { class: "primary", onclick: retry }, "Try all again")),
         h("ul", { class: "rows" }, failed.map((one) => h("li", { class: "row item" }, h("div", {}, h("p", { class: "said" }, `${plain(one.kind)} · ${plural(one.attempts, "attempt")}`), h("pre", { tabindex: "0" }, one.error)))))),
     );
   };

@@ -23,7 +23,7 @@ async function session(main, { params: [sessionId, agent = ""], query, signal })
   const about_ = [sessionId, told.agent, when(told.session.last_activity_at)].filter((one) => one !== title);
   main.append(
     h("p", { class: "crumbs" }, h("a", { href: "#/sessions" }, "Sessions")),
-    h("div", { class: "head" }, h("div", {}, h("h1", {}, title), h("p", { class: "muted" }, about_.join(" · "),
+    h("div", { class: "title-row" }, h("div", {}, h("h1", {}, title), h("p", { class: "muted" }, about_.join(" · "),
       ...others.map((one) => [" · ", h("a", { href: `#/session/${id(sessionId)}/${id(one)}` }, `also ${one}`)]))),
       h("div", { class: "toolbar" }, priceFields(again), sessionActions(path, told.agent))),
     ...told.remarks.map((text) => note(`Note: ${text}.`, "warning")),

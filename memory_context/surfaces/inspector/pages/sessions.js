@@ -4,7 +4,7 @@ import { get, id } from "./api.js";
 import { brief, h, note, percent, plural, when } from "./dom.js";
 import { aboutServer, money, priceFields, pricesQuery } from "./money.js";
 
-const FIGURES = ["calls", "tokens kept", "shown", "cached", "saved", "cost", "keeping all"];
+const FIGURES = ["calls", "kept", "shown", "cached", "saved", "cost", "if all kept"];
 const field = (name, text, props) =>
   h("div", { class: "field" }, h("label", { for: name }, text), h("input", { id: name, name, ...props }));
 

@@ -28,9 +28,9 @@ export function whatIf(path, agent, { policy, assumed }, rows) {
     const asked = {
       from_call: Number(value("from_call")),
       policy: {
-        token_budget: tokens("token_budget"), first_view_limit_tokens: tokens("first_view_limit_tokens"),
+        ...policy, token_budget: tokens("token_budget"), first_view_limit_tokens: tokens("first_view_limit_tokens"),
         offload_threshold_tokens: tokens("offload_threshold_tokens"),
-        compaction: { enabled: value("compaction") === "true" }, observation: { mode: value("observation") },
+        compaction: { ...policy.compaction, enabled: value("compaction") === "true" }, observation: { ...policy.observation, mode: value("observation") },
       },
     };
     result.replaceChildren(h("p", { class: "skeleton" }, " "));
