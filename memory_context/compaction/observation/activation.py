@@ -192,10 +192,7 @@ class Activation:
         return self._retention_start(self._views.next(), 0)
 
     def activate(self, reason: Reason) -> None:
-        """Let finished observations replace the oldest messages: as many as needed, all if they do not suffice.
-
-        For `observe_now` all before the newest step.
-        """
+        """Let finished observations replace the oldest messages: as many as needed, or all, as for `observe_now`."""
         if not self.log.has_finished:
             return
         log, view, window = self.log, self._views.next(), self._models.window_tokens

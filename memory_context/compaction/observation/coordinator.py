@@ -117,11 +117,8 @@ class BufferingCoordinator:
     async def observe_now(self, *, replaces: bool = False) -> ObservationChunk | None:
         """Observe up to the newest complete step and show it at once; the messages stay until the next activation.
 
-        Args:
-            replaces: Observe up to the newest step, and let all observations replace their messages now.
-
-        Returns:
-            The new chunk. None, and nothing is observed, if there was nothing to observe or the model failed.
+        With `replaces` up to the newest step, and all observations replace their messages now. Returns the new chunk;
+        None, and nothing is observed, if there was nothing to observe or the model failed.
         """
         chunk = await self._observed_now(self._activation.newest_step if replaces else self.transcript.end)
         if replaces:
