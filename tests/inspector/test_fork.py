@@ -8,6 +8,7 @@ import pytest
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context.foundation.errors import ItemNotFoundError
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.sessions.live.cache import SessionCache
 from memory_context.testing import ScriptedModel, observe_by_script
@@ -100,6 +101,20 @@ async def test_what_is_forgotten_is_gone_from_a_fork_too(store: MemoryStore, dat
     text = str(await fork.get_messages())
     assert "boiler 0 line" not in text
     assert all("boiler 0 line" not in str(one) for one in batches(database_url, made["session_id"]))
+
+
+async def test_a_fork_outlives_its_session_without_the_results_that_this_stored(store: MemoryStore):
+    views = await lived(store)
+    async with inspector_of(store, policy=POLICY) as client:
+        made = (await client.post("sessions/s/calls/4/fork")).json()
+        assert (await client.delete("sessions/s")).status_code == 204
+    fork = MemoryContext("alice", "coder", made["session_id"], store, policy=POLICY)
+    view = await fork.get_messages()
+    assert [type(one) for one in view] == [type(one) for one in views[3]]
+    assert "I prefer bar. Read boiler 1." in [one.content for one in view]
+    (key,) = fork.transcript[6].measured[0].stored.refs  # type: ignore[union-attr]
+    with pytest.raises(ItemNotFoundError):
+        await fork.retrieve(key.key)
 
 
 async def test_there_is_no_fork_of_anothers_session_of_no_call_or_of_private_items(store: MemoryStore):
