@@ -47,7 +47,7 @@ async def test_each_segment_says_why_it_is_what_it_is(store: MemoryStore):
     assert "Compacted" in by_look["placeholder"]["why"]
     assert "calls expected" in by_look["folded"]["why"]
     assert by_look["opened"]["why"].startswith("Opened (named)")
-    assert by_look["excerpt"]["why"].endswith("whole ones may have 1,000.")
+    assert by_look["excerpt"]["why"].endswith("the assumed policy shows up to 1,000 whole.")
     assert {one["age"] for one in segments if one["number"] is None} <= {None}
     newest = [one for message in calls[-1]["messages"] for one in message["segments"] if one["number"] is not None]
     assert newest[-1]["age"] == 0

@@ -2,7 +2,7 @@
 
 import base64
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from autogen_core import Image
@@ -250,8 +250,8 @@ class _Reasons:
             base = self._first[part].base if part in self._first else None
             if base is not None:
                 return f"The difference from the result in message {base[0] + 1}, which says the same otherwise."
-            limit = self._policy.result_limit_tokens
-            return f"The first view of a result of {segment.full_tokens:,} tokens: whole ones may have {limit:,}."
+            limit = f"the assumed policy shows up to {self._policy.result_limit_tokens:,} whole."
+            return f"The first view of a result of {segment.full_tokens:,} tokens; {limit}"
         if segment.keys:
             is_answered = part in self._transcript.state.answered_whole
             return (
@@ -260,7 +260,11 @@ class _Reasons:
                 else "Stored, and whole: the agent reads it for the first time."
             )
         threshold = self._policy.offload_threshold_tokens
-        return f"Whole: parts of up to {threshold:,} tokens are not stored." if segment.kind == "result" else ""
+        return (
+            f"Whole: the assumed policy stores no parts of up to {threshold:,} tokens."
+            if segment.kind == "result"
+            else ""
+        )
 
 
 def _left_out(
@@ -279,21 +283,17 @@ def _left_out(
         some = [one for one in segments if one["look"] == look]
         if saved := sum(one["full_tokens"] - one["tokens"] for one in some):
             yield {"what": look, "count": len(some), "tokens": saved, "why": why}
-    state = transcript.state
-    positions = range(transcript.first, transcript.end)
-    gone: dict[str, tuple[str, Iterable[int]]] = {
-        "observed": (reasons.observed, (one for one in positions if state.observation.is_left(one))),
-        "folded": (reasons.folded, (one for one in positions if one >= state.start and state.is_folded(one))),
-        "cleared": ("The application cleared the view.", (one for one in positions if one < state.start)),
-    }
-    for what, (why, some) in gone.items():
-        left = [one for one in some if what == "cleared" or one >= state.start]
-        if what == "folded":
-            left = [one for one in left if not state.observation.is_left(one)]
-        if left:
-            tokens = sum(transcript[one].full_tokens for one in left)
-            place = {"first": left[0] + 1, "last": left[-1] + 1}
-            yield {"what": what, "count": len(left), "tokens": tokens, "why": why, **place}
+    state, gone = transcript.state, dict[str, list[int]]()
+    for position in range(transcript.first, transcript.end):
+        if position < state.start:
+            gone.setdefault("cleared", []).append(position)
+        elif state.is_away(position):
+            gone.setdefault("observed" if state.observation.is_left(position) else "folded", []).append(position)
+    whys = {"observed": reasons.observed, "folded": reasons.folded, "cleared": "The application cleared the view."}
+    for what, left in gone.items():
+        place = {"first": left[0] + 1, "last": left[-1] + 1}
+        tokens = sum(transcript[one].full_tokens for one in left)
+        yield {"what": what, "count": len(left), "tokens": tokens, "why": whys[what], **place}
 
 
 def _cache_in_words(
