@@ -20,6 +20,7 @@ from .conftest import POLICY, Inspector, inspector_of, live
 __all__: list[str] = []
 
 
+@pytest.mark.thorough
 async def test_each_call_of_a_session_is_shown_byte_for_byte(store: MemoryStore):
     lived = await live(store)
     saved, _ = whole_history(await store.conversations.read(SessionKey("alice", "coder", "s")))
@@ -36,6 +37,7 @@ async def test_each_call_of_a_session_is_shown_byte_for_byte(store: MemoryStore)
             assert sum(message["tokens"] for message in call["messages"]) == row["view"]
 
 
+@pytest.mark.thorough
 async def test_each_segment_says_why_it_is_what_it_is(store: MemoryStore):
     await live(store)
     async with inspector_of(store) as client:
@@ -67,6 +69,7 @@ async def test_what_was_left_out_is_what_keeping_everything_had_more(store: Memo
     assert rows[-1]["raw"] - rows[-1]["head"] <= rows[-1]["view"] + spared <= rows[-1]["raw"] + added + 100
 
 
+@pytest.mark.thorough
 async def test_cached_prefix_ends_where_the_bill_says(store: MemoryStore):
     await live(store)
     async with inspector_of(store) as client:

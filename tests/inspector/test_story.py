@@ -47,6 +47,12 @@ async def test_story_from_the_list_to_what_the_model_read(store: MemoryStore):
         await calls.press("Enter")
         await expect(page.get_by_role("heading", name="Call 12 of")).to_be_focused()
 
+        cost = page.get_by_label("About this call").locator("dd").nth(2)
+        before = await cost.inner_text()
+        await page.get_by_label("$ per million tokens").fill("300")
+        await page.get_by_label("$ per million tokens").press("Enter")
+        await expect(cost).not_to_have_text(before)
+
         reference = page.locator(".segment.placeholder").first
         await reference.locator("summary").click()
         await reference.get_by_text("Compacted as soon as the agent had answered it").wait_for()

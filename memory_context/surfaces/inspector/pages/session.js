@@ -11,14 +11,22 @@ import { whatIf } from "./whatif.js";
 async function session(main, { params: [sessionId, agent = ""], query, signal }) {
   const about = await aboutServer();
   const path = `sessions/${id(sessionId)}`;
-  const told = await get(`${path}/calls${pricesQuery() || "?"}&agent=${id(agent)}`, { signal });
-  const rows = told.rows.map((row) => Object.fromEntries(told.columns.map((name, index) => [name, row[index]])));
+  const read = () => get(`${path}/calls${pricesQuery() || "?"}&agent=${id(agent)}`, { signal });
+  const rowsOf = ({ columns, rows }) => rows.map((row) => Object.fromEntries(columns.map((name, index) => [name, row[index]])));
+  const told = await read();
+  const rows = rowsOf(told);
   const title = told.session.title || sessionId;
   document.title = `${title} · Inspector`;
   const figures = h("dl", { class: "kpis" });
   const show = ({ sums }) => figures.replaceChildren(...kpis(sums));
   show(told);
-  const again = async () => show(await get(`${path}/calls${pricesQuery() || "?"}&agent=${id(agent)}`, { signal }));
+  let current;
+  const again = async () => { // other prices: the same calls
+    const priced = await read();
+    show(priced);
+    rowsOf(priced).forEach((row, index) => Object.assign(rows[index] ?? {}, row));
+    if (current) await open(current);
+  };
   const others = told.agents.filter((one) => one !== told.agent);
   const about_ = [sessionId, told.agent, when(told.session.last_activity_at)].filter((one) => one !== title);
   main.append(
@@ -42,6 +50,7 @@ async function session(main, { params: [sessionId, agent = ""], query, signal })
   const other = whatIf(path, told.agent, about, rows);
   main.append(chart.element, place, other.element);
   const open = async (number, focus = false) => {
+    current = number;
     loading?.abort();
     const mine = (loading = new AbortController());
     signal.addEventListener("abort", () => mine.abort());
