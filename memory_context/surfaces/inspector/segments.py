@@ -273,7 +273,7 @@ def _left_out(
     """Yield what the call did not read of everything before it, by the means that spared it."""
     segments = [one for message in messages for one in message["segments"]]
     words = {
-        "placeholder": "answered results, of which references and facts stay",
+        "placeholder": "answered results and older images, of which references and facts stay",
         "excerpt": "first views of long results",
         "table": "first views as tables",
         "difference": "first views as differences from earlier results",
