@@ -22,6 +22,7 @@ from benchmarks.needles import measure_needles, print_searches
 from benchmarks.replay import add_arguments, figures_of, peers_asked_for, policy_of, replay
 from benchmarks.report import NEEDLE_SETS, SMALL_BUDGET, print_sets
 from benchmarks.retrieval import measure_sets, print_answers
+from benchmarks.returning import measure_returning
 from benchmarks.searching import measure_searching, print_costs
 from benchmarks.starting import measure_starting
 from benchmarks.steps import MESSAGES, measure_steps
@@ -87,6 +88,7 @@ def _without_folders(given: argparse.Namespace) -> dict[str, Any]:
             f"{given.sessions} conversations at once",
             measure_chatting(given.sessions, pause_seconds=given.pause),
         ),
+        ("returning", "sessions of users who come back", measure_returning()),
         ("transferring", "export and import", measure_transferring(given.items)),
         ("connectors", "pages of a browser", measure_connectors(given.web_steps, given.rounds)),
         ("browsing", "pages as results of tools", measure_browsing(given.web_steps)),

@@ -23,7 +23,7 @@ STORE_TIMEOUT_SECONDS = 60.0
 
 
 class MemoryPlayer(Player):
-    """Plays a run as a fresh user.
+    """Plays a run as a fresh user, unless one is named.
 
     Args:
         run: What was recorded.
@@ -32,9 +32,11 @@ class MemoryPlayer(Player):
         count: Counts the tokens of a text.
     """
 
-    def __init__(self, run: Run, store: MemoryStore, policy: ContextPolicy, count: TextCounter) -> None:
+    def __init__(
+        self, run: Run, store: MemoryStore, policy: ContextPolicy, count: TextCounter, user_id: str | None = None
+    ) -> None:
         self._memory = MemoryContext(
-            user_id=f"benchmark-{uuid.uuid4().hex}",
+            user_id=user_id or f"benchmark-{uuid.uuid4().hex}",
             agent_id="assistant",
             session_id=sha256(run.id.encode()).hexdigest(),  # keys are made from it: the same ones every time
             memory_store=store,

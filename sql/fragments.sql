@@ -21,6 +21,10 @@ memory_context.may_read(
 -- Whether an item's text is indexed.
 item.id NOT IN (SELECT id FROM memory_context.jobs WHERE user_id = %(user_id)s AND kind = 'index')
 
+-- fragment: has_beginning(line)
+-- Whether a line has the first words of a forgotten message.
+EXISTS (SELECT FROM unnest(%(beginnings)s::text[]) AS beginning WHERE strpos(line, beginning) > 0)
+
 -- fragment: in_session(session_id)
 -- Whether a row is of the session or of one of its sub-agents, whose sessions begin with its name and a slash.
 (session_id = %(session_id)s OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'))

@@ -311,20 +311,6 @@ def sql_copy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SqlCop
 
 
 @pytest.fixture
-def superseded_url(server: Server, database_url: str) -> str:
-    """The address of a database in which a development version has run its fourteen migrations."""
-    database = database_of(database_url)
-    server.execute("DELETE FROM memory_context.schema_migrations", database)
-    names = [f"{number:04}_{'agent_memories' if number == 1 else 'more'}" for number in range(1, 15)]
-    for number, name in enumerate(names, 1):
-        row = (
-            f"INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES ({number}, '{name}', 'old')"
-        )
-        server.execute(row, database)
-    return database_url
-
-
-@pytest.fixture
 def embedder(request: pytest.FixtureRequest) -> Embedder | None:
     """The embedder of `store`: None for the default one."""
     return FakeEmbedder() if request.node.get_closest_marker("fake_embedder") else None

@@ -62,7 +62,7 @@ class ContextStats:
     raw_view_cost: float = 0.0
     buffered_cost: float = 0.0
     head_and_tail_cost: float = 0.0
-    tools_offered: Literal["", "always", "offload", "fold", "memory"] = ""
+    tools_offered: Literal["", "always", "offload", "fold", "memory", "past"] = ""
     offloads: int = 0
     answered_compactions: int = 0
     compactions: int = 0

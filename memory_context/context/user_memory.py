@@ -193,7 +193,7 @@ class UserMemoryLoader:
             forgotten = await store.conversations.forgotten_keys(self._memory.user_id, known)
             if new := {*forgotten} - self._forgotten:
                 self._forgotten |= new
-                store.forgettings.tell(self._memory.user_id, traces_of(self._transcript, known, new))
+                store.forgettings.tell(self._memory.user_id, traces_of(self._transcript, self._memory, known, new))
         return await store.statements.fetch_user_memory(
             self._memory.user_id, scope=self._memory.scope, with_superseded=is_again, only_notes=is_isolated
         )

@@ -163,6 +163,6 @@ def strings_in(value: Any) -> Iterator[str]:
         for key, one in cast(dict[str, Any], value).items():
             yield key
             yield from strings_in(one)
-    elif isinstance(value, list):
+    elif isinstance(value, (list, tuple)):
         for one in cast(list[Any], value):
             yield from strings_in(one)

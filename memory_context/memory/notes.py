@@ -343,9 +343,7 @@ class LongTermNotes:
             if text == notes.text:
                 self._known = known
                 return notes
-            is_written, notes = await self._store.write(
-                self._user_id, self.agent_id, text, operation, notes.version, text_before=notes.text
-            )
+            is_written, notes = await self._store.write(self._user_id, self.agent_id, text, operation, notes.version)
             if is_written:
                 self._known = known
                 return notes

@@ -156,11 +156,11 @@ class Appended:
 
 async def params_for(batch: NewBatch) -> dict[str, Any]:
     """Return the parameters of `append_batch`; `ValueError` if invalid."""
-    text, digest = await asyncio.to_thread(_hashed, batch.body)
+    text = await asyncio.to_thread(canonical_json, batch.body)
     return {
         "sequence": batch.sequence,
         "message_batch": text,
-        "batch_sha256": digest,
+        "batch_sha256": _sha256(text),
         "message_count": batch.message_count,
         "begins_anew": batch.begins_anew,
         "memory_keys": list(batch.memory_keys),
@@ -230,11 +230,6 @@ def _batch_from_row(row: Mapping[str, Any]) -> StoredBatch:
         is_intact=_sha256(canonical_json(body)) == stored,
         archived_at=row["archived_at"],
     )
-
-
-def _hashed(body: Mapping[str, Any]) -> tuple[str, bytes]:
-    text = canonical_json(body)
-    return text, _sha256(text)
 
 
 def _sha256(text: str) -> bytes:
@@ -361,8 +356,8 @@ class ConversationArchive:
             raise
         forgotten = [row["key"] for row in done[1]] if batch is not None else []
         if batch is not None and forgotten:
-            traces = Traces.of(forgotten, ())
-            if traces.redacted(batch.body) != batch.body:
+            traces = Traces.of(forgotten)
+            if traces.redacted(batch.body, key.session_id) != batch.body:
                 await self.drop_forgotten(key, traces)
         if jobs:
             self._jobs.wake(key.user_id)

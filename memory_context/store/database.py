@@ -195,25 +195,19 @@ def _milliseconds(seconds: float) -> str:
     return f"{max(round(seconds * 1000), 1)}ms"
 
 
-async def prepare(
-    location: Location, limits: StoreLimits, *, only_pre: bool | None = None
-) -> tuple[dict[str, str], AdaptersMap]:
-    """Prepare the database; return the pool login's parameters and adapters. Idempotent across processes.
-
-    `only_pre` skips `post` migrations: the default for a URL, where older versions may run.
-    """
+async def prepare(location: Location, limits: StoreLimits) -> tuple[dict[str, str], AdaptersMap]:
+    """Prepare the database; return the pool login's parameters and adapters. Idempotent across processes."""
     where = location.where
-    only_pre = location.url is not None if only_pre is None else only_pre
     params = await reach_server(location, limits)
     with driver_errors(where):
         if location.owner_url is not None:
             owner_params = read_url(location.owner_url)
             async with dedicated(owner_params, limits.opening_seconds) as owner:
-                await migrate(owner, owner_params, where, limits, only_pre=only_pre)
+                await migrate(owner, owner_params, where, limits)
         async with dedicated(params, limits.opening_seconds) as connection:
             login = await fetch_login(connection)
             if login.is_owner:
-                await migrate(connection, params, where, limits, only_pre=only_pre)
+                await migrate(connection, params, where, limits)
                 params = await ensure_pool_login(connection, params, where, limits.migration_seconds)
                 return params, await _vector_adapters(connection)
             if not login.has_schema:

@@ -131,11 +131,11 @@ class EventLog:
         await self.flush()
 
     def drop_traces(self, user_id: str, traces: Traces) -> None:
-        """Drop the reasons of events that concern forgotten items, and quotations from others."""
+        """Drop the reasons of events that concern forgotten items."""
         with self._lock:
             for place, one in enumerate(self._waiting):
-                if one.user_id == user_id:
-                    self._waiting[place] = replace(one, event=_redacted(one.event, traces))
+                if one.user_id == user_id and traces.keys & set(one.event.keys):
+                    self._waiting[place] = replace(one, event=replace(one.event, detail=""))
 
     @property
     def waiting(self) -> int:
@@ -260,10 +260,6 @@ def _statements(user_id: str, batch: Sequence[_Waiting], now: float) -> list[Sta
     if not used:
         return [written]
     return [written, _QUERIES("update_last_used", used_keys=list(used), used_ages_seconds=list(used.values()))]
-
-
-def _redacted(event: NewEvent, traces: Traces) -> NewEvent:
-    return replace(event, detail="" if traces.keys & set(event.keys) else traces.cut(event.detail))
 
 
 def _audit_event(row: Mapping[str, Any]) -> AuditEvent:

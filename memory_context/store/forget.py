@@ -1,6 +1,6 @@
 """Forgetting items and deleting sessions, which leave tombstones, and erasing users, which leaves none.
 
-    forget:  items made from it ─▶ contexts drop it ─▶ archived sessions ─▶ rows that quote it ─▶ item and content
+    forget:  items made from it ─▶ contexts drop it ─▶ archived sessions ─▶ titles, chats, events ─▶ item and content
 
 The content goes last, so that an interrupted forgetting can be repeated. All writers lock sessions, jobs, contents,
 items, threads, the rest, then the list of users.
@@ -13,13 +13,14 @@ from typing import Any
 from psycopg.rows import DictRow
 
 from memory_context.foundation.identifiers import SessionKey
+from memory_context.foundation.utf8 import escape
 
 from . import tables
 from .codec import canonical_json, read_canonical
 from .database import EVERY_AGENT, Database
-from .items import CONVERSATION_JOB, content_of
+from .items import CONVERSATION_TYPE, content_of
 from .limits import TransactionKind
-from .redact import FORGOTTEN, Traces, beginning_of
+from .redact import FORGOTTEN, Holding, Traces
 from .sql import Statement, load_queries
 
 __all__ = [
@@ -90,7 +91,7 @@ async def forget_memories(
 async def forget_items(
     database: Database, user_id: str, items: Sequence[DictRow], *, kind: TransactionKind = "call"
 ) -> list[str]:
-    """Forget items, what was made from them, and their texts wherever they are kept; return the keys."""
+    """Forget items and, by their recorded sources, what was made from them; return the keys."""
     if not items:
         return []
     named = {"memory_ids": [row["id"] for row in items]}
@@ -98,10 +99,11 @@ async def forget_items(
     items = [*items, *derived]
     named["memory_ids"] = [row["id"] for row in items]
     (rows,) = await database.read(user_id, _REDACT("select_traces", named), kind="content")
-    quotes = [row["quote"] or "" for row in rows]
-    traces = Traces.of((row["memory_key"] for row in rows), (*map(content_of, rows), *quotes))
+    # what is known of the user names no key of a statement that ended
+    said = ((row["session_id"] if row["memory_type"] == CONVERSATION_TYPE else "", content_of(row)) for row in rows)
+    traces = Traces.of((row["memory_key"] for row in rows), said)
     places = [SessionKey(user_id, row["agent_id"], row["session_id"]) for row in rows]
-    await redact(database, user_id, traces, places=places, kept_ids=named["memory_ids"])
+    await redact(database, user_id, traces, places=places)
     *_, gone, _ = await database.write(user_id, *forgetting(items), kind=kind, changes_user_memory=True)
     return [row["memory_key"] for row in gone]
 
@@ -113,73 +115,45 @@ async def redact(
     *,
     within_session: str | None = None,
     places: Iterable[SessionKey] = (),
-    kept_ids: Collection[int] = (),
 ) -> None:
-    """Remove traces from contexts, archived sessions (None: all), rows that quote, and copies elsewhere.
+    """Remove traces from contexts, archived sessions (None: all), the audit trail, and copies elsewhere.
 
     Args:
         places: Sessions whose copies may hold them though the archive does not.
-        kept_ids: Items that the caller forgets itself.
     """
     database.forgettings.tell(user_id, traces)
-    named = {"probes": list(traces.probes), "memory_keys": sorted(traces.keys)}
+    named = {"memory_keys": sorted(traces.keys), "probes": traces.probes, "session_ids": sorted(traces.said)}
     holding = _REDACT("select_sessions_holding", named, session_id=within_session)
     (rows,) = await database.read(user_id, holding, kind="batch")
     sessions = {SessionKey(user_id, row["agent_id"], row["session_id"]) for row in rows}
-    rewritten: list[DictRow] = []
     for session_id in sorted({key.session_id for key in sessions}):
-        rewritten += await _redact_session(database, user_id, {**named, "session_id": session_id}, traces)
-    await _derive_again(
-        database, user_id, {**named, "texts": list(traces.forms), "memory_ids": list(kept_ids)}, rewritten
-    )
-    cuts = [_cut(table, form) for form in traces.forms for table in tables.TABLES if table.quoting]
+        await _redact_session(database, user_id, {**named, "session_id": session_id}, traces)
+    shown = [_shown_elsewhere(session_id, texts, traces) for session_id, texts in traces.said.items()]
     forgotten = _REDACT.each(("update_events_forgotten", "update_reports_forgotten"), named)
-    await database.write(user_id, *cuts, *forgotten, kind="batch", agent_id=EVERY_AGENT)
+    statements = [one for some in shown for one in some]
+    await database.write(user_id, *statements, *forgotten, kind="batch", agent_id=EVERY_AGENT)
     for copies in list(database.forgettings.copies):
         await copies.erase_traces(traces, sessions.union(places))
 
 
-async def _redact_session(database: Database, user_id: str, named: Mapping[str, Any], traces: Traces) -> list[DictRow]:
+async def _redact_session(database: Database, user_id: str, named: Mapping[str, Any], traces: Traces) -> None:
     """Rewrite the batches of a session, in one transaction for each attempt; chat messages may change meanwhile."""
-    rewritten: list[DictRow] = []
-    held: dict[str, set[int]] = {}
+    held: dict[str, Holding] = {}
+    session_id: str = named["session_id"]
     for _ in range(_PASSES):
-        (rows,) = await database.read(user_id, _REDACT("select_batches_holding", named), kind="batch")
-        for row in (one for one in rows if one["kind"] == "transcript"):
-            held.setdefault(row["agent_id"], set()).update(traces.held_by(read_canonical(row["message_batch"])))
-        texts = (_redacted(row["message_batch"], traces, held.get(row["agent_id"], ())) for row in rows)
-        changed = [(row, text) for row, text in zip(rows, texts, strict=True) if text is not None]
-        if not changed:
+        (rows,) = await database.read(user_id, _REDACT("select_session_batches", named), kind="batch")
+        bodies = [read_canonical(row["message_batch"]) for row in rows]
+        for row, body in zip(rows, bodies, strict=True):
+            if row["kind"] == "transcript":
+                held[row["agent_id"]] = traces.holding(body, session_id, held.get(row["agent_id"]))
+        updates = [
+            _update(named, row, canonical_json(redacted))
+            for row, body in zip(rows, bodies, strict=True)
+            if (redacted := traces.redacted(body, session_id, held.get(row["agent_id"]))) != body
+        ]
+        if not updates:
             break
-        updates = [_update(named, row, text) for row, text in changed]
         await database.write(user_id, _SESSIONS("lock_session", named), *updates, kind="batch")
-        rewritten += [{**row, "session_id": named["session_id"]} for row, _ in changed if row["kind"] == "transcript"]
-    return rewritten
-
-
-async def _derive_again(database: Database, user_id: str, named: Mapping[str, Any], batches: Sequence[DictRow]) -> None:
-    """Make the items of messages that quoted a content anew, from the rewritten batches."""
-    (items,) = await database.read(user_id, _REDACT("select_messages_quoting", named), kind="batch")
-    if not items:
-        return
-    erasing = _ITEMS.each(_DELETE, _ids(items))
-    jobs = [_JOBS("insert_job", _conversation_job(batch, items)) for batch in batches]
-    await database.write(user_id, *erasing, *jobs, _ITEMS("upsert_pending_user"), kind="batch")
-
-
-def _conversation_job(batch: DictRow, items: Sequence[DictRow]) -> dict[str, Any]:
-    place = {name.removesuffix("_id"): batch[name] for name in ("session_id", "agent_id", "branch", "sequence")}
-    of_session = [row for row in items if (row["session_id"], row["agent_id"]) == (place["session"], place["agent"])]
-    sources = sorted({row["source"] for row in of_session if row["origin"] == "user_words"})
-    more = {"is_private": any(row["is_private"] for row in of_session), "user_sources": sources}
-    return {"kind": CONVERSATION_JOB, "payload": {**place, **more}, "delay_seconds": 0.0}
-
-
-def _redacted(batch: str, traces: Traces, held: Collection[int]) -> str | None:
-    """Return the canonical form of a changed batch."""
-    body = read_canonical(batch)
-    redacted = traces.redacted(body, held)
-    return None if redacted == body else canonical_json(redacted)
 
 
 def _update(named: Mapping[str, Any], row: DictRow, text: str) -> Statement:
@@ -187,11 +161,11 @@ def _update(named: Mapping[str, Any], row: DictRow, text: str) -> Statement:
     return _REDACT("update_batch_redacted", {**named, **row}, redacted=text, redacted_sha256=digest)
 
 
-def _cut(table: tables.Table, text: str) -> Statement:
-    json_text = canonical_json(text)[1:-1]
-    params = {"text": text, "json_text": json_text, "forgotten": FORGOTTEN}
-    params["beginning"] = beginning_of(text)
-    return Statement(table.statement("update_quotations"), params)
+def _shown_elsewhere(session_id: str, texts: Collection[str], traces: Traces) -> list[Statement]:
+    """Return the statements that take messages of a session from its title, summary, and thread of an interface."""
+    given: dict[str, Any] = {"session_id": session_id, "forgotten": FORGOTTEN}
+    given |= {"said": [escape(text) for text in texts], "beginnings": traces.beginnings(session_id)}
+    return _REDACT.each(("update_titles_forgotten", "update_names_forgotten", "update_steps_forgotten"), given)
 
 
 def forgetting(items: Sequence[DictRow]) -> list[Statement]:

@@ -25,7 +25,7 @@ from .admin.user_stats import UserStats
 from .codec import canonical_json
 from .database import Database, every_user
 from .events import EventLog
-from .forget import ProgressCallback, erase_user, forget_memories, redact
+from .forget import ProgressCallback, erase_user, forget_memories
 from .items import (
     ANYBODY,
     SECRET_TYPE,
@@ -46,7 +46,6 @@ from .items import (
 from .jobs import Jobs
 from .limits import StoreLimits
 from .location import Location
-from .redact import Traces
 from .search.conversation import CONVERSATION_JOB, KEY_STEM, register_conversation_jobs
 from .search.indexer import Indexer, IndexReport, reindex
 from .sql import Statement, load_queries
@@ -456,10 +455,6 @@ class MemoryStore:
         self.events.discard(user_id)
         return await erase_user(self._database, user_id, progress)
 
-    async def redact(self, user_id: str, traces: Traces) -> None:
-        """Remove texts from archives, chats, rows that quote, running contexts and saved states; see `Traces`."""
-        await redact(self._database, user_id, traces)
-
     async def prune(
         self,
         older_than: timedelta | datetime,
@@ -495,7 +490,6 @@ class MemoryStore:
         *,
         model_client: "_ModelClient | None" = None,
         budget_tokens: int = 20_000,
-        retention: Mapping[str, timedelta] | None = None,
     ) -> "ConsolidationReport | None":
         """Merge statements that say the same; with a model, write articles and summarise old sessions, too.
 
@@ -503,9 +497,8 @@ class MemoryStore:
         name, date, path or negation differs, and articles quote their sources.
 
         Args:
-            model_client: Judges near-duplicates, writes articles and summarises; None merges by rules only.
+            model_client: Writes articles and summarises; None merges by rules only.
             budget_tokens: The most that it may read and write.
-            retention: How long unused items of a type stay, such as `{"web_content": timedelta(days=90)}`.
 
         Returns:
             A report; None if another process consolidates.
@@ -516,10 +509,7 @@ class MemoryStore:
 
         await self.jobs.flush([CONVERSATION_JOB])
         model = None if model_client is None else LightModel(model_client, timeout_seconds=_MODEL_SECONDS)
-        consolidation = Consolidation(
-            self._database, user_id, self._store_of(user_id), model, budget_tokens, retention or {}
-        )
-        return await consolidation.run()
+        return await Consolidation(self._database, user_id, self._store_of(user_id), model, budget_tokens).run()
 
     def _store_of(self, user_id: str) -> Callable[[Sequence[NewItem]], Awaitable[list[str]]]:
         return lambda items: self.items.insert_memories(user_id, items)

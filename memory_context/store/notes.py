@@ -88,15 +88,12 @@ class NotesStore:
         operation: str,
         based_on: int,
         *,
-        text_before: str | None = None,
         repeats: int | None = None,
         is_erased: bool = False,
     ) -> tuple[bool, AgentNotes]:
         """Write notes if version `based_on` is in force; return whether they were, and the notes in force now.
 
         Args:
-            text_before: The text that this one was made from; else only the version is compared. Forgetting rewrites
-                texts in place.
             repeats: The version whose text an undo restores.
             is_erased: Delete the former texts, too.
         """
@@ -105,7 +102,6 @@ class NotesStore:
             "notes": text,
             "operation": operation,
             "based_on": based_on,
-            "text_before": text_before,
             "repeats": repeats,
             "is_erased": is_erased,
             "kept_versions": KEPT_VERSIONS,

@@ -1,138 +1,176 @@
-"""Removes forgotten contents from what was archived: the only rewriting of an archive.
+"""Removes forgotten items from what was archived: the only rewriting of an archive. It follows recorded sources.
 
-batch ─▶ decisions that name a forgotten key lose their texts ─▶ quotations of a content are cut out ─▶ new hash
-      └▶ observations of a message that held it lose theirs, and so do hints
+batch ─▶ texts of forgotten messages, arguments that became an item, and answers of look-ups go ─▶ new hash
+      └▶ decisions that name a forgotten key lose their texts; so do observations of such messages, and hints
 """
 
 import json
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from json.encoder import encode_basestring
 from typing import Any, Protocol, cast
 from weakref import WeakSet
 
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.foundation.references import MemoryRef, one_line
-from memory_context.foundation.utf8 import escape
+from memory_context.foundation.utf8 import escape, map_strings, strings_in, unescape
 
-__all__ = [
-    "FORGOTTEN",
-    "LEAST_QUOTED_CHARACTERS",
-    "Copies",
-    "Forgettings",
-    "Holder",
-    "PendingTraces",
-    "Traces",
-    "beginning_of",
-]
+__all__ = ["FORGOTTEN", "Copies", "Forgettings", "Holder", "Holding", "PendingTraces", "Traces"]
 
 FORGOTTEN = "[forgotten]"
-LEAST_QUOTED_CHARACTERS = 8
-"""Shorter contents ("yes") stand in texts that do not quote them."""
 
 _TEXTS = ("text", "compacted", "excerpt", "headline")
 _OBSERVATIONS = ("observed", "reflected", "observations_restored")
 _STATEMENTS = ("user_memory", "user_memory_news")
 _MADE_FROM_ONE = ("retained", "shortened", "first_view")  # kinds of decisions
-_PROBE_CHARACTERS = 200
 _BEGINNING_CHARACTERS = 41
+_LEAST_BEGINNING_CHARACTERS = 8
+_LEAST_ARGUMENT_CHARACTERS = 40
+
+
+@dataclass
+class Holding:
+    """Places in a transcript that hold a forgotten item.
+
+    Attributes:
+        said: Positions of forgotten messages.
+        others: Positions of messages of which a part became an item, or which answer a look-up.
+        arguments: Positions and indices of calls with an argument that became an item.
+        call_ids: Look-ups of a forgotten key.
+    """
+
+    said: set[int] = field(default_factory=set[int])
+    others: set[int] = field(default_factory=set[int])
+    arguments: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    call_ids: set[str] = field(default_factory=set[str])
 
 
 @dataclass(frozen=True)
 class Traces:
-    """Forgotten keys and contents, to be removed from JSON values and texts.
+    """Forgotten items, to be removed from the JSON values of batches and saved states.
 
     Attributes:
         keys: Decisions that name one lose the texts made from its content.
-        contents: Cut out wherever they stand verbatim, also as a string within JSON text.
+        said: By session, the texts of its forgotten messages; statements about the user under "".
     """
 
     keys: frozenset[str]
-    contents: tuple[str, ...] = ()
+    said: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
     @classmethod
-    def of(cls, keys: Iterable[str], contents: Iterable[str]) -> "Traces":
-        quotable = {content.strip() for content in contents}
-        long = sorted((one for one in quotable if len(one) >= LEAST_QUOTED_CHARACTERS), key=len, reverse=True)
-        return cls(frozenset(keys), tuple(long))
+    def of(cls, keys: Iterable[str], said: Iterable[tuple[str, str]] = ()) -> "Traces":
+        """Return the traces of keys, and of messages by session and text."""
+        texts: dict[str, set[str]] = {}
+        for session_id, text in said:
+            texts.setdefault(session_id, set()).update([text] if text else [])
+        return cls(frozenset(keys), {session_id: frozenset(some) for session_id, some in texts.items()})
 
-    @cached_property
-    def forms(self) -> tuple[str, ...]:
-        """The contents as stored texts hold them: plain, and as strings of JSON."""
-        plain = [escape(content) for content in self.contents]
-        as_json = [write(one)[1:-1] for one in plain for write in (json.dumps, encode_basestring)]
-        return tuple(sorted({*plain, *as_json}, key=lambda form: (-len(form), form)))
+    def beginnings(self, session_id: str | None = None) -> list[str]:
+        """Return the first words of messages, of one session or all, as one line: titles and folds begin with them."""
+        said = [self.said.get(session_id, ())] if session_id is not None else self.said.values()
+        lines = {one_line(text, _BEGINNING_CHARACTERS).removesuffix("…") for some in said for text in some}
+        return sorted(line for line in lines if len(line) >= _LEAST_BEGINNING_CHARACTERS)
 
-    @cached_property
-    def beginnings(self) -> tuple[str, ...]:
-        """Their first words as one line: titles, summaries and descriptions begin with them."""
-        lines = (beginning_of(content) for content in self.contents)
-        return tuple(dict.fromkeys(line for line in lines if len(line) >= LEAST_QUOTED_CHARACTERS))
+    @property
+    def probes(self) -> list[str]:
+        """Parts of the JSON text of each batch that holds something, but for the messages themselves."""
+        return [*sorted(self.keys), *(json.dumps(escape(one), ensure_ascii=False)[1:-1] for one in self.beginnings())]
 
-    @cached_property
-    def probes(self) -> tuple[str, ...]:
-        """Beginnings of keys and forms, as the text of a JSON value has them; one without any needs no rewriting."""
-        texts = (*self.forms, *self.beginnings)
-        forms = (encode_basestring(escape(text))[1:-1][:_PROBE_CHARACTERS] for text in texts)
-        return tuple(dict.fromkeys((*sorted(self.keys), *(form.rstrip("\\") for form in forms))))
+    def holding(self, transcript: Mapping[str, Any], session_id: str, known: Holding | None = None) -> Holding:
+        """Return the places of a transcript, added to those of its earlier batches."""
+        holding, said = known or Holding(), self.said.get(session_id, ())
+        for position, entry in enumerate(transcript["entries"], transcript.get("first_position", 0)):
+            for block in _blocks(entry):
+                if isinstance(block, str):
+                    holding.said |= {position} if unescape(block) in said else set()
+                elif "arguments" in block:
+                    is_look_up = '"memory_key"' in block["arguments"] and self._key.search(block["arguments"])
+                    holding.call_ids |= {block["id"]} if is_look_up else set()
+                elif block.get("call_id") in holding.call_ids or self._shows_item(block):
+                    holding.others.add(position)
+        for _, one in transcript["decisions"]:
+            if one.get("kind") == "offloaded" and self._has_ref(one):
+                holding.others.add(one["position"])
+                if one["address"]["kind"] == "arguments":
+                    holding.arguments.add((one["position"], one["address"]["index"]))
+                elif one["address"]["kind"] == "text":
+                    holding.said.add(one["position"])
+        return holding
 
-    def cut(self, text: str) -> str:
-        """Return a text without quotations."""
-        for form in self.forms:
-            text = text.replace(form, FORGOTTEN)
-        return text
-
-    def held_by(self, transcript: Mapping[str, Any]) -> set[int]:
-        """Return the positions of messages that hold a content or whose parts became a forgotten item."""
-        entries, first = transcript["entries"], transcript.get("first_position", 0)
-        held = {position for position, entry in enumerate(entries, first) if self.redacted(entry) != entry}
-        stored = (one for _, one in transcript["decisions"] if one.get("kind") == "offloaded")
-        return held | {one["position"] for one in stored if self._has_ref(one)}
-
-    def redacted(self, body: Any, held: Collection[int] = ()) -> Any:
-        """Return a JSON value, such as a batch or a saved state, without the contents and the texts made from them.
+    def redacted(self, body: Any, session_id: str, holding: Holding | None = None) -> Any:
+        """Return a JSON value, such as a batch or a saved state, without the items and the texts made from them.
 
         Args:
-            held: What `held_by` found in other batches of the same transcript.
+            holding: The places in all batches of the same transcript.
         """
-        if isinstance(body, str):
-            return self.cut(body)
         if isinstance(body, (list, tuple)):
-            return [self.redacted(one) for one in cast(Sequence[Any], body)]
+            return [self.redacted(one, session_id) for one in cast(Sequence[Any], body)]
         if not isinstance(body, Mapping):
             return body
         data = cast(Mapping[str, Any], body)
         if "entries" in data and "decisions" in data:  # a transcript
-            held = {*held, *self.held_by(data)}
-            data = {
-                **data,
-                "decisions": [[at, self._decision(_unobserved(one, held))] for at, one in data["decisions"]],
-            }
-        return {name: self.redacted(one) for name, one in data.items()}
-
-    def names_key(self, value: Any) -> bool:
-        """Return whether a JSON value names a forgotten key."""
-        return any(self._key.search(text) for text in _strings(value))
+            places = self.holding(data, session_id, holding)
+            first = data.get("first_position", 0)
+            entries = [self._entry(entry, at, places) for at, entry in enumerate(data["entries"], first)]
+            decisions = [[at, self._decision(one, places, session_id)] for at, one in data["decisions"]]
+            return {**data, "entries": entries, "decisions": decisions}
+        if "sender" in data and "text" in data:  # a chat message
+            is_gone = unescape(data["text"]) in self.said.get(session_id, ())
+            return {**data, "text": FORGOTTEN} if is_gone else data
+        return {name: self.redacted(one, session_id) for name, one in data.items()}
 
     @cached_property
     def _key(self) -> re.Pattern[str]:
         names = "|".join(map(re.escape, sorted(self.keys, key=len, reverse=True)))
         return re.compile(rf"(?<![\w.-])(?:{names})(?![\w-])" if names else r"(?!)")
 
-    def _decision(self, data: Mapping[str, Any]) -> Any:
-        """Texts made from a forgotten item go; other texts only lose what they say of it."""
-        data = cast(Mapping[str, Any], _mapped(data, self._cut_lines))
-        if not self.names_key(data):
+    def _shows_item(self, result: Mapping[str, Any]) -> bool:
+        """Searches and listings show items below their references."""
+        text = str(result.get("content", ""))
+        return any(text.endswith("[MemoryRef: ", 0, found.start()) for found in self._key.finditer(text))
+
+    def _entry(self, entry: Mapping[str, Any], position: int, places: Holding) -> Mapping[str, Any]:
+        if position not in places.said | places.others and not any(position == at for at, _ in places.arguments):
+            return entry
+        message: Mapping[str, Any] = entry["message"]
+        blocks = [self._block(one, (position, at), places) for at, one in enumerate(_blocks(entry))]
+        content = blocks if isinstance(message["content"], list) else blocks[0]
+        return {**entry, "message": {**message, "content": content}}
+
+    def _block(self, block: Any, place: tuple[int, int], places: Holding) -> Any:
+        if isinstance(block, str):
+            return FORGOTTEN if block and place[0] in places.said else block
+        if place in places.arguments and "arguments" in block:
+            arguments = map_strings(
+                json.loads(unescape(block["arguments"])),
+                lambda text: FORGOTTEN if len(text) >= _LEAST_ARGUMENT_CHARACTERS else text,
+            )
+            return {**block, "arguments": escape(json.dumps(arguments, ensure_ascii=block["arguments"].isascii()))}
+        if block.get("call_id") in places.call_ids or self._shows_item(block):
+            return {**block, "content": self._replacement(str(block.get("content", "")))}
+        return block
+
+    def _decision(self, data: Mapping[str, Any], places: Holding, session_id: str) -> Any:
+        """Texts made from a forgotten item or message go; other texts only lose what they say of it."""
+        held = places.said | places.others
+        if held and data.get("kind") in _OBSERVATIONS:
+            data = _without_observations(data, held)
+        if places.said:
+            data = _unsaid(data, places.said)
+        # what is known of the user shows titles of other sessions
+        if beginnings := self.beginnings(None if data.get("kind") in _STATEMENTS else session_id):
+            line = re.compile(f"(?:{'|'.join(map(re.escape, beginnings))})[^\n]*")
+            data = cast(Mapping[str, Any], map_strings(data, lambda text: line.sub(FORGOTTEN, text)))
+        if not any(map(self._key.search, strings_in(data))):
             return data
         if data.get("kind") in _STATEMENTS:
             return self._without_statements(data)
         text = data.get("text") or data.get("excerpt") or data.get("headline") or ""
-        if self._has_ref(data) or (data.get("kind") in _MADE_FROM_ONE and self._is_about(text)):
+        if self._has_ref(data) or (data.get("kind") in _MADE_FROM_ONE and self._key.search(text.partition("\n")[0])):
             return self._without_texts(data)
-        return _mapped(data, self._without_descriptions)
+        return map_strings(data, self._without_descriptions)
 
     def _without_statements(self, data: Mapping[str, Any]) -> Any:
         """The lines of statements stand before all others, in the order of their keys."""
@@ -142,21 +180,11 @@ class Traces:
         text = "\n".join(line for number, line in enumerate(lines) if number not in gone)
         return {**data, "text": text, "keys": [key for key in data["keys"] if key not in self.keys]}
 
-    def _cut_lines(self, text: str) -> str:
-        return self._line.sub(FORGOTTEN, text) if self.beginnings else text
-
-    @cached_property
-    def _line(self) -> re.Pattern[str]:
-        return re.compile(f"(?:{'|'.join(map(re.escape, self.beginnings))})[^\n]*")
-
     def _has_ref(self, value: Any) -> bool:
         if isinstance(value, Mapping):
             data = cast(Mapping[str, Any], value)
             return data.get("key") in self.keys or any(map(self._has_ref, data.values()))
         return isinstance(value, (list, tuple)) and any(map(self._has_ref, cast(Sequence[Any], value)))
-
-    def _is_about(self, text: str) -> bool:
-        return self._key.search(text.partition("\n")[0]) is not None
 
     def _without_descriptions(self, text: str) -> str:
         return "\n".join(self._replacement(line) if self._key.search(line) else line for line in text.split("\n"))
@@ -180,9 +208,19 @@ class Traces:
         return " ".join(str(MemoryRef(key, "forgotten", 0)) for key in keys) or FORGOTTEN
 
 
-def _unobserved(decision: Mapping[str, Any], held: Collection[int]) -> Mapping[str, Any]:
-    is_observation = held and decision.get("kind") in _OBSERVATIONS
-    return _without_observations(decision, held) if is_observation else decision
+def _blocks(entry: Mapping[str, Any]) -> Sequence[Any]:
+    content: Any = entry["message"]["content"]
+    return cast(Sequence[Any], content) if isinstance(content, list) else [content]
+
+
+def _unsaid(value: Any, said: Collection[int]) -> Any:
+    """Erase texts that a decision took from a message, such as an order."""
+    if isinstance(value, (list, tuple)):
+        return [_unsaid(one, said) for one in cast(Sequence[Any], value)]
+    if not isinstance(value, Mapping):
+        return value
+    data = {name: _unsaid(one, said) for name, one in cast(Mapping[str, Any], value).items()}
+    return data | ({name: FORGOTTEN for name in _TEXTS if data.get(name)} if data.get("position") in said else {})
 
 
 def _without_observations(value: Any, held: Collection[int]) -> Any:
@@ -201,11 +239,6 @@ def _without_observations(value: Any, held: Collection[int]) -> Any:
 
 def _meets(ranges: Iterable[Sequence[int]], positions: Collection[int]) -> bool:
     return any(first <= position < last for first, last in ranges for position in positions)
-
-
-def beginning_of(content: str) -> str:
-    """Return the first 40 characters of a content as one line."""
-    return one_line(content, _BEGINNING_CHARACTERS).removesuffix("…")
 
 
 class Holder(Protocol):
@@ -253,24 +286,3 @@ class Forgettings:
             holders = list(self._holders)
         for holder in holders:
             holder.drop_traces(user_id, traces)
-
-
-def _strings(value: Any) -> Iterable[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for one in cast(Mapping[str, Any], value).values():
-            yield from _strings(one)
-    elif isinstance(value, (list, tuple)):
-        for one in cast(Sequence[Any], value):
-            yield from _strings(one)
-
-
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, Mapping):
-        return {name: _mapped(one, change) for name, one in cast(Mapping[str, Any], value).items()}
-    if isinstance(value, (list, tuple)):
-        return [_mapped(one, change) for one in cast(Sequence[Any], value)]
-    return value

@@ -3,8 +3,6 @@
 Migrations go forward only, each in one transaction with its record, under one lock. Edited files are noticed. The login
 is bound by row-level security, which owners bypass. It derives from the owner's by HMAC; nothing is stored. Where the
 owner may not create roles, it is the only login, and row-level security is forced on it.
-
-rolling deployment:  migrate --pre ─▶ deploy beside the old version ─▶ migrate --post
 """
 
 import asyncio
@@ -24,10 +22,9 @@ from memory_context.foundation.errors import SchemaError, StoreUnavailableError
 from .connection import Connection, DeadlineError, dedicated
 from .limits import StoreLimits
 from .location import OWNER_URL_ENV
-from .sql import Migration, load_migrations, load_queries, part_of
+from .sql import Migration, load_migrations, load_queries
 
 __all__ = [
-    "SUPERSEDED",
     "MigrationState",
     "ensure_pool_login",
     "fetch_login",
@@ -48,27 +45,19 @@ _SOUND_VECTOR = (0, 8, 4)
 _POLL_SECONDS = 0.05
 _GROUP = "memory_context_app"
 
-SUPERSEDED = (
-    "the schema of this database is of a development version, from before the first release, and is not brought up to "
-    "date; nothing was changed. With the version that made it: memory-context users, then for each of them "
-    "memory-context export --user USER USER.jsonl. With this version and an empty database, or another folder in "
-    "MEMORY_CONTEXT_HOME: memory-context import USER.jsonl"
-)
-
 
 @dataclass(frozen=True)
 class MigrationState:
     """A migration, and whether it ran here.
 
     Attributes:
-        state: `changed`: ran with other statements; `unknown`: of a newer version; `ahead`: newer, but compatible;
-            `superseded`: of a development version.
+        state: `changed`: ran with other statements; `unknown`: of a newer version; `ahead`: newer, but compatible.
         applied_at: In UTC; None if it did not run.
     """
 
     version: int
     name: str
-    state: Literal["applied", "pending", "changed", "unknown", "ahead", "superseded"]
+    state: Literal["applied", "pending", "changed", "unknown", "ahead"]
     applied_at: datetime | None
 
 
@@ -76,18 +65,15 @@ def states_of(applied: Sequence[Mapping[str, Any]]) -> list[MigrationState]:
     """Return all known migrations in order, given the rows of applied ones."""
     known = {migration.version: migration for migration in load_migrations()}
     ran = {row["version"]: row for row in applied}
-    is_superseded = 1 in ran and ran[1]["name"] != known[1].name
     states: list[MigrationState] = []
-    for version in sorted(ran if is_superseded else known.keys() | ran.keys()):
+    for version in sorted(known.keys() | ran.keys()):
         row, migration = ran.get(version), known.get(version)
         if row is None:
             states.append(MigrationState(version, known[version].name, "pending", None))
             continue
         state = "applied"
-        if is_superseded:
-            state = "superseded"
-        elif migration is None:
-            state = "ahead" if part_of(row["name"]) == "pre" else "unknown"
+        if migration is None:
+            state = "ahead" if row["name"].startswith(f"{version:04}_pre_") else "unknown"
         elif migration.checksum != row["checksum"]:
             state = "changed"
         states.append(MigrationState(version, row["name"], state, row["applied_at"]))
@@ -95,21 +81,18 @@ def states_of(applied: Sequence[Mapping[str, Any]]) -> list[MigrationState]:
 
 
 async def is_usable(connection: Connection, where: str) -> bool:
-    """Return whether only `post` migrations are missing; `SchemaError` if this version cannot migrate it."""
-    return all(migration.part == "post" for migration in await _missing(connection, where))
+    """Return whether no migration is missing; `SchemaError` if this version cannot migrate it."""
+    return not await _missing(connection, where)
 
 
-async def migrate(
-    connection: Connection, params: Mapping[str, str], where: str, limits: StoreLimits, *, only_pre: bool = False
-) -> None:
+async def migrate(connection: Connection, params: Mapping[str, str], where: str, limits: StoreLimits) -> None:
     """Apply missing migrations, as the owner.
 
     Raises:
         SchemaError: The server or login is unsuitable, or the schema is of another version.
         StoreUnavailableError: A table was in use; try again.
     """
-    missing = await _missing(connection, where)
-    if all(only_pre and migration.part == "post" for migration in missing):
+    if not await _missing(connection, where):
         return
     try:
         async with dedicated(params, limits.opening_seconds) as guard:
@@ -118,8 +101,6 @@ async def migrate(
             connection.allow(limits.migration_seconds)
             await _ensure_vector(connection)
             missing = await _missing(connection, where)
-            if only_pre and len(missing) < len(load_migrations()):  # else no older version works here
-                missing = _only_pre(missing, where)
             login = await fetch_login(connection)
             has_group = login.may_create_roles or login.is_superuser or await _exists(connection, _GROUP)
             for migration in missing:
@@ -185,17 +166,6 @@ async def _begin_alone(connection: Connection) -> None:
         await asyncio.sleep(_POLL_SECONDS)
 
 
-def _only_pre(missing: Sequence[Migration], where: str) -> list[Migration]:
-    pre = [migration for migration in missing if migration.part == "pre"]
-    post = next((migration for migration in missing if migration.part == "post"), None)
-    if pre and post and post.version < pre[-1].version:
-        raise SchemaError(
-            f"migration {post.name} has to run before {pre[-1].name}, and versions from before {post.name} do not work "
-            f"after it: stop those, then run memory-context migrate ({where})"
-        )
-    return pre
-
-
 async def _apply(connection: Connection, migration: Migration, limits: StoreLimits) -> None:
     record = {"version": migration.version, "name": migration.name, "checksum": migration.checksum}
     if migration.is_transactional:
@@ -224,17 +194,15 @@ async def _missing(connection: Connection, where: str) -> list[Migration]:
         )
     states = states_of(await _applied(connection))
     by_state = {state.state: state for state in states}  # the newest of each
-    if "superseded" in by_state:
-        raise SchemaError(f"{SUPERSEDED} ({where})")
-    if "unknown" in by_state:
-        raise SchemaError(
-            f"the schema is at version {by_state['unknown'].version}, this memory_context knows "
-            f"{load_migrations()[-1].version}: upgrade it with pip install -U memory-context ({where})"
-        )
     if "changed" in by_state:
         raise SchemaError(
             f"migration {by_state['changed'].name} is not the one this database ran: install the version of "
             f"memory_context that created it, or start with an empty database ({where})"
+        )
+    if "unknown" in by_state:
+        raise SchemaError(
+            f"the schema is at version {by_state['unknown'].version}, this memory_context knows "
+            f"{load_migrations()[-1].version}: upgrade it with pip install -U memory-context ({where})"
         )
     pending = {state.version for state in states if state.state == "pending"}
     return [migration for migration in load_migrations() if migration.version in pending]

@@ -9,24 +9,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from psycopg import sql
 from typing_extensions import LiteralString
 
 __all__ = [
     "Migration",
-    "Part",
     "Queries",
     "Statement",
     "expanded",
     "load_migrations",
     "load_queries",
-    "part_of",
     "sql_folder",
 ]
-
-Part = Literal["pre", "post"]
 
 _BLOCK = re.compile(r"^-- name: (\w+) :(?:one|many|exec)$", re.MULTILINE)
 _FRAGMENT = re.compile(r"^-- fragment: (\w+)\((\w*)\)$", re.MULTILINE)
@@ -87,17 +83,15 @@ class Queries(Mapping[str, bytes]):
 
 @dataclass(frozen=True)
 class Migration:
-    """One migration file, `NNNN_pre_what.sql` or `NNNN_post_what.sql`.
+    """One migration file, `NNNN_pre_what.sql`: the version before works with it.
 
     Attributes:
-        part: `pre` keeps the previous version working; `post` does not, and this version works without it.
         scripts: The file; single statements with `-- transaction: none`, which may run again after an interruption.
         checksum: SHA-256 without comments and white space.
     """
 
     version: int
     name: str
-    part: Part
     scripts: tuple[str, ...] = field(repr=False)
     is_transactional: bool
     checksum: str
@@ -140,24 +134,18 @@ def load_migrations() -> tuple[Migration, ...]:
     return tuple(_migration(path) for path in sorted((sql_folder() / "migrations").glob("[0-9]*.sql")))
 
 
-def part_of(name: str) -> Part | None:
-    """Return the part in a migration's name, if any."""
-    found = re.match(r"[0-9]+_(pre|post)_", name)
-    return cast(Part, found[1]) if found else None
-
-
 def _migration(path: Path) -> Migration:
     text, name = _read(path), path.stem
-    version, part = int(name.split("_")[0]), part_of(name)
-    if part is None and version > 1:
-        raise ValueError(f"{path}: name it {version:04}_pre_… or {version:04}_post_…")
+    version = int(name.split("_")[0])
+    if version > 1 and not name.startswith(f"{version:04}_pre_"):
+        raise ValueError(f"{path}: name it {version:04}_pre_…, and let the version before work with it")
     is_transactional = _NO_TRANSACTION.search(text) is None
     scripts = (text,)
     if not is_transactional:
         scripts = tuple(one for one in _END_OF_STATEMENT.split(_COMMENT_LINE.sub("", text)) if one.strip())
     tokens = " ".join(filter(None, _TOKEN.findall(text)))
     checksum = hashlib.sha256(tokens.encode()).hexdigest()
-    return Migration(version, name, part or "pre", scripts, is_transactional, checksum)
+    return Migration(version, name, scripts, is_transactional, checksum)
 
 
 def _read(path: Path) -> str:

@@ -14,20 +14,6 @@ from .sql import expanded, load_queries
 __all__ = ["ITEMS", "TABLES", "Column", "Table", "columns_of"]
 
 _NAME = re.compile(r"\{(\w+)\}")
-_QUOTES = {
-    "line": "strpos({0}, %(beginning)s) > 0",
-    "text": "strpos({0}, %(text)s) > 0",
-    "jsonb": "strpos({0}::text, %(json_text)s) > 0",
-}
-_CUTS = {
-    "line": "{0} = CASE WHEN strpos({0}, %(beginning)s) > 0 THEN %(forgotten)s ELSE {0} END",
-    "text": "{0} = replace({0}, %(text)s, %(forgotten)s)",
-    "jsonb": "{0} = replace({0}::text, %(json_text)s, %(forgotten)s)::jsonb",
-}
-
-
-Quoting = Literal["line", "text", "jsonb"]
-"""A line, such as a title, may begin with the first words of a content."""
 
 
 class Column(NamedTuple):
@@ -61,7 +47,6 @@ class Table:
         age: Column compared by pruning.
         own: Statements of `transfer.sql` that replace those of `tables.sql`.
         if_left_out: After an import left out rows: the first names those whose place another row has.
-        quoting: Columns that may quote a content, by type; forgetting cuts it out.
     """
 
     name: str
@@ -79,7 +64,6 @@ class Table:
     if_left_out: tuple[str, ...] = ()
     before_insert: tuple[str, ...] = ()
     after_insert: tuple[str, ...] = ()
-    quoting: Mapping[str, Quoting] = field(default_factory=dict[str, Quoting])
 
     @property
     def start(self) -> dict[str, str | int]:
@@ -125,8 +109,6 @@ class Table:
             "values": ", ".join(read.get(name, f"one.{name}") for name in names),
             "within": expanded(within[self.session]),
             "has_live_parent": expanded("{has_live_parent()}") if self.parent else "true",
-            "cut": ", ".join(_CUTS[type].format(name) for name, type in self.quoting.items()),
-            "quotes": " OR ".join(_QUOTES[type].format(name) for name, type in self.quoting.items()),
         }
 
 
@@ -142,7 +124,6 @@ ITEMS = Table(
     },
     derived=("content_id", "content_bytes"),
     if_left_out=("select_different_items", "delete_unused_contents"),
-    quoting={"summary": "text", "model_summary": "text", "content_metadata": "jsonb"},
 )
 
 TABLES = [
@@ -155,7 +136,6 @@ TABLES = [
         has_tombstones=True,
         derived=("message_count", "chat_count"),
         own={"insert_rows": "insert_transferred_sessions"},
-        quoting={"title": "line", "summary": "line"},
     ),
     Table(
         name="recent_conversation_history",
@@ -190,7 +170,6 @@ TABLES = [
         order={"agent_id": ""},
         large=("notes",),
         if_left_out=("select_different_notes",),
-        quoting={"notes": "text"},
     ),
     Table(
         name="agent_long_term_memory_versions",
@@ -198,14 +177,12 @@ TABLES = [
         order={"agent_id": "", "version": -1},
         large=("notes",),
         own={"insert_rows": "insert_transferred_notes_versions"},
-        quoting={"notes": "text"},
     ),
     Table(
         name="consolidations",
         record="consolidation",
         order={"id": 0},
         age="started_at",
-        quoting={"changes": "jsonb", "report": "jsonb"},
     ),
     Table(name="ui_users", record="ui_user", order={"user_id": ""}),
     Table(
@@ -214,7 +191,6 @@ TABLES = [
         order={"thread_id": ""},
         session="thread_id",
         has_tombstones=True,
-        quoting={"name": "line"},
     ),
     Table(
         name="ui_steps",
@@ -224,7 +200,6 @@ TABLES = [
         parent="ui_threads",
         large=("fields", "input", "output"),
         batch_rows=2000,
-        quoting={"fields": "jsonb", "input": "text", "output": "text", "feedback_comment": "text"},
     ),
     Table(
         name="ui_elements",
@@ -235,7 +210,6 @@ TABLES = [
         large=("fields", "content"),
         encodings={"content": "base64"},
         batch_rows=20,  # up to 50 MB each
-        quoting={"fields": "jsonb"},
     ),
 ]
 """In export order: parents first."""

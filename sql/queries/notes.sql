@@ -25,16 +25,12 @@ WHERE user_id = %(user_id)s AND agent_id = %(agent_id)s
 ORDER BY version DESC;
 
 -- name: upsert_notes :one
--- Write notes if the version they are based on (0: none yet) is in force, with its text: forgetting rewrites texts in place.
--- The text before is kept, with the last ones before it and before what an undo repeats. Those who listen are told which
--- notes changed, by a hash.
+-- Write notes if the version they are based on (0: none yet) is in force. The text before is kept, with the last ones
+-- before it and before what an undo repeats. Those who listen are told which notes changed, by a hash.
 WITH former AS (
     SELECT version, notes, repeats, operation, updated_at
     FROM memory_context.agent_long_term_memory
-    WHERE user_id = %(user_id)s
-        AND agent_id = %(agent_id)s
-        AND version = %(based_on)s
-        AND (%(text_before)s::text IS NULL OR notes = %(text_before)s)
+    WHERE user_id = %(user_id)s AND agent_id = %(agent_id)s AND version = %(based_on)s
     FOR UPDATE
 ), written AS (
     INSERT INTO memory_context.agent_long_term_memory AS there (user_id, agent_id, notes, version, repeats, operation)

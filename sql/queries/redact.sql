@@ -13,55 +13,34 @@ WHERE derived.user_id = %(user_id)s
     );
 
 -- name: select_traces :many
--- Keys and quotes of items that are to be forgotten, with their texts if no other item keeps them.
+-- Items that are to be forgotten, with the texts of messages and statements.
 SELECT
-    item.memory_key, item.agent_id, item.session_id, item.content_metadata ->> 'quote' AS quote, NULL::text AS content,
-    coalesce(content.content_raw, convert_to(content.content, 'UTF8')) AS content_raw
+    item.memory_key, item.memory_type, item.agent_id, item.session_id, content.content, content.content_raw
 FROM memory_context.agent_memories AS item
 LEFT JOIN memory_context.agent_memory_contents AS content
     ON content.user_id = %(user_id)s
     AND content.id = item.content_id
-    AND content.content_type IS NULL
-    AND NOT EXISTS (
-        SELECT FROM memory_context.agent_memories AS other
-        WHERE other.user_id = %(user_id)s
-            AND other.content_id = item.content_id
-            AND other.is_active
-            AND other.id <> ALL(%(memory_ids)s::bigint[])
-    )
+    AND item.memory_type IN ('conversation', 'user_preference', 'user_fact')
 WHERE item.user_id = %(user_id)s AND item.id = ANY(%(memory_ids)s::bigint[]);
 
--- name: select_messages_quoting :many
--- Archived messages that hold one of some texts, but for those that are forgotten themselves.
-SELECT item.id, item.content_id, item.session_id, item.agent_id, item.source, item.origin, item.is_private
-FROM memory_context.agent_memories AS item
-JOIN memory_context.agent_memory_contents AS content
-    ON content.user_id = %(user_id)s AND content.id = item.content_id
-WHERE item.user_id = %(user_id)s
-    AND item.memory_type = 'conversation'
-    AND item.id <> ALL(%(memory_ids)s::bigint[])
-    AND EXISTS (SELECT FROM unnest(%(texts)s::text[]) AS quoted WHERE strpos(content.content, quoted) > 0);
-
 -- name: select_sessions_holding :many
--- Sessions of which a batch holds one of some texts. It reads the whole archive of the user, since forgetting is rare.
+-- Sessions of forgotten messages, and those of which a batch names a key or shows a title. It reads the whole archive of
+-- the user, since forgetting is rare.
 SELECT DISTINCT session_id, agent_id FROM memory_context.recent_conversation_history AS batch
 WHERE user_id = %(user_id)s
     AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
-    AND EXISTS (SELECT FROM unnest(%(probes)s::text[]) AS probe WHERE strpos(batch.message_batch::text, probe) > 0)
+    AND (
+        session_id = ANY(%(session_ids)s::text[])
+        OR EXISTS (SELECT FROM unnest(%(probes)s::text[]) AS probe WHERE strpos(batch.message_batch::text, probe) > 0)
+    )
 ORDER BY session_id, agent_id;
 
--- name: select_batches_holding :many
--- The batches of a session that hold one of some texts, and those with observations, which say it in other words.
+-- name: select_session_batches :many
+-- The batches of a session: what derives from a forgotten item may stand in later ones.
 SELECT kind, agent_id, branch, sequence, message_batch::text AS message_batch
-FROM memory_context.recent_conversation_history AS batch
-WHERE user_id = %(user_id)s
-    AND session_id = %(session_id)s
-    AND (
-        EXISTS (SELECT FROM unnest(%(probes)s::text[]) AS probe WHERE strpos(batch.message_batch::text, probe) > 0)
-        OR (kind = 'transcript' AND message_batch @? '$.decisions[*][1] ? (
-            @.kind == "observed" || @.kind == "reflected" || @.kind == "observations_restored"
-        )')
-    );
+FROM memory_context.recent_conversation_history
+WHERE user_id = %(user_id)s AND session_id = %(session_id)s
+ORDER BY kind, agent_id, branch, sequence;
 
 -- name: update_batch_redacted :many
 -- Replace a batch, unless it changed since it was read.
@@ -82,8 +61,31 @@ UPDATE memory_context.agent_memory_events SET detail = ''
 WHERE user_id = %(user_id)s AND memory_keys && %(memory_keys)s::text[] AND detail <> '';
 
 -- name: update_reports_forgotten :exec
--- Reports of consolidations that name an item, or quote it: earlier versions kept their lines.
+-- Reports of consolidations that name an item: earlier versions kept their lines.
 UPDATE memory_context.consolidations AS run SET report = run.report - 'lines'
 WHERE user_id = %(user_id)s
     AND run.report ? 'lines'
-    AND EXISTS (SELECT FROM unnest(%(probes)s::text[]) AS probe WHERE strpos(concat(run.report, run.changes), probe) > 0);
+    AND EXISTS (SELECT FROM unnest(%(memory_keys)s::text[]) AS key WHERE strpos(concat(run.report, run.changes), key) > 0);
+
+-- name: update_titles_forgotten :exec
+-- A title and a summary begin with the first words of messages.
+UPDATE memory_context.agent_sessions AS session SET
+    title = CASE WHEN {has_beginning(session.title)} THEN %(forgotten)s ELSE title END,
+    summary = CASE WHEN {has_beginning(session.summary)} THEN %(forgotten)s ELSE summary END
+WHERE user_id = %(user_id)s
+    AND session_id = %(session_id)s
+    AND ({has_beginning(session.title)} OR {has_beginning(session.summary)});
+
+-- name: update_names_forgotten :exec
+-- So does the name of an interface's thread.
+UPDATE memory_context.ui_threads AS thread SET name = %(forgotten)s
+WHERE user_id = %(user_id)s AND thread_id = %(session_id)s AND {has_beginning(thread.name)};
+
+-- name: update_steps_forgotten :exec
+-- Steps of an interface's thread that are a forgotten message.
+UPDATE memory_context.ui_steps SET
+    input = CASE WHEN input = ANY(%(said)s::text[]) THEN %(forgotten)s ELSE input END,
+    output = CASE WHEN output = ANY(%(said)s::text[]) THEN %(forgotten)s ELSE output END
+WHERE user_id = %(user_id)s
+    AND thread_id = %(session_id)s
+    AND (input = ANY(%(said)s::text[]) OR output = ANY(%(said)s::text[]));

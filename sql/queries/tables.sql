@@ -69,7 +69,3 @@ WHERE user_id = %(user_id)s AND ctid = ANY(ARRAY(
     LIMIT {batch_rows}
 ))
 RETURNING true AS is_gone;
-
--- name: update_quotations :exec
--- Cut a forgotten content out of rows that quote it.
-UPDATE memory_context.{table} SET {cut} WHERE user_id = %(user_id)s AND ({quotes});

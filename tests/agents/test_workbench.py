@@ -184,7 +184,7 @@ async def test_tool_that_the_application_names_comes_with_the_first_reference(st
     await context.close()
 
 
-async def test_item_that_the_application_stores_brings_all_memory_tools(store: MemoryStore):
+async def test_item_that_the_application_stores_brings_the_tool_that_searches(store: MemoryStore):
     """The user has memory from then on."""
     context = MemoryContext("alice", "coder", "s", store)
     client = model(calls(("survey", {"topic": "owls"})), "Done.", "Yes.")
@@ -192,8 +192,8 @@ async def test_item_that_the_application_stores_brings_all_memory_tools(store: M
     await agent.run(task="Survey owls.")
     await context.store("The boat is called Wanderer.", "name of the boat")
     await agent.run(task="And the boat?")
-    assert offered_in(client) == [["survey"], OPENING, OFFERED]
-    assert context.stats.tools_offered == "memory"
+    assert offered_in(client) == [["survey"], OPENING, [*OPENING, "search_memory"]]
+    assert context.stats.tools_offered == "offload"
     await context.close()
 
 
@@ -252,16 +252,58 @@ async def test_short_session_of_small_results_pays_for_no_memory_tools(store: Me
     await context.close()
 
 
-async def test_user_who_has_memory_is_offered_the_tools_from_the_first_call(store: MemoryStore):
+async def test_user_who_has_memory_is_offered_the_search_from_the_first_call(store: MemoryStore):
+    """An answer of it brings the tool that opens what was found. The agent's notes bring the tool for notes."""
     earlier = MemoryContext("alice", "coder", "earlier", store)
     await earlier.store("The boat is called Wanderer.", "name of the boat")
     await earlier.close()
-    for user, tools, reason in (("alice", OFFERED, "memory"), ("bob", ["survey"], "")):
+    for user, tools, reason in (("alice", ["survey", "search_memory"], "memory"), ("bob", ["survey"], "")):
         context = MemoryContext(user, "coder", "s", store)
         client = model("Hello.")
         await agent_of(context, client).run(task="Hello?")
         assert offered_in(client) == [tools]
         assert context.stats.tools_offered == reason
+        await context.close()
+    context = MemoryContext("alice", "coder", "finds", store)
+    await context.agent_memory.notes.append("Prefers short answers.")
+    client = model(calls(("search_memory", {"query": "boat"})), "Wanderer.")
+    await agent_of(context, client).run(task="Find out more.")
+    found = (
+        ["survey", "search_memory", "manage_long_term_memory"],
+        [*OPENING, "search_memory", "manage_long_term_memory"],
+    )
+    assert offered_in(client) == [*found]
+    await context.close()
+
+
+async def test_fold_brings_all_memory_tools_if_the_user_has_memory(store: MemoryStore):
+    earlier = MemoryContext("alice", "coder", "earlier", store)
+    await earlier.store("The boat is called Wanderer.", "name of the boat")
+    await earlier.close()
+    context = MemoryContext("alice", "coder", "s", store, policy=ContextPolicy(token_budget=1000))
+    client = model(*[calls(("count", {"number": number})) for number in range(8)], "Counted.")
+    await agent_of(context, client, count).run(task="Count.")
+    assert offered_in(client)[-1] == ["survey", "count", *MEMORY_TOOLS]
+    await context.close()
+
+
+@pytest.mark.parametrize(("results", "first"), [(4, OPENING), (3, ["survey"])])
+async def test_agent_whose_sessions_read_large_results_has_the_tool_that_opens_them_from_the_first_call(
+    store: MemoryStore, results: int, first: list[str]
+):
+    """The median of its last sessions with this user decides. Another agent of the user learns nothing from it."""
+    for number in range(3):
+        earlier = MemoryContext("alice", "coder", f"earlier {number}", store)
+        for step in range(10):
+            await add_step(earlier, report(f"{number} {step}", 450 if step < results else 20))
+        await earlier.close()
+    for agent, tools in (("coder", first), ("writer", ["survey"])):
+        context = MemoryContext("alice", agent, "s", store)
+        client = model("Hello.")
+        await agent_of(context, client).run(task="Hello?")
+        offered = [name for name in offered_in(client)[0] if name != "search_memory"]
+        assert offered == tools
+        assert context.stats.tools_offered == ("past" if tools == OPENING else "memory")
         await context.close()
 
 
@@ -273,7 +315,7 @@ async def test_agent_answers_without_memory_tools_while_the_store_is_away(home: 
     agent = agent_of(context, client)
     await agent.run(task="Hello?")
     asked: list[object] = []
-    context.agent_memory.query = lambda criteria, **_: asked.append(criteria)  # type: ignore[method-assign,assignment,return-value]
+    context.agent_memory.past_use = lambda: asked.append(1)  # type: ignore[method-assign,assignment,return-value]
     await agent.run(task="Hello?")
     assert offered_in(client) == [["survey"], ["survey"]]
     assert not asked
@@ -300,7 +342,7 @@ async def test_offered_tools_stay_callable_when_a_late_history_joins(
         return await read(*args)
 
     monkeypatch.setattr(store.conversations, "read", late)
-    client = model(calls(("query_memory", {})), "Done.")
+    client = model(calls(("search_memory", {"query": "name of the boat"})), "Done.")
     create = client.create
 
     async def history_comes(*args: Any, **named: Any) -> Any:
@@ -314,8 +356,9 @@ async def test_offered_tools_stay_callable_when_a_late_history_joins(
     (answer,) = [r for message in run.messages if isinstance(message, ToolCallExecutionEvent) for r in message.content]
     assert "Wanderer" in answer.content or "name of the boat" in answer.content, answer.content
     assert "One." in str(await context.get_messages())
-    assert offered_in(client) == [OFFERED, OFFERED]
-    assert len(switches(context)) == 1
+    searching = ["survey", "search_memory"]
+    assert offered_in(client) == [searching, [*OPENING, "search_memory"]]
+    assert len(switches(context)) == 2
     await context.close()
 
 
@@ -329,7 +372,7 @@ async def test_agent_with_a_workbench_loads_from_component_data(store: MemorySto
     loaded = [ComponentLoader.load_component(data, AssistantAgent) for _ in range(2)]
     assert json.loads(loaded[0].dump_component().model_dump_json()) == data
     pairs: list[tuple[MemoryContext, list[MemoryTool]]] = []
-    for one, tools in zip(loaded, (["retrieve_memory"], MEMORY_TOOLS), strict=True):  # then the user has memory
+    for one, tools in zip(loaded, (["retrieve_memory"], ["retrieve_memory", "search_memory"]), strict=True):
         (bench,) = one._workbench  # pyright: ignore[reportPrivateUsage]
         assert isinstance(bench, MemoryWorkbench)
         assert isinstance(one.model_context, MemoryContext)

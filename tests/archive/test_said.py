@@ -164,21 +164,6 @@ async def test_messages_of_a_private_session_are_private(store: MemoryStore):
     assert await AgentMemory(store, "bob").search("zebra") == []
 
 
-async def test_messages_lose_what_is_forgotten_with_an_item(store: MemoryStore):
-    memory = AgentMemory(store, "alice")
-    ref = await memory.store("The safe opens with 4711-0815.", description="a code")
-    context = context_of(store, None)
-    await say(context, "Note this. The safe opens with 4711-0815. Thanks!", "What about lunch?")
-    await archived(context)
-    assert await memory.forget(ref.key)
-    await store.flush_index()
-    assert sorted(await texts(store)) == [
-        "Note this. [forgotten] Thanks!", "On Note this. [forgotten] Thanks!.", "On What about lunch?.",
-        "What about lunch?",
-    ]  # fmt: skip
-    assert not any("4711" in hit.passage for hit in await found(store, "safe opens 4711-0815"))
-
-
 async def test_criteria_choose_messages_items_sessions_and_times(store: MemoryStore):
     one, two = context_of(store, None), context_of(store, None)
     await say(one, "The harbour opens at six.")

@@ -80,24 +80,6 @@ def test_status_looks_at_an_older_schema_as_it_is(run: Run, empty_database_url: 
         sql_copy.add_migration("9002_pre_notes", "CREATE TABLE memory_context.notes (user_id text);")
 
 
-def test_commands_say_what_to_do_with_a_schema_from_before_the_first_release(run: Run, superseded_url: str):
-    """One line each; nothing of the database is changed."""
-    before = contents(superseded_url)
-    ended, out, _ = run("status", "--url", superseded_url)
-    assert (ended, "memory-context import USER.jsonl" in out.replace("\n", " ")) == (0, True)
-    ended, out, err = run("migrate", "--check", "--url", superseded_url)
-    assert (ended, "memory-context export --user USER USER.jsonl" in err, out.count("development version")) == (
-        1,
-        True,
-        14,
-    )
-    for command in (("migrate",), ("list", "--user", "alice"), ("reindex",)):
-        ended, out, err = run(*command, "--url", superseded_url)
-        assert (ended, out, err.count("\n")) == (1, "", 1)
-        assert "nothing was changed" in err
-    assert contents(superseded_url) == before
-
-
 def test_status_looks_at_a_newer_schema_as_far_as_it_goes(run: Run, database_url: str, server: Server):
     store_items(database_url, "alice", "text")
     make_newer(server, database_url)
@@ -142,22 +124,6 @@ def test_migrate_says_what_it_did(run: Run, empty_database_url: str):
     assert run("migrate", "--json", *url)[1] == '{\n  "applied": []\n}\n'
     ended, out, _ = run("migrate", "--check", "--json", *url)
     assert (ended, [one["state"] for one in json.loads(out)]) == (0, ["applied"] * len(NAMES))
-
-
-def test_migrate_goes_over_to_a_new_version_in_two_parts(run: Run, database_url: str, sql_copy: SqlCopy):
-    """--check tells for each part whether there is something to do."""
-    url = ("--url", database_url)
-    sql_copy.add_migration("9002_pre_notes", "CREATE TABLE memory_context.notes (user_id text);")
-    sql_copy.add_migration("9003_post_notes", "DROP TABLE memory_context.notes;")
-    assert run("migrate", "--pre", "--check", *url)[0] == 1
-    ended, _, err = run("migrate", "--post", *url)
-    assert (ended, "9002_pre_notes comes first" in err) == (1, True)
-    assert run("migrate", "--pre", *url) == (0, "applied 9002_pre_notes\n", "")
-    assert [run("migrate", "--check", *part, *url)[0] for part in (["--pre"], ["--post"], [])] == [0, 1, 1]
-    to_come = "9003_post_notes to come: memory-context migrate --post, once this version runs everywhere"
-    assert to_come in " ".join(run("status", *url)[1].split())
-    assert run("migrate", "--post", *url) == (0, "applied 9003_post_notes\n", "")
-    assert run("migrate", "--check", *url)[0] == 0
 
 
 def test_migrate_lists_what_is_newer_or_changed(run: Run, database_url: str, server: Server):

@@ -142,29 +142,29 @@ async def plant_results(store: MemoryStore, marks: Iterator[str]) -> MemoryConte
     return context
 
 
-async def plant_quotations(store: MemoryStore, marks: Iterator[str]) -> MemoryContext:
-    """Items that titles, chats, notes, steps of an interface, metadata and tool output quote."""
-    memory = AgentMemory(store, "alice", "coder", "quoted")
-    for number in range(5):
+async def plant_copies(store: MemoryStore, marks: Iterator[str]) -> MemoryContext:
+    """Messages in titles, chats and steps of an interface; items that another session looked up."""
+    memory = AgentMemory(store, "alice", "coder", "looked up")
+    for number in range(10):
         text = sentence(next(marks))
-        await memory.store(text)
-        titled = context_of(store, f"titled {number}")
+        session = f"titled {number}"
+        titled = context_of(store, session)
         await say(titled, text)
-        titled.archiver.add_chat([ChatMessage("m", f"I said {text}", "user", datetime.now(timezone.utc))], 1)
+        titled.archiver.add_chat([ChatMessage("m", text, "user", datetime.now(timezone.utc))], 1)
         await titled.close()
-    for number in range(5):
-        text = sentence(next(marks))
-        await memory.store(text)
-        await memory.notes.append(f"## Lockers\n{text}")
-        step = ThreadStep(f"step {number}", "thread", {"output": f"He said: {text}"})
+        step = ThreadStep(f"step {number}", session, {}, output=text)
         await store.threads.upsert_step("alice", step, is_update=False)
-    context = context_of(store, "quoted")
-    for _ in range(5):
-        text = sentence(next(marks))
-        await memory.store(text)
-        await memory.store(f"something else about {len(text)}", metadata={"seen beside": text})
+    context = context_of(store, "looking")
+    (tool,) = [tool for tool in context.tools() if tool.name == "retrieve_memory"]
+    for number in range(5):
+        ref = await memory.store(sentence(next(marks)), description="a locker")
         await context.add_message(UserMessage(content="What is it?", source="user"))
-        await add_step(context, json.dumps({"found": text}))
+        await context.get_messages()
+        call = FunctionCall(id=f"l{number}", name=tool.name, arguments=json.dumps({"memory_key": ref.key}))
+        await context.add_message(AssistantMessage(content=[call], source="coder"))
+        found = await tool.run_json({"memory_key": ref.key}, CancellationToken(), call.id)
+        result = FunctionExecutionResult(content=found, name=tool.name, call_id=call.id, is_error=False)
+        await context.add_message(FunctionExecutionResultMessage(content=[result]))
     return context
 
 
@@ -230,7 +230,7 @@ async def test_fifty_forgotten_canaries_are_found_nowhere(
     marks = iter(planted)
     await plant_items(store, marks)
     await plant_statements(store, marks)
-    contexts = [await plant_results(store, marks), await plant_quotations(store, marks)]
+    contexts = [await plant_results(store, marks), await plant_copies(store, marks)]
     contexts.append(await plant_observations(store, marks))
     await plant_messages(store, marks)
     left = set(marks)

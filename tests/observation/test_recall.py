@@ -125,11 +125,11 @@ async def test_recall_tool_reads_this_session_within_its_limit(
     assert context.token_counter.count(text) <= 600
     assert "Next: read_history(first_message=" in text
     for arguments in ({"session_id": other.session_id}, {"session_id": "*"}):
-        result = await tool.recall(**arguments)
-        assert result.has_failed
+        result = await tool.answer(arguments)
+        assert result.failed
         assert result.text == "Only this session can be read here: leave out session_id."
-    assert (await tool.recall(first_message=2, limit=1)).data == {"first_message": 2, "last_message": 2}
-    assert (await tool.recall(nonsense=1)).has_failed
+    assert (await tool.answer({"first_message": 2, "limit": 1})).data == {"first_message": 2, "last_message": 2}
+    assert (await tool.answer({"nonsense": 1})).failed
 
 
 async def test_recall_tool_leaves_the_opening_of_keys_to_the_context(store: MemoryStore) -> None:

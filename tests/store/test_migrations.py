@@ -9,13 +9,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 
 from memory_context import MemoryStore, StoreLimits
 from memory_context.foundation import errors
-from memory_context.store import database
 from memory_context.store.items import NewItem
-from memory_context.store.location import Location
 from memory_context.store.sql import load_migrations, sql_folder
 from tests.conftest import REPOSITORY, Server, SqlCopy, StartPython, database_of
 from tests.schema_file import dump_schema, schema_file
@@ -101,19 +98,11 @@ async def test_only_statements_of_a_migration_count(database_url: str, sql_copy:
             await MemoryStore(database_url).open()
 
 
-async def test_a_schema_from_before_the_first_release_is_refused(superseded_url: str) -> None:
-    """With the commands that take its data over; an ordinary login is told the same."""
-    for store in (MemoryStore(superseded_url), MemoryStore(superseded_url, owner_url=superseded_url)):
-        with pytest.raises(errors.SchemaError, match=r"memory-context export --user USER .* import USER"):
-            await store.open()
-
-
 # --- deploying
 
 
 PRE = "9002_pre_notes", "CREATE TABLE memory_context.notes (user_id text); CALL memory_context.fence_table('notes');"
-POST = "9003_post_notes", "ALTER TABLE memory_context.notes RENAME TO memos;"
-NEXT = "9004_pre_more", "ALTER TABLE memory_context.memos ADD COLUMN text text;"
+NEXT = "9003_pre_more", "ALTER TABLE memory_context.notes ADD COLUMN text text;"
 
 
 async def states(url: str) -> dict[str, str]:
@@ -125,22 +114,24 @@ async def store_item(url: str, key: str) -> None:
         await store.items.insert_memories("alice", [NewItem(key, "", 1, key=key)])
 
 
-async def test_the_version_before_works_on_until_the_post_part_runs(database_url: str, sql_copy: SqlCopy) -> None:
-    """The first use of a store on a server of one's own leaves that part alone; `post` needs `pre`."""
+async def test_the_version_before_works_on(database_url: str, sql_copy: SqlCopy) -> None:
     sql_copy.add_migration(*PRE)
-    sql_copy.add_migration(*POST)
-    admin = MemoryStore(database_url).admin
-    with pytest.raises(errors.SchemaError, match="9002_pre_notes comes first: run memory-context migrate --pre"):
-        await admin.migrate("post")
     await store_item(database_url, "new")
-    assert (await states(database_url))["9003_post_notes"] == "pending"
     with before_them(sql_copy):
         assert (await states(database_url))["9002_pre_notes"] == "ahead"
         await store_item(database_url, "old")
-    assert await admin.migrate("pre") == []
-    assert await admin.migrate("post") == ["9003_post_notes"]
-    await store_item(database_url, "newer")
-    with before_them(sql_copy), pytest.raises(errors.SchemaError, match=r"at version 9003, .* knows \d+: upgrade it"):
+    assert await MemoryStore(database_url).admin.migrate() == []
+
+
+async def test_a_migration_that_says_nothing_of_the_version_before_is_refused_there(
+    server: Server, database_url: str
+) -> None:
+    await store_item(database_url, "new")
+    server.execute(
+        "INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES (9003, '9003_notes', '')",
+        database_of(database_url),
+    )
+    with pytest.raises(errors.SchemaError, match=r"at version 9003, .* knows \d+: upgrade it"):
         await store_item(database_url, "older")
 
 
@@ -157,41 +148,17 @@ def before_them(sql_copy: SqlCopy) -> Iterator[None]:
         sql_copy.add_migration(path.stem, text)
 
 
-async def test_a_post_part_that_was_skipped_is_asked_for(database_url: str, sql_copy: SqlCopy) -> None:
-    """What comes after it may need it, and only a person knows whether anybody still works with the version before."""
-    for migration in (PRE, POST, NEXT):
-        sql_copy.add_migration(*migration)
-    with pytest.raises(
-        errors.SchemaError, match=r"9003_post_notes has to run before 9004_pre_more.*memory-context mig"
-    ):
-        await MemoryStore(database_url).open()
-    assert set((await states(database_url)).values()) == {"applied", "pending"}
-    assert await MemoryStore(database_url).admin.migrate() == ["9002_pre_notes", "9003_post_notes", "9004_pre_more"]
-    await store_item(database_url, "new")
-
-
-async def test_a_new_database_gets_all_parts_at_once(empty_database_url: str, sql_copy: SqlCopy) -> None:
+async def test_a_new_database_gets_all_migrations_at_once(empty_database_url: str, sql_copy: SqlCopy) -> None:
     """Also with several that begin it together."""
-    for migration in (PRE, POST, NEXT):
+    for migration in (PRE, NEXT):
         sql_copy.add_migration(*migration)
     await asyncio.gather(*(store_item(empty_database_url, f"k{number}") for number in range(3)))
     assert set((await states(empty_database_url)).values()) == {"applied"}
 
 
-async def test_the_embedded_server_gets_the_post_part_by_itself(
-    database_url: str, sql_copy: SqlCopy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Nobody deploys anything there."""
-    sql_copy.add_migration(*PRE)
-    sql_copy.add_migration(*POST)
-    monkeypatch.setattr(database, "_start_embedded", lambda folder: conninfo_to_dict(database_url))
-    await database.prepare(Location(None, None, None, tmp_path), StoreLimits())
-    assert set((await states(database_url)).values()) == {"applied"}
-
-
-def test_a_migration_without_a_part_is_refused(sql_copy: SqlCopy) -> None:
+def test_a_migration_that_promises_nothing_is_refused(sql_copy: SqlCopy) -> None:
     sql_copy.add_migration("0002_notes", "")
-    with pytest.raises(ValueError, match=r"name it 0002_pre_… or 0002_post_…"):
+    with pytest.raises(ValueError, match="name it 0002_pre_…"):
         load_migrations()
 
 

@@ -36,17 +36,6 @@ async def test_a_write_is_refused_unless_its_version_is_in_force(store: MemorySt
     ]
 
 
-async def test_a_text_that_was_rewritten_in_place_is_not_written_back(
-    store: MemoryStore, server: Server, database_url: str
-) -> None:
-    """Forgetting cuts a content out of the version in force: an edit of the text before would bring it back."""
-    await write(store, "secret", 0)
-    server.execute("UPDATE memory_context.agent_long_term_memory SET notes = '[forgotten]'", database_of(database_url))
-    is_written, notes = await store.notes.write("alice", "coder", "secret, more", "append", 1, text_before="secret")
-    assert (is_written, notes.text) == (False, "[forgotten]")
-    assert (await store.notes.write("alice", "coder", "[forgotten] more", "append", 1, text_before="[forgotten]"))[0]
-
-
 async def test_one_of_two_simultaneous_writes_wins(store: MemoryStore) -> None:
     """Both of the first version and of a later one."""
     for based_on in (0, 1):

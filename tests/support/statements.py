@@ -41,7 +41,7 @@ TABLES = (
 )
 
 
-NEEDED = {"count_old_rows": "age", "delete_old_rows": "age", "update_quotations": "quoting"}
+NEEDED = {"count_old_rows": "age", "delete_old_rows": "age"}
 
 
 OF_TABLES = [
@@ -79,7 +79,6 @@ PARAMS: dict[str, Any] = {
     "notes": "## Work",
     "operation": "append",
     "based_on": 0,
-    "text_before": None,
     "repeats": None,
     "is_erased": False,
     "kept_versions": 20,
@@ -104,10 +103,10 @@ PARAMS: dict[str, Any] = {
     "content_type": None,
     "content_bytes": 1,
     "token_count": 1,
-    "text": "some",
-    "json_text": "some",
     "forgotten": "[forgotten]",
     "probes": ["some"],
+    "beginnings": ["some"],
+    "said": ["some"],
     "kept_key": "k",
     "topic": "Orders",
     "before": "",

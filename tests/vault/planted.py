@@ -21,7 +21,6 @@ NAME = "{{secret:PLANTED}}"
 LONG = "\n".join(f"line {n} of a report about harbours" for n in range(400))
 FORMS = {
     "plain": VALUE,
-    "lines": f"{VALUE[:9]}\n    {VALUE[9:20]}\\\n{VALUE[20:]}",
     "url": quote(VALUE, safe=""),
     "base64": base64.b64encode(f"user:{VALUE}".encode()).decode(),
     "json": json.dumps({"token": VALUE}),
@@ -61,7 +60,7 @@ def messages() -> list[LLMMessage]:
         UserMessage(content=f"I sign in with {VALUE}", source="user"),
         AssistantMessage(content=[call], thought=f"I use {VALUE}", source="coder"),
         FunctionExecutionResultMessage(content=results),
-        AssistantMessage(content=f"I found {FORMS['lines']}", source="coder"),
+        AssistantMessage(content=f"I found {FORMS['url']}", source="coder"),
         UserMessage(content=[f"and {FORMS['url']}", image, FORMS["base64"]], source="user"),
         AssistantMessage(content=others, source="coder"),
         FunctionExecutionResultMessage(content=large),

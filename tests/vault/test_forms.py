@@ -32,7 +32,6 @@ FORMS = {
     "base64": lambda value: base64.b64encode(value.encode()).decode(),
     "base64 of URLs": lambda value: base64.urlsafe_b64encode(value.encode()).decode().rstrip("="),
     "in a longer base64": lambda value: base64.b64encode(f"user:{value}\n".encode()).decode(),
-    "in wrapped base64": lambda value: base64.encodebytes(b"user" * 13 + value.encode() + b"." * 40).decode(),
 }
 
 
@@ -45,14 +44,6 @@ def test_value_in_any_form_becomes_its_name(form: str, value: str):
     assert FORMS[form](value) not in hidden
     assert hidden.startswith("before ")
     assert hidden.endswith(" after")
-
-
-@given(PLAIN, st.data())
-def test_value_split_over_lines_becomes_its_name(value: str, data: st.DataObject):
-    at = data.draw(st.integers(1, len(value) - 1))
-    for break_ in ("\n", "\r\n    ", "\\\n", '"\n  "', "\\n", "\n> "):
-        hidden = SecretFilter({"TOKEN": value}).hide(f"a {value[:at]}{break_}{value[at:]} b")
-        assert hidden == f"a {reference('TOKEN')} b", break_
 
 
 @given(st.lists(PLAIN, min_size=1, max_size=5, unique=True), st.text(max_size=200))

@@ -4,6 +4,7 @@ import base64
 import json
 import logging
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from autogen_agentchat.agents import AssistantAgent
@@ -53,7 +54,7 @@ class Fetch(BaseTool[Request, BaseModel], Component[Config]):
         secret = args.headers.get("Authorization", "")
         if args.fails:
             raise RuntimeError(f"401 for {secret!r}: {base64.b64encode(secret.encode()).decode()}")
-        return f"sent {secret} to {args.url}\n{json.dumps(args.headers)} {secret[:9]}\n{secret[9:]}"
+        return f"sent {secret} to {args.url}\n{json.dumps(args.headers)} {quote(secret)}"
 
     def _to_config(self) -> Config:
         return Config()

@@ -1,6 +1,6 @@
 """Values in text, replaced by their references `{{secret:NAME}}`.
 
-Found are the value as it is, split over lines, percent-encoded, with JSON or HTML escapes, and within Base64.
+Found are the value as it is, as a string of JSON, percent-encoded, escaped for HTML, and within Base64.
 """
 
 import base64
@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from typing import Any, cast
+from urllib.parse import quote, quote_plus
 
 from memory_context.foundation.patterns import BytesPattern
 from memory_context.foundation.utf8 import from_utf8, to_utf8
@@ -21,12 +22,7 @@ _REFERENCE_BYTES = re.compile(rb"(\{\{secret:[A-Za-z][A-Za-z0-9_.-]{0,63}\}\})")
 DETECTED = "detected-"
 """Names of masked credentials begin so."""
 
-_LINE_BREAK = r"(?:[\"']?[ \t]*[\\+]?(?:\r?\n|(?:\\+r)?\\+n)[ \t>|]*[\"']?)?"
-"""Between two characters: the end of a line, raw or as an escape, perhaps of a quoted string that goes on."""
-_WRAP = r"(?:\r?\n|(?:\\+r)?\\+n)?"
-_BASE64 = r"[A-Za-z0-9+/_-]"
-_BASE64_FORMS = {"+": r"(?:[+-]|%2[bB])", "/": r"(?:[/_]|%2[fF]|\\+/)"}
-_ESCAPES = {"\n": r"(?:\\+r)?\\+n", "\r": r"\\+r", "\t": r"\\+t", "\b": r"\\+b", "\f": r"\\+f", "\\": r"\\+"}
+_BASE64_FORMS = {"+": "[+-]", "/": "[/_]"}
 
 
 def reference(name: str) -> str:
@@ -69,12 +65,6 @@ class SecretFilter:
         """Return whether a value stands in a text."""
         return self._any is not None and self._any.is_in(to_utf8(text))
 
-    def spellings(self, text: str) -> list[str]:
-        """Return the values in a text as written there."""
-        if self._any is None or not self._any.is_in(data := to_utf8(text)):
-            return []
-        return [from_utf8(one) for _, pattern in self._patterns for one in pattern.found(data)]
-
     def hide(self, text: str) -> str:
         """Return the text with references in place of values; the same object without any."""
         if self._any is None or not self._any.is_in(data := to_utf8(text)):
@@ -109,44 +99,20 @@ class SecretFilter:
 
 
 def _forms_of(value: str) -> str:
-    data = value.encode()
-    spelled = _LINE_BREAK.join(_character(one) for one in value)
-    encoded = [_base64_at(data, offset) for offset in range(3)]
-    return f"(?:{'|'.join([spelled, *encoded])})"
-
-
-def _character(char: str) -> str:
-    """Return the pattern of one character in all its spellings."""
-    data = to_utf8(char)
-    spellings = [_literal(data), "".join(f"%{_any_case(f'{byte:02x}')}" for byte in data)]
-    utf16 = char.encode("utf-16-be", "surrogatepass")
-    spellings.append("".join(rf"\\+u{_any_case(utf16[at : at + 2].hex())}" for at in range(0, len(utf16), 2)))
-    if char in "\"'/":
-        spellings.append(rf"\\+{char}")
-    if char in _ESCAPES:
-        spellings.append(_ESCAPES[char])
-    if (escaped := html.escape(char)) != char:
-        spellings.append(escaped)
-    if char == " ":
-        spellings.append(r"\+")
-    if char == "\n":
-        spellings.append("\r\n")
-    return f"(?:{'|'.join(spellings)})"
+    in_json = [json.dumps(value, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False)]
+    in_json += [json.dumps(one, ensure_ascii=False)[1:-1] for one in in_json]  # JSON within JSON
+    spelled = {value, *in_json, quote(value, safe=""), quote(value), quote_plus(value), html.escape(value)}
+    # characters beyond ASCII are literals of a pattern in UTF-8
+    literals = [
+        "".join(re.escape(char) if char.isascii() else char for char in one)
+        for one in sorted(spelled, key=len, reverse=True)
+    ]
+    return f"(?:{'|'.join([*literals, *(_base64_at(value.encode(), offset) for offset in range(3))])})"
 
 
 def _base64_at(data: bytes, offset: int) -> str:
     """Return the pattern of Base64 with `offset` bytes before the value, without shared characters."""
     first, last = (0, 2, 3)[offset], (offset + len(data)) * 8 // 6
     own = base64.b64encode(bytes(offset) + data).decode()[first:last]
-    before = f"{_BASE64}?" if offset else ""
-    return before + _WRAP.join(_BASE64_FORMS.get(one, one) for one in own) + f"{_BASE64}?(?:=|%3[dD]){{0,2}}"
-
-
-def _literal(data: bytes) -> str:
-    # characters beyond ASCII are literals of a pattern in UTF-8
-    text = from_utf8(data)
-    return re.escape(text) if text.isascii() else text
-
-
-def _any_case(digits: str) -> str:
-    return "".join(f"[{one}{one.upper()}]" if one.isalpha() else one for one in digits)
+    before = "[A-Za-z0-9+/_-]?" if offset else ""
+    return before + "".join(_BASE64_FORMS.get(one, one) for one in own) + "[A-Za-z0-9+/_-]?={0,2}"

@@ -171,7 +171,7 @@ async def _forgotten(host: ToolHost, proposal: ForgetProposal, why: str) -> Answ
     count = proposal.copies_left
     left = f" Items of other agents with the same content stay: {count}." if count else ""
     return Answer(
-        f"Forgotten for good: {', '.join(gone)}.{left} Where it was quoted, [forgotten] stands now.",
+        f"Forgotten for good: {', '.join(gone)}.{left} Messages that repeat it stay until they are forgotten, too.",
         data={"forgotten": gone},
     )
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Annotated, Any, NamedTuple, cast
 
@@ -30,7 +29,6 @@ from .repeats import NOTE_TOKENS, Answer
 __all__ = [
     "ReadHistoryArgs",
     "ReadHistoryTool",
-    "RecallResult",
     "RecallTool",
     "TimeText",
     "create_recall_tool",
@@ -143,7 +141,9 @@ class ReadHistoryTool(MemoryTool):
         found = await self._found(host, args, place) if words else set[str]()
 
         def is_wanted(entry: Entry) -> bool:
-            return not words or _has(entry, words) or any(key in found for key in _keys(entry))
+            texts = [text for address, text in texts_of(entry.message) if address not in entry.dropped]
+            said = "\n".join([history_text(entry), *texts]).casefold() if words else ""
+            return all(word in said for word in words) or any(key in found for key in _keys(entry))
 
         visible = host.agent_memory.visible
         request = PageRequest(args.first_message, args.first_character, args.limit, words, is_wanted, visible)
@@ -228,12 +228,6 @@ def _arguments(args: ReadHistoryArgs, place: Place, changes: Mapping[str, int]) 
     return ", ".join(f"{name}={sayable(repr(value))}" for name, value in {**session, **kept, **changes}.items())
 
 
-def _has(entry: Entry, words: tuple[str, ...]) -> bool:
-    texts = [text for address, text in texts_of(entry.message) if address not in entry.dropped]
-    said = "\n".join([history_text(entry), *texts]).casefold()
-    return all(word in said for word in words)
-
-
 def _keys(entry: Entry) -> list[str]:
     return [ref.key for part in entry.measured if part.stored for ref in part.stored.refs]
 
@@ -244,20 +238,6 @@ def _whereabouts(item: MemoryItem, title: str) -> str:
         f"session_id={item.session_id!r}{named}, message {item.metadata['position']}, {item.source}, "
         f"{item.created_at:%Y-%m-%d %H:%M} UTC"
     )
-
-
-@dataclass(frozen=True)
-class RecallResult:
-    """The messages that were read, or the reason why none were.
-
-    Attributes:
-        text: As the agent reads it, with the exact call for what was cut.
-        data: `first_message`, `last_message` and, of another session, `session_id`; empty for several sessions.
-    """
-
-    text: str
-    has_failed: bool = False
-    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class RecallToolConfig(MemoryToolConfig):
@@ -280,15 +260,6 @@ class RecallTool(ReadHistoryTool):
     def limit_tokens(self, host: ToolHost) -> int:
         return min(_RECALL_TOKENS - NOTE_TOKENS, answer_limit(host))
 
-    async def recall(self, **arguments: Any) -> RecallResult:
-        """Read as the agent does, for an application; never raises.
-
-        Args:
-            arguments: Those of `read_history`, such as `first_message=13, limit=4` or `query="deadline"`.
-        """
-        answer = await self.answer(arguments)
-        return RecallResult(answer.text, answer.failed, answer.data)
-
     async def _answer(self, host: ToolHost, args: ReadHistoryArgs) -> Answer:
         if args.session_id not in (None, host.session_id):
             return Answer("Only this session can be read here: leave out session_id.", failed=True)
@@ -299,9 +270,6 @@ def create_recall_tool(context: ToolHost) -> RecallTool:
     """Return the tool that reads what lies behind observations, for an agent that has no other memory tools.
 
     `context.tools()` and `context.workbench()` contain `read_history` already, which reads other sessions, too.
-
-    Args:
-        context: A `MemoryContext`.
     """
     tool = RecallTool(RecallToolConfig(**config_of(context).model_dump()), context)
     context.note_tools([tool.name])

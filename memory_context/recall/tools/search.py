@@ -89,9 +89,9 @@ class SearchMemoryTool(MemoryTool):
             f"offset={args.offset + count}, …); query_memory lists what there is."
         )
         data = {"hits": [_hit_data(hit) for hit in hits[:count]]}
-        return Answer(
-            text, f"search_memory({query!r}) found {_keys(hits[:count])}", next_step, " ".join(keys), data=data
-        )
+        label = f"search_memory({query!r}) found {', '.join(keys[:_MAX_KEYS])}"
+        label += f" and {count - _MAX_KEYS} more" if count > _MAX_KEYS else ""
+        return Answer(text, label, next_step, " ".join(keys), data=data)
 
     def _normalised(self, args: SearchMemoryArgs) -> str:
         return super()._normalised(args.model_copy(update={"query": " ".join(args.query.split()).casefold()}))
@@ -170,7 +170,7 @@ def _page(host: ToolHost, query: str, hits: list[SearchHit]) -> tuple[str, int]:
     """Return the hits that fit, the best of them whole, and their number."""
     counter, limit = host.token_counter, min(answer_limit(host), _ANSWER_TOKENS)
     heads = [
-        f"{number}. {_described(item)}{_lines(item, hit)}:\n"
+        f"{number}. {_described(item)}{'' if item.is_whole else f', lines {hit.start_line}-{hit.end_line}'}:\n"
         for number, (item, hit) in enumerate(zip(titled_once(hit.item for hit in hits), hits, strict=True), 1)
     ]
     taken = [counter.count(head) + 4 for head in heads]
@@ -196,18 +196,9 @@ def _page(host: ToolHost, query: str, hits: list[SearchHit]) -> tuple[str, int]:
     return cut_to_tokens(text, limit, counter), 1
 
 
-def _lines(item: MemoryItem, hit: SearchHit) -> str:
-    return "" if item.is_whole else f", lines {hit.start_line}-{hit.end_line}"
-
-
 def _cut(text: str, limit_tokens: int, counter: TokenCounter) -> str:
     """A cut alone may end a little before its limit."""
     return text if counter.count(text) <= limit_tokens else f"{cut_to_tokens(text, limit_tokens, counter)}…"
-
-
-def _keys(hits: list[SearchHit]) -> str:
-    keys = ", ".join(hit.item.key for hit in hits[:_MAX_KEYS])
-    return keys if len(hits) <= _MAX_KEYS else f"{keys} and {len(hits) - _MAX_KEYS} more"
 
 
 def _described(item: MemoryItem) -> str:

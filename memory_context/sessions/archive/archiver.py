@@ -365,7 +365,7 @@ class Archiver:
     async def _drop_forgotten(self, keys: Collection[str]) -> None:
         if new := sorted({*keys} - self._forgotten):
             self._forgotten |= {*new}
-            await self._conversations.drop_forgotten(self.key, traces_of(self.transcript, self._known, new))
+            await self._conversations.drop_forgotten(self.key, traces_of(self.transcript, self.key, self._known, new))
 
     async def _place(self) -> BatchCursor:
         """Return where the transcript goes on, as the archive must be asked."""

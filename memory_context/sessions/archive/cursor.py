@@ -141,11 +141,14 @@ def known_items(
     return known
 
 
-def traces_of(transcript: Transcript, known: Mapping[str, int], forgotten: Collection[str]) -> Traces:
+def traces_of(
+    transcript: Transcript, place: SessionPlace, known: Mapping[str, int], forgotten: Collection[str]
+) -> Traces:
     """Return what is to be removed of forgotten items: of messages also their words."""
     positions = {known.get(key, -1) for key in forgotten}
     said = [entry for entry in transcript.entries(start=transcript.first) if entry.position in positions]
-    return Traces.of(forgotten, (text for entry in said for address, text in entry.texts if address.kind == "text"))
+    texts = (text for entry in said for address, text in entry.texts if address.kind == "text")
+    return Traces.of(forgotten, ((place.session_id, text) for text in texts))
 
 
 def contains(transcript: Transcript, entries: Sequence[Entry]) -> bool:

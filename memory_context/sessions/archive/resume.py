@@ -217,14 +217,11 @@ def redacted_session(session: ResumedSession, traces: Traces) -> ResumedSession 
     before, cursor = session.transcript, session.cursor
     saved = save_transcript(before, with_cleared=True)
     held = _held_texts(before, traces.keys)
-    redacted, texts = (
-        traces.redacted(saved),
-        {place: traces.cut(one) if isinstance(one, str) else one for place, one in held.items()},
-    )
-    if redacted == saved and texts == held:
+    redacted = traces.redacted(saved, session.key.session_id)
+    if redacted == saved:
         return None
     transcript = load_transcript(redacted)
-    for (position, address), text in texts.items():
+    for (position, address), text in held.items():
         transcript[position].restore_texts({address: text})
     if gone := _whole_parts(transcript, traces.keys):
         transcript.decide(PartsCompacted(gone, "forgotten"))

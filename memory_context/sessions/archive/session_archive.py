@@ -237,7 +237,7 @@ class SessionArchive:
             forgotten = await asyncio.wait_for(asked, RESUME_SECONDS)
         except (StoreError, asyncio.TimeoutError):
             return session
-        return redacted_session(session, traces_of(session.transcript, known, forgotten)) or session
+        return redacted_session(session, traces_of(session.transcript, session.key, known, forgotten)) or session
 
     def to_state(self) -> dict[str, Any]:
         transcript, cursor = self.archiver.transcript, self.archiver.cursor

@@ -83,7 +83,7 @@ class RedisStates:
         for key in sessions:
             name = self._key(key)
             packed = cast(bytes | None, await self._ask(self._redis.get(name)))
-            redacted = None if packed is None else await asyncio.to_thread(_redacted, packed, traces)
+            redacted = None if packed is None else await asyncio.to_thread(_redacted, packed, traces, key.session_id)
             if packed is not None and redacted is not None:
                 await self._ask(self._redis.eval(_REPLACE, 1, name, packed, redacted))
 
@@ -150,13 +150,13 @@ def _without_secrets(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def _redacted(packed: bytes, traces: Traces) -> bytes | None:
+def _redacted(packed: bytes, traces: Traces, session_id: str) -> bytes | None:
     """Return a changed state; one that cannot be read is emptied."""
     try:
         state = _unpack(packed)
     except (ValueError, zlib.error):
         return b""
-    redacted = traces.redacted(state)
+    redacted = traces.redacted(state, session_id)
     return None if redacted == state else _pack(redacted)
 
 

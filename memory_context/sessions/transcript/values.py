@@ -25,7 +25,7 @@ __all__ = [
 ChosenBy = Literal["compactor", "model", "age", "newer"]
 """The chooser of a result's compacted text."""
 
-ToolsReason = Literal["", "always", "offload", "fold", "memory"]
+ToolsReason = Literal["", "always", "offload", "fold", "memory", "past"]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ..forget import ProgressCallback
 from ..items import CONVERSATION_TYPE, SECRET_TYPE, TRUSTED_ORIGINS, USER_TYPES
 from ..sql import Statement, load_queries
 
-__all__ = ["KEPT_TYPES", "PRUNED_TYPES", "PruneReport", "prune", "prune_items"]
+__all__ = ["KEPT_TYPES", "PRUNED_TYPES", "PruneReport", "prune"]
 
 _QUERIES = load_queries("prune")
 _ITEMS = load_queries("agent_memories")
@@ -82,13 +82,6 @@ async def prune(
         pruning.tell()
     events = pruning.rows.pop("event", 0)
     return PruneReport(pruning.items, events, pruning.sessions, pruning.content_bytes, +pruning.rows)
-
-
-async def prune_items(database: Database, user_id: str, memory_type: str, age: timedelta) -> int:
-    """Forget the items of one user and type that were not used for so long; return how many."""
-    pruning = _Pruning(database, age, [memory_type])
-    await pruning.items_of(user_id)
-    return pruning.items
 
 
 class _Pruning:

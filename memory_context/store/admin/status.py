@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.rows import DictRow
 
-from memory_context.foundation.errors import SchemaError
-
 from ..connection import driver_errors
 from ..database import Database, is_set_up, prepare, reach_server
 from ..pool import ConnectionPool
 from ..schema import MigrationState, states_of, vector_advice
-from ..sql import Part, Statement, load_migrations, load_queries, part_of
+from ..sql import Statement, load_migrations, load_queries
 from ..tables import TABLES
 
 if TYPE_CHECKING:
@@ -36,7 +34,6 @@ class StoreStatus:
     Attributes:
         is_set_up: False if the embedded server never ran.
         schema_version: The last migration, without `ahead` ones; 0 for none.
-        is_superseded: True if a development version made the schema.
         table_bytes: With indexes, the largest first.
         rows: By record, tombstones included, like `items`.
         embeddings: By model.
@@ -51,7 +48,6 @@ class StoreStatus:
     vector_advice: str | None = None
     schema_version: int = 0
     known_schema_version: int = 0
-    is_superseded: bool = False
     pending_migrations: tuple[str, ...] = ()
     database_bytes: int | None = None
     table_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -95,7 +91,6 @@ class StoreAdmin:
                 vector_version=server["vector_version"],
                 vector_advice=vector_advice(server["vector_version"], [row["name"] for row in indexes]),
                 schema_version=max((one.version for one in states if one.state not in ("pending", "ahead")), default=0),
-                is_superseded=any(one.state == "superseded" for one in states),
                 pending_migrations=tuple(one.name for one in states if one.state == "pending"),
                 database_bytes=database["database_bytes"],
                 table_bytes=sizes,
@@ -127,22 +122,15 @@ class StoreAdmin:
         async with self._looking() as ask:
             return await _states(ask)
 
-    async def migrate(self, part: Part | None = None) -> list[str]:
-        """Apply migrations; return their names.
-
-        Args:
-            part: `pre` before deployment: the previous version goes on working; `post` afterwards; None for all.
+    async def migrate(self) -> list[str]:
+        """Apply migrations; return their names. The previous version goes on working.
 
         Raises:
             SchemaError: A person has to act first.
             StoreUnavailableError: The server did not answer, or a table was in use.
         """
         pending = [one.name for one in await self.migrations() if one.state == "pending"]
-        if part == "post" and (early := [name for name in pending if part_of(name) != "post"]):
-            raise SchemaError(
-                f"{early[0]} comes first: run memory-context migrate --pre before you deploy this version"
-            )
-        await prepare(self._database.location, self._database.limits, only_pre=part == "pre")
+        await prepare(self._database.location, self._database.limits)
         states = {one.name: one.state for one in await self.migrations()}
         return [name for name in pending if states[name] == "applied"]
 

@@ -1,6 +1,6 @@
 """Counts and bulk forgetting of a user's data, items private to one agent included."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -157,7 +157,7 @@ class UserStats:
     async def transcripts(self, user_id: str, session_id: str) -> list[TranscriptInfo]:
         """Return transcripts, last archived first."""
         rows = await self._rows("select_transcripts", user_id, session_id=session_id)
-        return [TranscriptInfo(**_in_utc(row)) for row in rows]
+        return [TranscriptInfo(**{**row, "archived_at": row["archived_at"].astimezone(timezone.utc)}) for row in rows]
 
     async def item_events(self, user_id: str, memory_key: str, limit: int = 100) -> list[DictRow]:
         """Return `at`, `kind`, `agent_id`, `session_id` and `detail` of what happened to an item, newest first."""
@@ -178,7 +178,3 @@ class UserStats:
     async def _rows(self, name: str, user_id: str, **params: Any) -> list[DictRow]:
         (rows,) = await self._database.read(user_id, _QUERIES(name, params))
         return rows
-
-
-def _in_utc(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: one.astimezone(timezone.utc) if isinstance(one, datetime) else one for name, one in row.items()}

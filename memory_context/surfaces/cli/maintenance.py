@@ -38,7 +38,6 @@ _MIGRATION_STATES = {
     "changed": "applied, with another file",
     "unknown": "applied by a newer version",
     "ahead": "applied by a newer version, beside which this one works",
-    "superseded": "applied by a development version",
 }
 
 
@@ -49,26 +48,17 @@ _MIGRATION_STATES = {
 async def migrate(
     target: Target,
     check: Annotated[bool, Option("--check", help="List them; exit code 1 unless up to date.")] = False,
-    pre: Annotated[
-        bool | None,
-        Option(
-            "--pre/--post", help="Only what the version before works with, too; or the rest.", show_default="all of it"
-        ),
-    ] = None,
 ) -> Output:
     """Bring the schema of the database up to this version.
 
     The first use of a store does so too, if its login may. Where agents have an ordinary login, name the owner's
     address in MEMORY_CONTEXT_OWNER_URL and run this when you install a new version.
 
-    To upgrade without a pause, run it with --pre, deploy the new version beside the old one, and run it with --post
-    when the old one is gone. On a server of your own the first use of a store only does what --pre does.
+    The version before works with it, so an upgrade needs no pause: run this, then deploy.
     """
-    from memory_context.store.sql import part_of
-
-    part, admin = None if pre is None else "pre" if pre else "post", target.store.admin
+    admin = target.store.admin
     if check:
-        states = [one for one in await admin.migrations() if part in (None, part_of(one.name) or "pre")]
+        states = await admin.migrations()
         is_done = all(one.state in ("applied", "ahead") for one in states)
 
         def show() -> None:
@@ -77,7 +67,7 @@ async def migrate(
             say(_verdict(states))
 
         return Output([asdict(one) for one in states], show, exit_code=0 if is_done else FAILED)
-    applied = await admin.migrate(part)
+    applied = await admin.migrate()
     await _adopt_clear_secrets(target.store)
     if advice := await admin.vector_advice():
         say(f"warning: {advice}")
@@ -109,15 +99,11 @@ async def _adopt_clear_secrets(store: "MemoryStore") -> None:
 
 def _verdict(states: "Sequence[MigrationState]") -> str:
     """Return one line on the schema, with the remedy unless it fits."""
-    from memory_context.store.schema import SUPERSEDED
-
     found = [one.state for one in states]
-    if "superseded" in found:
-        return SUPERSEDED
-    if "unknown" in found:
-        return "the schema is newer than this memory-context: upgrade it with pip install -U memory-context"
     if changed := found.count("changed"):
         return f"{counted(changed, 'migration')} ran with another file: install the version that made it"
+    if "unknown" in found:
+        return "the schema is newer than this memory-context: upgrade it with pip install -U memory-context"
     if pending := found.count("pending"):
         return f"{counted(pending, 'migration')} to come: memory-context migrate"
     return "the schema is up to date"
@@ -202,7 +188,7 @@ async def reindex(
 
     chosen = target.embedder = _embedder(embedder, model, dimensions)
     store = target.store
-    await store.admin.migrate("pre")  # `open` would start the background indexer, which counts nothing here
+    await store.admin.migrate()  # `open` would start the background indexer, which counts nothing here
     before = await store.admin.status()
     models = before.embeddings or ()
     if embedder is None and models and chosen is not None and model_of(chosen) not in models:
@@ -277,7 +263,7 @@ async def consolidate(
 ) -> Output:
     """Merge equal statements; with a model, write articles.
 
-    Statements are merged only if no number, name, date, path or negation differs. Articles rest on different sentences
+    Statements are merged only if all their words but fillers are equal. Articles rest on different sentences
     of two or more conversations, each with its source. `serve` does this once a day, without a model.
     """
     if everybody and target.named_user is not None:

@@ -109,19 +109,12 @@ def _checks(found: "StoreStatus") -> Iterator[_Finding]:
 
 
 def _schema(found: "StoreStatus") -> _Finding:
-    from memory_context.store.schema import SUPERSEDED
-    from memory_context.store.sql import part_of
-
     here, known, pending = found.schema_version, found.known_schema_version, found.pending_migrations
-    if found.is_superseded:
-        return _Finding("schema", "failed", SUPERSEDED)
     if here > known:
         text = f"{here}, this memory-context knows {known}: upgrade it with pip install -U memory-context"
         return _Finding("schema", "failed", text)
     if pending:
         how = "memory-context migrate, or the next use of the store"
-        if all(part_of(name) == "post" for name in pending):
-            how = "memory-context migrate --post, once this version runs everywhere"
         return _Finding("schema", "warning", f"{here or 'none yet'}, {', '.join(pending)} to come: {how}")
     return _Finding("schema", "ok", f"{here}, up to date")
 
