@@ -83,6 +83,10 @@ async def test_a_fork_goes_on_by_itself_with_a_bill_of_its_own(store: MemoryStor
         shown = (await client.get(f"sessions/{made['session_id']}/calls")).json()
         assert [row[0] for row in shown["rows"]] == [1, 2]
         assert (await client.get(f"sessions/{made['session_id']}/calls/1")).status_code == 200
+        second = (await client.post(f"sessions/{made['session_id']}/calls/2/fork")).json()
+        of_fork = MemoryContext("alice", "coder", second["session_id"], store, policy=POLICY)
+        assert await of_fork.get_messages() == view
+        assert of_fork.stats.views == 1
         listed = {one["session_id"]: one["title"] for one in (await client.get("sessions")).json()["sessions"]}
         assert listed[made["session_id"]].startswith("Fork from call 5: ")
 
