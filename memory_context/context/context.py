@@ -589,14 +589,14 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         """
         return agent_context(self.transcript, self.policy, await self._connectors.states(connectors))
 
-    async def observe_now(self) -> ObservationChunk | None:
+    async def observe_now(self, *, replaces: bool = False) -> ObservationChunk | None:
         """Observe all complete steps now, the newest message of the user included, such as a correction.
 
-        The observations join the view at once; their messages stay in it until observations replace messages the next
-        time. Returns None, and changes nothing, if nothing was new, or the model failed or is missing.
+        They join the view at once; their messages stay in it until observations replace messages the next time, with
+        `replaces` all but the newest step leave now. Returns None if nothing was new, or the model failed or is away.
         """
         await self._store_pending()
-        return await self._session.coordinator.observe_now()
+        return await self._session.coordinator.observe_now(replaces=replaces)
 
     # --- component data
 

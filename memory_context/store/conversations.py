@@ -408,14 +408,27 @@ class ConversationArchive:
         return rows[0]["deleted_at"] if rows else None
 
     async def sessions(
-        self, user_id: str, *, limit: int = 50, before: tuple[datetime, str] | None = None, only_chats: bool = False
+        self,
+        user_id: str,
+        *,
+        limit: int = 50,
+        before: tuple[datetime, str] | None = None,
+        only_chats: bool = False,
+        words: Sequence[str] = (),
+        agent: str = "",
+        since: datetime | None = None,
     ) -> list[SessionInfo]:
         """Return a page of sessions, last used first.
 
-        `before` is `last_activity_at` and id of the previous page's last session.
+        Args:
+            before: `last_activity_at` and id of the previous page's last session.
+            words: All of them stand in its id, title or summary, in any case of letters.
+            agent: The one that began it; "" for any.
+            since: It was used at this time or later.
         """
+        filters: dict[str, object] = {"only_chats": only_chats, "words": list(words), "agent": agent, "since": since}
         (rows,) = await self._database.read(
-            user_id, _QUERIES("select_sessions", checked_place(limit, before), only_chats=only_chats)
+            user_id, _QUERIES("select_sessions", checked_place(limit, before), **filters)
         )
         return [SessionInfo(**row) for row in rows]
 

@@ -242,14 +242,14 @@ class Jobs:
         (rows,) = await self._database.read(user_id, _QUERIES("select_failed_jobs", limit=limit))
         return [FailedJob(row["kind"], row["id"], row["payload"], row["attempts"], row["last_error"]) for row in rows]
 
-    async def retry_failed(self) -> int:
-        """Retry all users' failed jobs; return how many."""
-        retried = 0
-        async for user_id in every_user(self._database):
-            steps = _QUERIES("update_jobs_retried"), _ITEMS("upsert_pending_user")
-            rows, _ = await self._database.write(user_id, *steps, kind="batch")
-            retried += len(rows)
-        return retried
+    async def retry_failed(self, user_id: str | None = None) -> int:
+        """Retry failed jobs of a user, or of all users; return how many."""
+        if user_id is None:
+            return sum([await self.retry_failed(one) async for one in every_user(self._database)])
+        steps = _QUERIES("update_jobs_retried"), _ITEMS("upsert_pending_user")
+        rows, _ = await self._database.write(user_id, *steps, kind="batch")
+        self.wake(user_id)
+        return len(rows)
 
     async def stop(self) -> None:
         """Stop this event loop's background and release its claims."""

@@ -30,6 +30,7 @@ __all__ = [
     "fetch_login",
     "is_usable",
     "migrate",
+    "pool_login",
     "refuse_unsafe",
     "states_of",
     "vector_advice",
@@ -302,13 +303,8 @@ async def ensure_pool_login(
     database = rights.database
     if rights.is_bound:
         return {**owner_params, "dbname": database}
-    name = "memory_context_login_" + hashlib.sha256(database.encode()).hexdigest()[:8]
-    secret = owner.pgconn.password  # from the URL, PGPASSWORD or the password file
-    password = hmac.new(secret, name.encode(), hashlib.sha256).hexdigest() if secret else None
-    params = {**owner_params, "user": name, "dbname": database}
-    params.pop("password", None)
-    if password:
-        params["password"] = password
+    params = pool_login(owner, owner_params, database)
+    name, password = params["user"], params.get("password")
 
     if not await _exists(owner, name):
         try:
@@ -331,6 +327,16 @@ async def ensure_pool_login(
         await _write_login(owner, name, password, where, migration_seconds)
         login = await _log_in_or_explain(params, where, owner.seconds_left)
     refuse_unsafe(login, where)
+    return params
+
+
+def pool_login(owner: Connection, owner_params: Mapping[str, str], database: str) -> dict[str, str]:
+    """Return the parameters of the pool's login, which derive from the owner's."""
+    name = "memory_context_login_" + hashlib.sha256(database.encode()).hexdigest()[:8]
+    params = {**owner_params, "user": name, "dbname": database}
+    params.pop("password", None)
+    if secret := owner.pgconn.password:  # from the URL, PGPASSWORD or the password file
+        params["password"] = hmac.new(secret, name.encode(), hashlib.sha256).hexdigest()
     return params
 
 

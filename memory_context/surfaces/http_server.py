@@ -37,8 +37,9 @@ def check_port(host: str, port: int) -> None:
         raise OSError(error.errno, f"{reason}: {remedy}") from error
 
 
-async def serve_until_stopped(server: uvicorn.Server) -> None:
-    """Serve until SIGTERM or SIGINT."""
+async def serve_until_stopped(server: uvicorn.Server | uvicorn.Config, *listening: socket.socket) -> None:
+    """Serve until SIGTERM or SIGINT, at the configured address or at sockets that listen already."""
+    server = uvicorn.Server(server) if isinstance(server, uvicorn.Config) else server
 
     # uvicorn re-raises the signal: a handler lets the store close
     def stop(*_: object) -> None:
@@ -46,4 +47,4 @@ async def serve_until_stopped(server: uvicorn.Server) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    await server.serve()
+    await server.serve([*listening] or None)

@@ -3,13 +3,20 @@
 get_messages ─▶ UsageMeter.add_view: view, prompt cache, keeping everything ─▶ `ViewShown` in the log ─▶ Bill: prices
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from memory_context.foundation.policy import ContextPolicy
+from memory_context.foundation.policy import CachePolicy, ContextPolicy
 from memory_context.sessions.transcript.transcript import Transcript
-from memory_context.sessions.transcript.view_decisions import Offered, PricesSet, Rewound, ViewCleared, ViewShown
+from memory_context.sessions.transcript.view_decisions import (
+    Forked,
+    Offered,
+    PricesSet,
+    Rewound,
+    ViewCleared,
+    ViewShown,
+)
 
 from . import economics
 from .economics import is_cache_cold
@@ -34,6 +41,7 @@ class ModelCall:
             to be cached.
         head_tokens: The prompt in front of them, as far as known; `raw_head_tokens` without memory tools and their
             instructions.
+        read_tokens: Of that prompt and the messages together, read from the prompt cache.
         view_cost: Of the messages alone.
         buffered_cost: With AutoGen's `BufferedChatCompletionContext(20)`; `head_and_tail_cost` with its
             `HeadAndTailChatCompletionContext(5, 15)`.
@@ -50,6 +58,7 @@ class ModelCall:
     cached_tokens: int
     head_tokens: int
     raw_head_tokens: int
+    read_tokens: int
     cost: float
     raw_cost: float
     view_cost: float
@@ -81,14 +90,19 @@ class _Record:
 
 
 class Bill:
-    """The model calls of one transcript, read from its log; records of earlier versions have no figures."""
+    """The model calls of one transcript, read from its log; records of earlier versions have no figures.
 
-    def __init__(self, transcript: Transcript) -> None:
+    Args:
+        prices: In place of the recorded prices; pauses that outlived a cache stay as recorded.
+    """
+
+    def __init__(self, transcript: Transcript, prices: CachePolicy | None = None) -> None:
         self._transcript = transcript
         self._read = 0
         self._records: list[_Record] = []
         self._calls: list[ModelCall] = []
-        self._prices, self._offered = _NO_PRICES, Offered()
+        self._list, self._offered = prices, Offered()
+        self._prices = self._listed(_NO_PRICES)
         self._mark: Literal["", "compaction", "fold"] = ""
         self._is_cleared = False
 
@@ -101,10 +115,13 @@ class Bill:
                     if decision.digest:
                         self._add(number, decision)
                 case PricesSet():
-                    self._prices = decision
+                    self._prices = self._listed(decision)
                 case Offered():
                     self._offered = decision
                 case ViewCleared():
+                    self._is_cleared = True
+                case Forked():
+                    self._calls.clear()
                     self._is_cleared = True
                 case Rewound(calls=calls):
                     for shown in calls:
@@ -118,6 +135,12 @@ class Bill:
                         self._mark = self._mark or "compaction"
         self._read = len(self._transcript.log)
         return self._calls
+
+    def _listed(self, recorded: PricesSet) -> PricesSet:
+        if self._list is None:
+            return recorded
+        read, write = self._list.cached_price_ratio, self._list.write_price_ratio
+        return replace(recorded, cached_price_ratio=read, write_price_ratio=write)
 
     def _add(self, number: int, shown: ViewShown) -> None:
         if self._records and self._records[-1].shown.upto == shown.upto and not self._is_cleared:
@@ -155,6 +178,7 @@ class Bill:
             cached_tokens=cached,
             head_tokens=head,
             raw_head_tokens=own,
+            read_tokens=kept,
             cost=_price(prices, kept, head + shown.tokens),
             raw_cost=raw_cost,
             view_cost=_price(prices, cached, shown.tokens),

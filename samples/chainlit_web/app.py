@@ -6,13 +6,16 @@ from typing import Any
 import chainlit as cl
 from autogen_core import EVENT_LOGGER_NAME
 from autogen_core.models import AssistantMessage, UserMessage
+from chainlit.auth import get_current_user
 from chainlit.config import config
 from chainlit.server import app
 from chainlit.types import ThreadDict
+from fastapi import Depends
 
 from memory_context import MemoryContextError
 from memory_context.surfaces.access.gate import Gate
 from memory_context.surfaces.chainlit.edits import take_back
+from memory_context.surfaces.inspector import create_inspector_router
 
 from . import reconnecting  # noqa: F401  # it registers handlers
 from .builder import agent_panel, change_agent
@@ -29,6 +32,16 @@ _ALLOWED = "allow_origins of .chainlit/config.toml"
 app.add_middleware(
     Gate, hosts=_own_hosts, origins=config.project.allow_origins, host_setting=_ALLOWED, origin_setting=_ALLOWED
 )
+
+
+async def inspecting_user(user: Any = Depends(get_current_user)) -> str:  # noqa: B008
+    """Return who is logged in; the inspector shows their own sessions."""
+    return user.identifier
+
+
+_known = len(app.router.routes)
+app.include_router(create_inspector_router(store, inspecting_user, hosts=_own_hosts))
+app.router.routes[:] = app.router.routes[_known:] + app.router.routes[:_known]  # Chainlit answers every other path
 config.ui.description = " ".join([config.ui.description, users.login_hint])  # links.js shows it on the login page
 config.ui.default_theme = "system"  # a value that the settings file cannot have
 # AutoGen's event log has whole results of tools in it, which are people's data

@@ -6,6 +6,7 @@ Everything is asked for as the user whose panel it is: another user's key is a k
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
+from urllib.parse import quote
 
 from memory_context import (
     AgentMemory,
@@ -114,6 +115,7 @@ async def view_panel(contexts: Mapping[str, MemoryContext]) -> dict[str, Any]:
         agents.append(
             {
                 "name": name,
+                "inspect": f"/inspector/#/session/{quote(context.session_id, '')}/{quote(context.agent_id, '')}",
                 "tokens": report.tokens,
                 "budget": report.token_budget,
                 "stable": report.stable_tokens,

@@ -175,12 +175,18 @@ SELECT deleted_at FROM memory_context.agent_sessions
 WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND deleted_at IS NOT NULL;
 
 -- name: select_sessions :many
--- A page of a user's sessions, those used last first.
+-- A page of a user's sessions, those used last first: with all words in id, title or summary, of an agent, used since.
 SELECT session_id, agent_id, title, summary, message_count, chat_count, created_at, last_activity_at
 FROM memory_context.agent_sessions
 WHERE user_id = %(user_id)s
     AND deleted_at IS NULL
     AND (chat_count > 0 OR NOT %(only_chats)s)
+    AND (%(agent)s = '' OR agent_id = %(agent)s)
+    AND last_activity_at >= coalesce(%(since)s::timestamptz, '-infinity')
+    AND NOT EXISTS (
+        SELECT FROM unnest(%(words)s::text[]) AS word
+        WHERE position(lower(word) IN lower(concat_ws(' ', session_id, title, summary))) = 0
+    )
     AND (last_activity_at, session_id) < (coalesce(%(before_at)s::timestamptz, 'infinity'), %(before_id)s)
 ORDER BY last_activity_at DESC, session_id DESC
 LIMIT %(limit)s;

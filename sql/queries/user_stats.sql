@@ -113,3 +113,34 @@ FROM memory_context.agent_memory_events
 WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND agent_id = %(agent_id)s
 GROUP BY kind
 ORDER BY kind;
+
+-- name: select_item_events :many
+-- What happened to one item, in any session, the newest first; that it was stored and forgotten its row tells.
+SELECT created_at AS at, kind, agent_id, session_id, detail
+FROM memory_context.agent_memory_events
+WHERE user_id = %(user_id)s AND %(memory_key)s = ANY(memory_keys)
+ORDER BY created_at DESC
+LIMIT %(limit)s;
+
+-- name: select_item_sessions :many
+-- The transcripts that refer to some items, the one that was archived in last, first.
+SELECT batch.session_id, batch.agent_id, max(session.title) AS title, max(batch.archived_at) AS archived_at
+FROM memory_context.recent_conversation_history AS batch
+JOIN memory_context.agent_sessions AS session
+    ON session.user_id = %(user_id)s AND session.session_id = batch.session_id AND session.deleted_at IS NULL
+WHERE batch.user_id = %(user_id)s AND batch.kind = 'transcript' AND batch.memory_keys && %(memory_keys)s::text[]
+GROUP BY batch.session_id, batch.agent_id
+ORDER BY archived_at DESC, session_id, agent_id
+LIMIT %(limit)s;
+
+-- name: sum_jobs_by_kind :many
+-- The jobs of each kind that a user has: waiting, at work, failed.
+SELECT
+    kind,
+    count(*) FILTER (WHERE NOT is_failed AND claim IS NULL) AS waiting,
+    count(*) FILTER (WHERE NOT is_failed AND claim IS NOT NULL) AS at_work,
+    count(*) FILTER (WHERE is_failed) AS failed
+FROM memory_context.jobs
+WHERE user_id = %(user_id)s
+GROUP BY kind
+ORDER BY kind;

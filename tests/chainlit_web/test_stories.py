@@ -50,6 +50,11 @@ async def test_a_large_result_opens_by_its_reference_lasts_and_is_forgotten(
     await ada.show("What the model saw")
     await expect(page.locator(".mc-view")).to_contain_text("placeholder")
     await expect(page.locator(".mc-panel")).to_contain_text(re.compile(r"reader was sent [\d,]+ tokens"))
+    async with page.expect_popup() as opened:
+        await page.get_by_role("link", name="Every call, word for word").click()
+    inspector = await opened.value
+    await expect(inspector.get_by_text("Byte for byte what was handed out")).to_be_visible()
+    await inspector.close()
 
     # after a restart of the server the chat is there, its references open, and it goes on
     address = page.url

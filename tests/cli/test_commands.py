@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import re
 import shlex
 import socket
@@ -11,7 +10,6 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from memory_context.foundation.extras import needs
@@ -166,62 +164,6 @@ def test_users_are_listed_with_what_they_have(run: Run, lived: Lived):
     ended, out, err = run("stats", "--users", "--limit", "1", "--url", lived.url)
     assert (ended, len(out.splitlines())) == (0, 3)
     assert "there are more than 1" in err
-
-
-@pytest.fixture
-def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take out the variables of this package that the tests run with."""
-    for name in [name for name in os.environ if name.startswith("MEMORY_CONTEXT_")]:
-        monkeypatch.delenv(name)
-
-
-@pytest.mark.usefixtures("no_variables")
-def test_doctor_finds_nothing_wrong_with_a_sound_store(run: Run, lived: Lived, monkeypatch: pytest.MonkeyPatch):
-    """Nor with a variable that the library reads."""
-    monkeypatch.setenv("MEMORY_CONTEXT_SECRET_KEY", "0" * 64)
-    monkeypatch.setenv("MEMORY_CONTEXT_LIGHT_MODEL", "off")
-    ended, out, err = run("doctor", "--url", lived.url)
-    assert (ended, err) == (0, "all is well\n")
-    assert all(line.startswith("ok ") for line in out.splitlines()), out
-
-
-@pytest.mark.usefixtures("no_variables")
-def test_doctor_names_a_mistyped_variable_and_a_database_that_is_away(run: Run, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("MEMORY_CONTEXT_HOEM", "/data")
-    ended, out, _ = run("doctor", "--json", "--url", "postgresql://somebody:s3cret@127.0.0.1:1/none")
-    findings = {one["name"]: one for one in json.loads(out)}
-    assert ended == 1
-    assert findings["store"]["verdict"] == "failed"
-    assert "did you mean MEMORY_CONTEXT_HOME?" in findings["environment"]["text"]
-    assert "s3cret" not in out
-
-
-@pytest.mark.usefixtures("no_variables")
-@pytest.mark.parametrize("kind", ["no folder", "name too long", "another's data"])
-def test_doctor_names_a_home_that_cannot_be_used_and_the_remedy(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
-):
-    home = tmp_path / ("home" * (100 if kind == "name too long" else 1))
-    if kind == "no folder":
-        home.write_text("a file")
-    elif kind == "another's data":
-        home.mkdir()
-        (home / "postgres").write_text("a file")
-    monkeypatch.setenv("MEMORY_CONTEXT_HOME", str(home))
-    ended, out, err = run("doctor", "--json")
-    (found,) = [one["text"] for one in json.loads(out) if one["verdict"] == "failed"]
-    assert (ended, err) == (1, "")
-    assert str(home) in found
-    assert "Choose another folder with MEMORY_CONTEXT_HOME" in found
-
-
-def test_doctor_reports_an_index_that_damages_itself_and_a_schema_that_is_behind(run: Run, empty_database_url: str):
-    """An empty database has no schema yet: that is a warning, since its first use makes it."""
-    with psycopg.connect(empty_database_url, autocommit=True) as connection:
-        connection.execute("DROP EXTENSION IF EXISTS vector CASCADE")
-    ended, out, _ = run("doctor", "--json", "--url", empty_database_url)
-    findings = {one["name"]: one["verdict"] for one in json.loads(out)}
-    assert (findings["pgvector"], findings["schema"], ended) == ("failed", "warning", 1)
 
 
 @pytest.mark.parametrize("line", [["serve", "--allow-anonymous"], ["mcp", "--transport", "http"]])

@@ -287,7 +287,7 @@ def test_reindex_says_what_could_not_be_indexed(run: Run, database_url: str, mon
     assert (ended, out.splitlines()[-1]) == (1, "index     1 item cannot be indexed")
     assert "'k0' of 'alice': 'ValueError: cannot be read'" in err
     status = run("status", "--url", database_url)[1]
-    assert "failed      1 item could not be indexed: memory-context reindex says why" in status
+    assert "dead letters  1 job failed too often (index 1): memory-context reindex tries again" in status
 
 
 def test_a_model_needs_its_embedder(run: Run):

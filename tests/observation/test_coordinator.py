@@ -83,6 +83,24 @@ async def test_step_over_the_threshold_waits_for_the_observer(monkeypatch: pytes
     assert not any(isinstance(one, HistoryFolded) for _, one in context.transcript.log)
 
 
+async def test_observe_now_replaces_all_but_the_newest_step_if_asked(monkeypatch: pytest.MonkeyPatch):
+    """However little of the window the view takes; what stays was not observed."""
+    monkeypatch.setattr(
+        "memory_context.compaction.observation.activation.least_buffered", lambda window_tokens: 100_000
+    )
+    context = context_of(Observer())
+    for number in range(4):
+        await say(context, number)
+        await context.get_messages()
+    before = await context.get_messages()
+    chunk = await context.observe_now(replaces=True)
+    assert chunk is not None
+    assert log_of(context).left == chunk.last == log_of(context).observed < context.transcript.end
+    after = await context.get_messages()
+    assert after[-1] == before[-1]
+    assert len(after) < len(before) - 2
+
+
 @pytest.mark.parametrize("observer", [Observer(error=RuntimeError("no credit")), Observer(is_held=True)])
 async def test_fold_holds_the_budget_while_the_model_fails_or_hangs(
     observer: Observer, monkeypatch: pytest.MonkeyPatch

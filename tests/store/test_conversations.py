@@ -385,6 +385,12 @@ async def test_sessions_come_in_order_of_activity(
     assert found == expected
     chats = await archive.sessions("alice", only_chats=True)
     assert [one.session_id for one in chats] == expected[::2]
+    assert [one.session_id for one in await archive.sessions("alice", words=["S", "1"], agent="coder")] == [
+        one for one in expected if "1" in one
+    ]
+    assert await archive.sessions("alice", agent="writer") == []
+    newest = datetime(2024, 1, 1, 2, tzinfo=timezone.utc)
+    assert [one.session_id for one in await archive.sessions("alice", since=newest)] == ["s11", "s10"]
     await archive.append(SessionKey("alice", "coder", "s03"))
     assert (await archive.sessions("alice", limit=1))[0].session_id == "s03"
 

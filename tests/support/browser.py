@@ -2,13 +2,14 @@
 
 import os
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import closing, contextmanager
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import pytest_asyncio
-from playwright.async_api import Browser, async_playwright
+from axe_playwright_python.async_playwright import Axe  # pyright: ignore[reportMissingTypeStubs]
+from playwright.async_api import Browser, Page, async_playwright
 
 from ..conftest import Server, needs
 
@@ -28,7 +29,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def module_database_of(server: Server, template: str, prefix: str) -> Iterator[str]:
+def module_database_of(server: Server, template: str, prefix: str) -> Generator[str, None, None]:
     """Yield the name of a database for the tests of a module."""
     name = f"{prefix}_{next(_numbers)}"
     server.execute("CREATE DATABASE {name} TEMPLATE {template}", name=name, template=template)
@@ -43,3 +44,11 @@ async def chromium() -> AsyncIterator[Browser]:
         browser = await playwright.chromium.launch(**chromium_options())
         yield browser
         await browser.close()
+
+
+async def nothing_serious(page: Page) -> None:
+    """Let axe find nothing serious on a page."""
+    found: Any = await cast(Any, Axe()).run(page)
+    assert len(found.response["passes"]) > 15
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found.response["violations"]
+            if one["impact"] in ("serious", "critical")] == []  # fmt: skip

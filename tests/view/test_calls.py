@@ -2,18 +2,24 @@
 
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
 from benchmarks import observation_lives
 from benchmarks.observation_lives import policy_of
-from memory_context import CachePolicy, ContextPolicy, MemoryContext, MemoryStore
+from memory_context import CachePolicy, ContextPolicy, MemoryContext, MemoryStore, ObservationPolicy
+from memory_context.foundation.light_model.answers import Completion
 from memory_context.foundation.messages import message_to_json
 from memory_context.sessions.archive.resume import whole_history
+from memory_context.sessions.transcript.codec import load_transcript
 from memory_context.sessions.transcript.view_decisions import ViewShown
-from memory_context.view.calls import CallView, bill_with, view_of_call
+from memory_context.testing import observe_by_script
+from memory_context.view.bill import Bill
+from memory_context.view.calls import CallView, bill_with, recorded_calls, view_of_call
 
 from ..agents.scripted import report
 from ..context.histories import Life, any_compactors, any_policy, long_history, moody
@@ -206,3 +212,80 @@ async def test_another_policy_is_billed_call_by_call_beside_the_recorded_one(sto
     assert "fold" in {again.mark for _, again in other}
     assert all(again.raw_tokens == recorded.raw_tokens for recorded, again in other)
     assert other[0][0].cost == other[0][1].cost, "the same view at the same prices"
+
+
+async def archived(context: MemoryContext) -> dict[str, Any]:
+    await context.archive()
+    saved, _ = whole_history(await context.memory_store.conversations.read(context.key))
+    return saved
+
+
+async def test_recorded_calls_are_the_bill_without_a_replay(store: MemoryStore):
+    """With what was decided before each, and by another price list."""
+    policy = ContextPolicy(token_budget=1500, view_target_tokens=None)
+    async with MemoryContext("alice", "coder", "s", store, policy=policy) as context:
+        for number in range(12):
+            await add_step(context, report(f"owls {number}", 20))
+        await context.get_messages()
+        saved = await archived(context)
+    found = recorded_calls(saved)
+    assert [call for call, _ in found] == Bill(load_transcript(saved)).calls
+    assert [call.number for call, changes in found if changes["folds"]] == [
+        call.number for call, _ in found if call.mark == "fold"
+    ]
+    assert sum(changes["folds"] for _, changes in found) == context.stats.folds > 0
+    uncached = recorded_calls(saved, CachePolicy(prices="uncached"))
+    assert all(call.cost == call.head_tokens + call.view_tokens for call, _ in uncached)
+    assert [call.view_tokens for call, _ in uncached] == [call.view_tokens for call, _ in found]
+    with pytest.raises(ValueError, match="version 99"):
+        recorded_calls({**saved, "version": 99})
+
+
+async def test_another_policy_from_a_call_on_leaves_earlier_calls_as_recorded(store: MemoryStore):
+    """With the same policy nothing differs, also at the call where it begins."""
+    policy = ContextPolicy(token_budget=None, view_target_tokens=None)
+    async with MemoryContext("alice", "coder", "s", store, policy=policy) as context:
+        for number in range(20):
+            await add_step(context, report(f"owls {number}", 90))
+            await context.get_messages()
+        saved = await archived(context)
+    for first_call in (2, 9, 20, 21):
+        for recorded, again in bill_with(policy, saved, recorded=policy, first_call=first_call):
+            assert replace(again, decision=recorded.decision) == recorded
+    pairs = bill_with(ContextPolicy(token_budget=1500), saved, first_call=9)
+    assert all(recorded == again for recorded, again in pairs[:8])
+    assert max(again.view_tokens for _, again in pairs[8:]) <= 1500 < pairs[7][1].view_tokens
+    assert pairs[8][1].mark == "fold"
+
+
+async def test_results_that_another_policy_stores_no_more_cost_their_full_length(store: MemoryStore):
+    policy = ContextPolicy(token_budget=None, view_target_tokens=None)
+    async with MemoryContext("alice", "coder", "s", store, policy=policy) as context:
+        for number in range(6):
+            await add_step(context, report(f"owls {number}", 400))
+            await context.get_messages()
+        saved = await archived(context)
+    stored = bill_with(policy, saved, recorded=policy)
+    whole = bill_with(policy.model_copy(update={"first_view_limit_tokens": 20_000}), saved, recorded=policy)
+    kept = bill_with(policy.model_copy(update={"offload_threshold_tokens": 20_000}), saved, recorded=policy)
+    assert whole[1][1].view_tokens > stored[1][1].view_tokens
+    assert all(again.view_tokens == again.raw_tokens for _, again in kept)
+
+
+async def test_observations_that_another_policy_has_off_give_way_to_folds(store: MemoryStore):
+    policy = ContextPolicy(token_budget=4000, store_timeout_seconds=10)
+    async with MemoryContext("alice", "coder", "s", store, policy=policy) as context:
+        context.observation.completion_function = observe_by_words
+        for number in range(40):
+            await add_step(context, report(f"owls {number}", 30))
+        await context.get_messages()
+        assert context.stats.activations > 0
+        saved = await archived(context)
+    off = policy.model_copy(update={"observation": ObservationPolicy(mode="off")})
+    again = [one for _, one in bill_with(off, saved, recorded=policy)]
+    assert "fold" in {one.mark for one in again}
+    assert max(one.view_tokens for one in again) <= 4000
+
+
+async def observe_by_words(messages: Sequence[LLMMessage], limit_tokens: int) -> Completion:
+    return Completion(observe_by_script(messages))

@@ -269,3 +269,13 @@ async def test_everything_works_with_the_keyboard(visit: Visit):
     await page.keyboard.press("Enter")
     await answers(page, 1)
     assert (await words(page))[0] == ["user", "Remember that\nthe release is on Friday"]
+
+
+async def test_page_links_to_each_call_of_its_conversation(visit: Visit):
+    visitor, page = await begin(visit, "Give me a tour: which parts does the package have?")
+    await visitor.archived(page, 2)
+    async with page.expect_popup() as opened:
+        await page.get_by_role("link", name="What the model read").click()
+    inspector = await opened.value
+    await inspector.get_by_text("Byte for byte what was handed out").wait_for()
+    assert session_of(page) in inspector.url

@@ -186,15 +186,21 @@ class Activation:
         """Position of the newest messages, which stay."""
         return self._retention_start(self._views.next(), self._retention_tokens)
 
+    @property
+    def newest_step(self) -> int:
+        """Position of the newest step and what no answer has seen, which no observation replaces."""
+        return self._retention_start(self._views.next(), 0)
+
     def activate(self, reason: Reason) -> None:
-        """Let finished observations replace the oldest messages: as many as needed, all if they do not suffice."""
+        """Let finished observations replace the oldest messages: as many as needed, or all, as for `observe_now`."""
         if not self.log.has_finished:
             return
         log, view, window = self.log, self._views.next(), self._models.window_tokens
         chunks = [*(one for one in log.chunks if one.last > log.left), *log.buffered]
-        limit = self._retention_start(view, 0 if reason == "budget" else self._retention_tokens)
+        keeps_least = reason in ("budget", "observe_now")
+        limit = self._retention_start(view, 0 if keeps_least else self._retention_tokens)
         leaving = [one for one in self._leaving(view, chunks) if one.last <= limit]
-        if window > 0:
+        if window > 0 and reason != "observe_now":
             is_free = reason in ("cold", "model_changed")
             ratio = self._models.policy.observation.activation_ratio
             leaving = leaving[: chunks_to_activate(leaving, view.tokens, window, ratio, is_free=is_free)]

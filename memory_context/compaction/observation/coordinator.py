@@ -114,13 +114,19 @@ class BufferingCoordinator:
         """Activate finished chunks: the model that is asked next has nothing of the view in its cache."""
         self._activation.activate("model_changed")
 
-    async def observe_now(self) -> ObservationChunk | None:
+    async def observe_now(self, *, replaces: bool = False) -> ObservationChunk | None:
         """Observe up to the newest complete step and show it at once; the messages stay until the next activation.
 
-        Returns:
-            The new chunk. None, and nothing has changed, if there was nothing to observe or the model failed.
+        With `replaces` up to the newest step, and all observations replace their messages now. Returns the new chunk;
+        None, and nothing is observed, if there was nothing to observe or the model failed.
         """
-        first, last = self.log.observed, self._complete_end(self.transcript.end)
+        chunk = await self._observed_now(self._activation.newest_step if replaces else self.transcript.end)
+        if replaces:
+            self._activation.activate("observe_now")
+        return chunk
+
+    async def _observed_now(self, end: int) -> ObservationChunk | None:
+        first, last = self.log.observed, self._complete_end(end)
         if not self.is_on or last <= first:
             return None
         work = partial(self._observers.observe, first, last, self._previous(), is_sync=True)

@@ -22,6 +22,7 @@ __all__ = [
     "ConnectorStateShown",
     "ExpansionShown",
     "ExpansionWithdrawn",
+    "Forked",
     "HistoryFolded",
     "LightModelBilled",
     "MessageRedelivered",
@@ -226,6 +227,26 @@ class Rewound(Decision):
 
     def decided(self, transcript: Transcript, earlier: Sequence[Decision]) -> Decided:
         return Decided("rewound", "asked", self.messages)
+
+
+@dataclass(frozen=True)
+class Forked(Decision):
+    """The session begins with the history of another one, as its model was about to read it; earlier calls are on that
+    one's bill.
+
+    Attributes:
+        session_id: The other session; `call` is the number of its call.
+    """
+
+    kind, outlives_clear = "forked", True
+    session_id: str
+    call: int
+
+    def moved(self, offset: int) -> Decision:
+        return self
+
+    def decided(self, transcript: Transcript, earlier: Sequence[Decision]) -> Decided:
+        return Decided("forked", f"call {self.call} of {self.session_id}", transcript.end)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Administration of a whole store. Reading the status neither migrates nor sets up a server."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Container, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from ..tables import TABLES
 
 if TYPE_CHECKING:
     from ..transfer.importer import ImportReport
+    from .examine import Finding
 
 __all__ = ["StoreAdmin", "StoreStatus"]
 
@@ -95,6 +96,12 @@ class StoreAdmin:
                 table_bytes=sizes,
                 **await _counts(ask, sizes),
             )
+
+    def examine(self) -> "AsyncIterator[Finding]":
+        """Yield what was tried at a store whose schema is up to date; it takes some seconds and changes nothing."""
+        from .examine import examine
+
+        return examine(self._database)
 
     async def stop(self) -> int | None:
         """Stop the embedded server; return its process id, if it ran.

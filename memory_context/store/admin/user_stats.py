@@ -159,6 +159,18 @@ class UserStats:
         rows = await self._rows("select_transcripts", user_id, session_id=session_id)
         return [TranscriptInfo(**{**row, "archived_at": row["archived_at"].astimezone(timezone.utc)}) for row in rows]
 
+    async def item_events(self, user_id: str, memory_key: str, limit: int = 100) -> list[DictRow]:
+        """Return `at`, `kind`, `agent_id`, `session_id` and `detail` of what happened to an item, newest first."""
+        return await self._rows("select_item_events", user_id, memory_key=memory_key, limit=limit)
+
+    async def item_sessions(self, user_id: str, memory_keys: Sequence[str], limit: int = 100) -> list[DictRow]:
+        """Return `session_id`, `agent_id`, `title` and `archived_at` of the transcripts that refer to items."""
+        return await self._rows("select_item_sessions", user_id, memory_keys=list(memory_keys), limit=limit)
+
+    async def jobs(self, user_id: str) -> list[DictRow]:
+        """Return `kind`, `waiting`, `at_work` and `failed` of the user's jobs."""
+        return await self._rows("sum_jobs_by_kind", user_id)
+
     async def event_counts(self, key: SessionKey) -> dict[str, int]:
         rows = await self._rows("count_events", **key._asdict())
         return {row["kind"]: row["events"] for row in rows}

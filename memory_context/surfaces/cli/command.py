@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,6 +50,7 @@ __all__ = [
 
 _OFFERED_USERS = 10
 _OFFERED_NAMES = 3
+_SESSIONS_COMPARED = 1000  # with a mistyped id
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION = re.compile(rf"(\d{{1,6}})\s*([{''.join(_UNITS)}])")
 
@@ -231,7 +233,10 @@ async def find_session(target: Target, session_id: str, *, by_beginning: bool = 
         if whole := _only(session_id, own, "session"):
             info = await store.conversations.session(name, whole)
     if info is None:
-        raise Failure(f"user {name!r} has no session {session_id!r}: memory-context sessions lists them")
+        known = [one.session_id for one in await store.conversations.sessions(name, limit=_SESSIONS_COMPARED)]
+        near = ", ".join(map(repr, get_close_matches(session_id, known, _OFFERED_NAMES)))
+        offer = f"; did you mean {near}?" if near else ""
+        raise Failure(f"user {name!r} has no session {session_id!r}: memory-context sessions lists them{offer}")
     return NamedSession(name, info, await store.user_stats.transcripts(name, info.session_id))
 
 

@@ -4,9 +4,10 @@ import os
 import platform
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import typer
 
@@ -36,8 +37,7 @@ _VARIABLES = tuple(
 _MIN_FREE_BYTES = 1_000_000_000
 
 
-@dataclass(frozen=True)
-class _Finding:
+class _Finding(NamedTuple):
     """One check: subject, verdict, and the remedy unless it is `ok`."""
 
     name: str
@@ -62,12 +62,16 @@ async def status(target: Target) -> Output:
 async def doctor(target: Target) -> Output:
     """Check the installation and its store; say what mends them.
 
-    Nothing is changed. The exit code is 1 if something does not work.
+    It tries what it reports: the server is started, one user looks for rows of another, and for two seconds it watches
+    what waits and what is slow. Nothing is changed. The exit code is 1 if something is wrong.
     """
     findings = [*_installation()]
     try:
         found = await target.store.admin.status()
-        findings += [_Finding("store", "ok", found.where), *([_disk()] if found.is_embedded else []), *_checks(found)]
+        findings += [_Finding("store", "ok", found.where), *(_home() if found.is_embedded else ()), *_checks(found)]
+        if found.is_set_up and found.vector_version and found.schema_version and not found.pending_migrations:
+            async for one in target.store.admin.examine():
+                findings.append(_Finding(*one))
     except Exception as error:
         findings.append(_Finding("store", "failed", Failure.of(error).text))
     verdicts = [one.verdict for one in findings]
@@ -79,7 +83,7 @@ async def doctor(target: Target) -> Output:
         is_well = set(verdicts) == {"ok"}
         say("all is well" if is_well else f"{problems}, {counted(verdicts.count('warning'), 'warning')}")
 
-    return Output([asdict(one) for one in findings], show, exit_code=FAILED if "failed" in verdicts else 0)
+    return Output([one._asdict() for one in findings], show, exit_code=FAILED if "failed" in verdicts else 0)
 
 
 # --- checks of a store, for both
@@ -99,8 +103,9 @@ def _checks(found: "StoreStatus") -> Iterator[_Finding]:
         waiting = f"{counted(found.jobs_pending, 'item')} to do: memory-context reindex, or the next process does it"
         yield _Finding("index", "ok", waiting if found.jobs_pending else "up to date")
     if found.jobs_failed:
-        text = f"{counted(found.jobs_failed, 'item')} could not be indexed: memory-context reindex says why"
-        yield _Finding("failed", "warning", text)
+        kinds = ", ".join(f"{kind} {of['failed']:,}" for kind, of in (found.jobs or {}).items() if of["failed"])
+        text = f"{counted(found.jobs_failed, 'job')} failed too often ({kinds}): memory-context reindex tries again"
+        yield _Finding("dead letters", "warning", text)
 
 
 def _schema(found: "StoreStatus") -> _Finding:
@@ -159,10 +164,17 @@ def _installation() -> Iterator[_Finding]:
             yield _Finding("environment", "warning", f"{name} is set, and nothing reads it{offer}")
 
 
-def _disk() -> _Finding:
+def _home() -> Iterator[_Finding]:
     from memory_context.store.location import Location
 
     folder = Location.in_force().folder or Path()
+    if folder.is_dir():
+        with TemporaryFile(dir=folder):
+            is_open = bool(folder.stat().st_mode & 0o022)
+        text = f"{folder}: others may write there: chmod go-w '{folder}'" if is_open else f"{folder} can be written"
+        yield _Finding("home", "warning" if is_open else "ok", text)
     place = next(one for one in (folder, *folder.parents) if one.exists())
     free = shutil.disk_usage(place).free
-    return _Finding("disk", "ok" if free >= _MIN_FREE_BYTES else "warning", f"{free / 1e9:,.1f} GB free at {place}")
+    is_much = free >= _MIN_FREE_BYTES
+    remedy = "" if is_much else ": make room, such as with memory-context prune"
+    yield _Finding("disk", "ok" if is_much else "warning", f"{free / 1e9:,.1f} GB free at {place}{remedy}")

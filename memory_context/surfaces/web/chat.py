@@ -30,7 +30,7 @@ from memory_context.sessions.live.entry import SessionStates
 from memory_context.store.conversations import ChatMessage, SessionInfo
 from memory_context.store.memory_store import MemoryStore
 
-from .errors import try_again
+from ..access.errors import try_again
 from .run import Delta, RequestRun, RunEnd, RunEvent, RunStart, run_agent
 from .schemas import ChatMessage as Answer
 from .schemas import ChatStep

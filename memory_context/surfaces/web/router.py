@@ -29,8 +29,10 @@ from memory_context.foundation.runtime.background import OutageLog
 from memory_context.sessions.live.entry import SessionStates
 from memory_context.store.memory_store import MemoryStore
 
+from ..access.errors import REFUSALS, refusals, route_class, try_again
+from ..access.user_memory import add_user_memory
 from .chat import AgentBuilder, CacheBuilder, Chat, ChatLimits
-from .errors import REFUSALS, refusals, route_class, try_again
+from .notes import add_notes
 from .run import EVENTS, collect, stream
 from .schemas import (
     Archived,
@@ -45,15 +47,13 @@ from .schemas import (
     decode_cursor,
     encode_cursor,
 )
-from .user_memory import add_notes, add_user_memory
 
-__all__ = ["HOST_SETTING", "ChatRouter", "CurrentUser", "RequestLimiter", "create_chat_router"]
+__all__ = ["HOST_SETTING", "ChatRouter", "CurrentUser", "RequestLimiter", "anonymous", "create_chat_router"]
 
 CurrentUser = Callable[..., str | Awaitable[str]]
 """A FastAPI dependency that returns the user's id, or raises HTTPException."""
 
 HOST_SETTING = "hosts (--public-host of memory-context serve)"
-_ANONYMOUS = "anonymous"
 _MEMORY = "async+memory://"
 
 Limit = Annotated[int, Query(ge=1, le=200)]
@@ -184,10 +184,12 @@ class RequestLimiter:
             raise try_again(429, f"more than {self._item.amount} in a minute; come back in {seconds} s", seconds)
 
 
-def _user_dependency(current_user: CurrentUser | None, limiter: RequestLimiter) -> Any:
-    async def anonymous() -> str:
-        return _ANONYMOUS
+async def anonymous() -> str:
+    """Return the user that everybody is without `current_user`."""
+    return "anonymous"
 
+
+def _user_dependency(current_user: CurrentUser | None, limiter: RequestLimiter) -> Any:
     async def counted_user(request: Request, told: Any = Depends(current_user or anonymous)) -> str:  # noqa: B008
         try:
             user_id = checked_identifier("user_id", told)

@@ -31,8 +31,9 @@ from memory_context.foundation.references import shorten
 from memory_context.foundation.runtime.background import Timer, begin
 from memory_context.store.conversations import ChatMessage as StoredMessage
 
-from .errors import http_error
-from .schemas import ChatAnswer, ChatMessage, ChatStep, Text, Wire
+from ..access.errors import http_error
+from ..access.wire import Text, Wire
+from .schemas import ChatAnswer, ChatMessage, ChatStep
 
 __all__ = ["EVENTS", "Delta", "RequestRun", "RunEnd", "RunEvent", "RunStart", "collect", "run_agent", "stream"]
 

@@ -6,13 +6,13 @@ from datetime import datetime, timezone
 from typing import Annotated, Literal
 
 from fastapi import HTTPException
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, Field
 from typing_extensions import Self
 
 from memory_context.foundation.identifiers import checked_identifier
 from memory_context.store.conversations import ChatMessage as StoredMessage
 
-from .errors import replace_surrogates
+from ..access.wire import Identifier, Text, Wire
 
 __all__ = [
     "ArchiveRequest",
@@ -21,14 +21,11 @@ __all__ = [
     "ChatMessage",
     "ChatRequest",
     "ChatStep",
-    "Identifier",
     "MessagePage",
     "NewMessage",
     "SessionEntry",
     "SessionId",
     "SessionPage",
-    "Text",
-    "Wire",
     "decode_cursor",
     "encode_cursor",
 ]
@@ -36,10 +33,6 @@ __all__ = [
 _MAX_MESSAGES = 100
 _MAX_CHARACTERS = 200_000
 _FIRST_YEAR, _LAST_YEAR = 1970, 9000  # conversion of timezones cannot overflow
-
-
-def _check_id(value: str) -> str:
-    return checked_identifier("id", value)
 
 
 def _check_session_id(value: str) -> str:
@@ -54,26 +47,12 @@ def _check_time(value: datetime) -> datetime:
     return value.astimezone(timezone.utc)
 
 
-Identifier = Annotated[
-    str,
-    Field(min_length=1, max_length=128, json_schema_extra={"pattern": "^[ -~\u00a1-\u00ac\u00ae-\u00ff]+$"}),
-    AfterValidator(_check_id),
-]
-"""1 to 128 printable characters; OpenAPI promises those of Latin-1."""
 SessionId = Annotated[Identifier, AfterValidator(_check_session_id)]
 Timestamp = Annotated[
     AwareDatetime,
     Field(json_schema_extra={"pattern": r"^(19[7-9]\d|[2-8]\d{3})-"}),
     AfterValidator(_check_time),
 ]
-Text = Annotated[str, BeforeValidator(replace_surrogates)]
-"""Text of a response."""
-
-
-class Wire(BaseModel):
-    """A frozen body without other fields; a response can be made of a stored value."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
 
 
 class ChatMessage(Wire):
@@ -159,7 +138,7 @@ class ChatAnswer(Wire):
     session_id: str
     agent_id: str
     message: ChatMessage | None
-    steps: list[ChatStep] = []
+    steps: list[ChatStep] = Field(default_factory=list[ChatStep])
     stored_ids: list[str]
     replayed: bool
 
@@ -209,7 +188,7 @@ def decode_cursor(cursor: str | None) -> tuple[datetime, str] | None:
     try:
         place = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         at, _, id_ = place.decode("utf-8", "surrogatepass").partition(" ")
-        return _check_time(datetime.fromisoformat(at)), _check_id(id_)
+        return _check_time(datetime.fromisoformat(at)), checked_identifier("id", id_)
     except (ValueError, binascii.Error, OverflowError):
         text = "`before` was never given by this server: send the `next` of the page before, or leave it out"
         raise HTTPException(404, text) from None

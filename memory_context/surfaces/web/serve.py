@@ -26,12 +26,13 @@ from memory_context.foundation.runtime.background import outages_of
 from memory_context.sessions.live.redis import RedisStates
 from memory_context.store.memory_store import MemoryStore
 
+from ..access.errors import Refusal, try_again
 from ..access.gate import Gate, Tokens, UsageError, is_loopback
 from ..http_server import bounded_config, check_port, serve_until_stopped
+from ..inspector.router import create_inspector_router
 from ..metrics import CountRequests, Metrics
 from .chat import AgentBuilder, Chat
-from .errors import Refusal, try_again
-from .router import HOST_SETTING, CurrentUser, create_chat_router
+from .router import HOST_SETTING, CurrentUser, anonymous, create_chat_router
 
 __all__ = ["create_app", "serve", "user_dependency"]
 
@@ -49,7 +50,9 @@ def create_app(
     origins: Collection[str] = (),
     **settings: Any,
 ) -> FastAPI:
-    """Return an application with a chat under `/api/chat`, `/health` and `/ready`; arguments as `create_chat_router`.
+    """Return an application with a chat under `/api/chat`, the inspector, `/health` and `/ready`.
+
+    Arguments are those of `create_chat_router`.
 
     Hosts and origins also hold for the probes and for the files of `static_folder`, such as a chat page.
 
@@ -63,6 +66,15 @@ def create_app(
     app.include_router(chat_router)
     app.include_router(_probes(chat_router.chat))
     app.add_route("/metrics", Metrics(memory_store).answer, include_in_schema=False)
+    inspector = create_inspector_router(
+        memory_store,
+        current_user or anonymous,
+        policy=settings.get("policy"),
+        light_model=settings.get("model_client"),
+        hosts=hosts,
+        origins=origins,
+    )
+    app.include_router(inspector)
     if static_folder is not None:
         app.mount("/", StaticFiles(directory=static_folder, html=True), name="static")
     app.add_middleware(Gate, hosts=hosts, origins=origins, host_setting=HOST_SETTING)

@@ -20,7 +20,7 @@ from memory_context.foundation.identifiers import SessionKey
 from memory_context.foundation.references import one_line
 from memory_context.store.conversations import ChatMessage
 
-from .errors import replace_surrogates
+from ..access.errors import replace_surrogates
 
 __all__ = ["ChatSession", "Question", "title_of"]
 

@@ -178,7 +178,10 @@ function View() {
       <p>
         <b>{agent.name}</b> was sent <b>{number(agent.tokens)}</b> tokens of the conversation
         {agent.budget ? `, within a budget of ${number(agent.budget)}` : ''}. Everything would have been{' '}
-        {number(agent.raw)}. The first {number(agent.stable)} are the same as in the call before.
+        {number(agent.raw)}. The first {number(agent.stable)} are the same as in the call before.{' '}
+        <a href={agent.inspect} target="_blank" rel="noreferrer">
+          Every call, word for word
+        </a>
       </p>
       <table className="mc-view">
         <tbody>

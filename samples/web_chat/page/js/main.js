@@ -132,6 +132,8 @@ function draw() {
   const title = sessions.get(id)?.title ?? entries[0]?.message.text;
   byId("title").textContent = title ?? "New chat";
   document.title = title ? `${title.slice(0, 80)} · Codebase chat` : "Codebase chat";
+  byId("inspect").hidden = !sessions.has(id); // the inspector reads what the server has archived
+  byId("inspect").href = `inspector/#/session/${encodeURIComponent(id)}`;
   byId("connection").dataset.state = connection.state;
   byId("connection").textContent = CONNECTION[connection.state];
   drawSessions(id, [...conversations.values()], erase);

@@ -1,4 +1,4 @@
-"""The routes of what is kept of a user: statements, names of secrets (never values), and agents' notes.
+"""The routes of what is kept of a user, for any surface: statements, and names of secrets (never values).
 
 GET    {prefix}/memory                    preferences and facts, newest first, and those to be confirmed
 POST   {prefix}/memory                    add one
@@ -7,37 +7,31 @@ POST   {prefix}/memory/{key}/confirm
 DELETE {prefix}/memory/{key}              forget
 GET    {prefix}/secrets                   names of secrets
 DELETE {prefix}/secrets/{name}
-GET    {prefix}/notes/{agent}             long-term notes; their version is the ETag
-PUT    {prefix}/notes/{agent}             replaces them, If-Match
 """
 
 from collections.abc import Awaitable, Mapping
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query, Response
+from fastapi import APIRouter, Depends, HTTPException, Path, Query
 from pydantic import AwareDatetime, Field
 
-from memory_context.foundation.errors import ConflictError, NotesError, SecretError
+from memory_context.foundation.errors import SecretError
 from memory_context.foundation.references import KEY_PATTERN, MemoryRef
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.items import MemoryItem
-from memory_context.memory.notes import LongTermNotes
 from memory_context.store.items import TRUSTED_ORIGINS, USER_TYPES
 from memory_context.store.memory_store import MemoryStore
-from memory_context.store.notes import AgentNotes
 
-from .chat import Chat
 from .errors import invalid, refusals
-from .schemas import Identifier, Text, Wire
+from .wire import Text, Wire
 
-__all__ = ["add_notes", "add_user_memory"]
+__all__ = ["add_user_memory"]
 
 _Name = Annotated[str, Path(pattern="^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
 _Key = Annotated[str, Path(pattern=f"^{KEY_PATTERN.pattern}$")]
 _STATEMENT = refusals(_404="There is no such statement")
 _SECRET = refusals(_404="There is no such secret")
-_AGENT = refusals(_404="There is no such agent")
 
 
 class StatementRequest(Wire):
@@ -52,8 +46,10 @@ class StatementEntry(Wire):
 
     Attributes:
         origin: `user_words`, `user_edit` and `application` are user memory; all others wait for confirmation.
-        quote: The user's words that it rests on, said in `session_id`; empty if it was entered or stored.
+        quote: The user's words that it rests on, said in message number `message` of `session_id`; empty if it was
+            entered or stored.
         confirmed_by: Who entered or confirmed it.
+        valid_from: Since when it holds; `recorded_at` is when it was stored.
         valid_until: Null while it holds; `superseded_by` names what replaced it.
     """
 
@@ -63,7 +59,9 @@ class StatementEntry(Wire):
     origin: str
     quote: Text
     session_id: Text
+    message: int | None
     confirmed_by: Text
+    recorded_at: datetime
     valid_from: datetime
     valid_until: datetime | None
     superseded_by: str | None
@@ -79,7 +77,9 @@ class StatementEntry(Wire):
             origin=value.origin,
             quote=str(told.get("quote") or ""),
             session_id=str(told.get("quoted_session") or ""),
+            message=said_at if isinstance(said_at := told.get("quoted_at"), int) else None,
             confirmed_by=str(told.get("confirmed_by") or ""),
+            recorded_at=value.created_at,
             valid_from=value.valid_from or value.created_at,
             valid_until=value.valid_until,
             superseded_by=value.superseded_by,
@@ -113,21 +113,6 @@ class SecretList(Wire):
     secrets: list[SecretEntry]
 
 
-class NotesText(Wire):
-    """Long-term notes, Markdown; "" for none."""
-
-    notes: str
-
-
-class NotesEntry(Wire):
-    """The long-term notes of an agent; version 0 means that none were written yet."""
-
-    agent_id: str
-    notes: Text
-    version: int
-    updated_at: datetime | None
-
-
 def add_user_memory(router: APIRouter, memory_store: MemoryStore, user: Any) -> None:
     """Add the routes; `user` is the dependency that returns the authenticated user's id."""
 
@@ -140,10 +125,11 @@ def add_user_memory(router: APIRouter, memory_store: MemoryStore, user: Any) -> 
     async def statements(
         as_of: Annotated[AwareDatetime | date | None, Query()] = None,
         superseded: bool = False,
+        limit: Annotated[int, Query(ge=1, le=5000)] = 200,
         memory: AgentMemory = own,
     ) -> StatementPage:
-        known = await memory.user_memory(as_of, with_superseded=superseded)
-        claims = await memory.unconfirmed()
+        known = await memory.user_memory(as_of, with_superseded=superseded, limit=limit)
+        claims = await memory.unconfirmed(limit)
         return StatementPage(
             statements=[StatementEntry.of(item) for item in known],
             unconfirmed=[StatementEntry.of(item) for item in claims],
@@ -186,49 +172,3 @@ async def _changed(change: Awaitable[MemoryRef]) -> StatementKey:
         return StatementKey(key=(await change).key)
     except (SecretError, ValueError) as error:
         raise invalid(str(error), "statement") from None
-
-
-_IfMatch = Annotated[
-    str | None, Header(pattern='^"[0-9]{1,18}"$', description='The ETag of the notes that were read, such as `"3"`.')
-]
-
-
-def add_notes(router: APIRouter, user: Any, chat: Chat) -> None:
-    """Add the routes; `user` is the dependency that returns the user's id."""
-
-    def notes_of_user(agent_id: Identifier, user_id: str = user) -> LongTermNotes:
-        return chat.notes(user_id, agent_id)
-
-    own = Depends(notes_of_user)
-
-    def told(response: Response, agent_id: str, found: AgentNotes) -> NotesEntry:
-        response.headers["ETag"] = f'"{found.version}"'
-        return NotesEntry(agent_id=agent_id, notes=found.text, version=found.version, updated_at=found.updated_at)
-
-    @router.get(
-        "/notes/{agent_id:chat_id}",
-        summary="The long-term notes of an agent about the user; their version is the ETag",
-        responses=_AGENT,
-    )
-    async def read(response: Response, notes: LongTermNotes = own) -> NotesEntry:
-        return told(response, notes.agent_id, await notes.fetch())
-
-    @router.put(
-        "/notes/{agent_id:chat_id}",
-        summary="Replace the notes, if the version in If-Match is in force; that of no notes is 0",
-        responses=_AGENT | refusals(_412="Another version is in force", _428="If-Match has to name a version"),
-    )
-    async def write(
-        asked: NotesText, response: Response, if_match: _IfMatch = None, notes: LongTermNotes = own
-    ) -> NotesEntry:
-        if if_match is None:
-            raise HTTPException(428, "send the ETag of the notes that you read as If-Match")
-        try:
-            found = await notes.overwrite(asked.notes, expected_version=int(if_match.strip('"')))
-        except ConflictError as error:
-            raise HTTPException(412, str(error)) from None
-        except NotesError as error:
-            raise invalid(str(error), "notes") from None
-        return told(response, notes.agent_id, found)
-
-    _ = read, write

@@ -1,4 +1,4 @@
-"""Errors of the chat as FastAPI's own: `{"detail": …}` with the remedy, and Retry-After where a repetition can help.
+"""Errors of HTTP routes as FastAPI's own: `{"detail": …}` with the remedy, and Retry-After where a repetition can help.
 
 Internal details go to the log, except the sentence of a failed model service, which clients get without credentials.
 """
@@ -27,7 +27,7 @@ from memory_context.foundation.errors import (
 )
 from memory_context.foundation.runtime.background import outages_of
 
-from ..access.gate import BodyLimit, Gate
+from .gate import BodyLimit, Gate
 
 __all__ = ["REFUSALS", "Refusal", "http_error", "invalid", "refusals", "replace_surrogates", "route_class", "try_again"]
 
