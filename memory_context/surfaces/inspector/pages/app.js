@@ -19,6 +19,7 @@ async function show() {
   const route = ROUTES[name];
   for (const link of document.querySelectorAll("#nav a"))
     link.toggleAttribute("aria-current", link.dataset.route === (route?.nav ?? name));
+  document.querySelector("#nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   document.querySelectorAll("dialog").forEach((one) => one.close());
   shown?.abort();
   const mine = (shown = new AbortController());
