@@ -18,7 +18,9 @@ async function show() {
   const query = new URLSearchParams(search);
   const route = ROUTES[name];
   for (const link of document.querySelectorAll("#nav a"))
-    link.toggleAttribute("aria-current", link.dataset.route === (route?.nav ?? name));
+    if (link.dataset.route === (route?.nav ?? name)) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  document.querySelector("#nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   document.querySelectorAll("dialog").forEach((one) => one.close());
   shown?.abort();
   const mine = (shown = new AbortController());
