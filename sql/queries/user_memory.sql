@@ -13,8 +13,8 @@ ORDER BY last_activity_at DESC, session_id DESC
 LIMIT %(limit)s;
 
 -- name: select_past_use :one
--- Whether other sessions of the user stored something; and of this agent's last sessions the median numbers of messages
--- and of stored results. A result under the threshold is not stored.
+-- What earlier sessions tell of this one: whether other sessions of the user stored something, and the median numbers of
+-- messages and of stored results in the agent's last ones. A result under the threshold is not stored.
 WITH past AS (
     SELECT session.message_count, (
         SELECT count(*) FROM memory_context.agent_memories AS item
