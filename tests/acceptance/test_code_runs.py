@@ -61,7 +61,7 @@ class Run:
 
     async def to_the_end(self) -> None:
         """Run all turns, and check every view: budget, pairs, task."""
-        self.context._prompt_head.user_has_memory = True  # pyright: ignore[reportPrivateUsage]  # memory tools at once
+        self.context.tools()  # the memory's tools at once
         checked = 0
         for task in TASKS[: self._turns]:
             run = await self._agent.run(task=task)

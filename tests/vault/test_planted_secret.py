@@ -40,7 +40,7 @@ async def plant(store: MemoryStore, context: MemoryContext) -> list[str]:
     content = MemoryContent(content=f"added {VALUE}", mime_type=MemoryMimeType.TEXT, metadata={"note": VALUE})
     await PostgresMemory("alice", memory_store=store).add(content)
     await memory.notes.append(f"# Tokens\nuse {VALUE}")
-    await memory.notes.edit("replace_section_by_header", f"{FORMS['lines']} and {FORMS['url']}", "Tokens")
+    await memory.notes.edit("replace_section_by_header", f"{FORMS['json']} and {FORMS['url']}", "Tokens")
     await memory.remember(f"my code word is {VALUE}")
     shown += [await memory.notes.read(), str(await memory.user_memory())]
     async with connected(store) as client:
