@@ -450,15 +450,16 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         return (await retrieve_item(self, memory_key, MemoryTransform.of(transform, **params))).text
 
     async def open_image(self, item: MemoryItem) -> bool:
-        """Show a stored image in the next view, after the results that are added next; False if the model takes none.
-
-        `agent_memory.retrieve(key)` returns the item of an image with its bytes, `data`.
-        """
+        """Show a stored image in the next view, after the results that are added next; False if the model takes none."""
         return await self._connectors.open_image(item, self.agent_memory)
 
     async def search(self, query: str, limit: int = 5, criteria: MemoryCriteria | None = None) -> list[SearchHit]:
         """Return this user's matching items, each with its best passage; best first."""
         return await self.agent_memory.search(query, limit, criteria)
+
+    async def long_term_notes(self) -> str:
+        """Return this agent's notes about the user; `agent_memory.notes` edits them."""
+        return await self.agent_memory.notes.read()
 
     async def show_memories(self, text: str, keys: Sequence[str], owner: str = "") -> None:
         """Show memories after the newest message, in place of the owner's earlier ones, unless the text is the same."""
