@@ -450,7 +450,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         return (await retrieve_item(self, memory_key, MemoryTransform.of(transform, **params))).text
 
     async def open_image(self, item: MemoryItem) -> bool:
-        """Show a stored image in the next view, after the results that are added next; False if the model takes none."""
+        """Show a stored image in the next view, after the results added next; False if the model takes none."""
         return await self._connectors.open_image(item, self.agent_memory)
 
     async def search(self, query: str, limit: int = 5, criteria: MemoryCriteria | None = None) -> list[SearchHit]:
