@@ -1,4 +1,4 @@
-"""What a context tells of what happens in it: to the application's handlers, as spans, and as metrics."""
+"""Events of a context, handed on to the application's handlers, as spans and as metrics."""
 
 from collections.abc import Callable
 from typing import get_args

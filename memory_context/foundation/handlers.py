@@ -14,7 +14,7 @@ from .runtime.background import Background, attempt
 __all__ = ["ContextEvent", "EventHandlers", "EventName", "Handler"]
 
 EventName = Literal["stored", "compacted", "folded", "expanded", "recalled", "observed", "forgotten", "failed"]
-"""What applications can be told of."""
+"""The events that applications can hear of."""
 
 Handler = Callable[[Any], object]
 

@@ -66,7 +66,7 @@ class PastSession:
 
 @dataclass(frozen=True)
 class PastUse:
-    """What sessions before this one tell of it.
+    """Use of the memory by sessions before this one.
 
     Attributes:
         has_memory: Another session stored something that the reader may read.

@@ -4,6 +4,7 @@ import base64
 import html
 import json
 import random
+import re
 import string
 from urllib.parse import quote, quote_plus
 
@@ -24,8 +25,16 @@ PLAIN = st.text(string.ascii_letters + string.digits + "_-+/=.:!$", min_size=8, 
 FORMS = {
     "as it is": lambda value: value,
     "percent-encoded": lambda value: quote(value, safe=""),
+    "percent-encoded in small letters": lambda value: re.sub(
+        "%..", lambda code: code[0].lower(), quote(value, safe="")
+    ),
     "of a form": quote_plus,
     "JSON": json.dumps,
+    "JSON of PHP": lambda value: json.dumps(value).replace("/", "\\/"),
+    "JSON of Go": lambda value: (
+        json.dumps(value, ensure_ascii=False).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    ),
+    "with line ends of Windows": lambda value: value.replace("\n", "\r\n"),
     "JSON in UTF-8": lambda value: json.dumps(value, ensure_ascii=False),
     "JSON in JSON": lambda value: json.dumps(json.dumps(value)),
     "HTML": html.escape,

@@ -99,9 +99,14 @@ class SecretFilter:
 
 
 def _forms_of(value: str) -> str:
-    in_json = [json.dumps(value, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False)]
-    in_json += [json.dumps(one, ensure_ascii=False)[1:-1] for one in in_json]  # JSON within JSON
-    spelled = {value, *in_json, quote(value, safe=""), quote(value), quote_plus(value), html.escape(value)}
+    whole = {value, value.replace("\n", "\r\n")}
+    in_json = {json.dumps(one, ensure_ascii=is_ascii)[1:-1] for one in whole for is_ascii in (True, False)}
+    in_json |= {one.replace("/", "\\/") for one in in_json}  # as PHP writes it; Go does so with &, < and >
+    in_json |= {one.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e") for one in in_json}
+    in_json |= {json.dumps(one, ensure_ascii=False)[1:-1] for one in in_json}  # JSON within JSON
+    in_urls = {made for one in whole for made in (quote(one, safe=""), quote(one), quote_plus(one))}
+    in_urls |= {re.sub("%..", lambda code: code[0].lower(), one) for one in in_urls}
+    spelled = {*whole, *in_json, *in_urls, *map(html.escape, whole)}
     # characters beyond ASCII are literals of a pattern in UTF-8
     literals = [
         "".join(re.escape(char) if char.isascii() else char for char in one)

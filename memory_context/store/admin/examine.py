@@ -1,4 +1,4 @@
-"""What `doctor` tries at a store: its logins, row-level security, search path, locks, slow statements, what was left.
+"""The checks of `doctor` at a store: its logins, row-level security, search path, locks, slow statements, leftovers.
 
 Nothing is changed: the row that it writes as one made-up user, and looks for as another, is rolled back.
 """

@@ -1,4 +1,4 @@
-"""What bodies of requests and responses have in common."""
+"""The base of the bodies of requests and responses."""
 
 from functools import partial
 from typing import Annotated

@@ -31,7 +31,7 @@ _WAIT_SECONDS = 5.0  # for who has the session live
 
 
 class CompactRequest(Wire):
-    """What to keep, in a person's words; "" for the observer's own judgement."""
+    """A person's words on what to keep; "" leaves it to the observer."""
 
     instruction: Annotated[str, Field(max_length=4000)] = ""
 
