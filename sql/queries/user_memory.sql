@@ -14,7 +14,8 @@ LIMIT %(limit)s;
 
 -- name: select_past_use :one
 -- What earlier sessions tell of this one: whether other sessions of the user stored something, and the median numbers of
--- messages and of stored results in the agent's last ones. A result under the threshold is not stored.
+-- messages and of stored results in the agent's last ones. A result under the threshold is not stored. Two ranges of an index
+-- end at their first row, however many items this session has.
 WITH past AS (
     SELECT session.message_count, (
         SELECT count(*) FROM memory_context.agent_memories AS item
@@ -34,8 +35,10 @@ WITH past AS (
 SELECT
     EXISTS (
         SELECT FROM memory_context.agent_memories AS item
-        WHERE item.user_id = %(user_id)s AND item.session_id <> %(session_id)s AND item.is_active
-            AND {may_read(item)}
+        WHERE item.user_id = %(user_id)s AND item.session_id < %(session_id)s AND item.is_active AND {may_read(item)}
+    ) OR EXISTS (
+        SELECT FROM memory_context.agent_memories AS item
+        WHERE item.user_id = %(user_id)s AND item.session_id > %(session_id)s AND item.is_active AND {may_read(item)}
     ) AS has_memory,
     coalesce(percentile_disc(0.5) WITHIN GROUP (ORDER BY past.message_count), 0) AS messages,
     coalesce(percentile_disc(0.5) WITHIN GROUP (ORDER BY past.results), 0) AS results
