@@ -168,7 +168,18 @@ async def choose_agent(action: cl.Action) -> dict[str, Any]:
 async def _show(asked: dict[str, Any]) -> None:
     # what an action shows answers the last question, too: public/links.js asks again until its answer shows
     question = str(asked.get("id") or cl.user_session.get("asked") or "")[:40]
+    if asked.get("id") and cl.user_session.get("answered_now") == question:
+        return  # a second answer would build the panel anew under the reader's finger
     cl.user_session.set("asked", question)
+    cl.user_session.set("answered_now", question)
+    try:
+        await _send_panel(asked, question)
+    finally:
+        if cl.user_session.get("answered_now") == question:
+            cl.user_session.set("answered_now", None)
+
+
+async def _send_panel(asked: dict[str, Any], question: str) -> None:
     chat = chats.peek(current_key())
     if asked.get("show") == "agent":
         shown = agent_panel(chat)

@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ SECRETARY = {
     "config": {"name": "secretary", "system_message": "You keep notes."},
 }
 """An agent to paste."""
+
+_CLICK_SECONDS = 10
 
 expect.set_options(timeout=PATIENT_SECONDS * 1000)
 
@@ -183,8 +186,13 @@ class Person:
         """Open the side panel at a tab."""
         if not await self.page.locator(".mc-panel").is_visible():
             await self.page.locator("#header a[href='#memory']").click()
-        await self.page.get_by_role("tab", name=tab, exact=True).click()
-        await expect(self.page.get_by_role("tab", name=tab, selected=True)).to_be_visible()
+        chosen = self.page.get_by_role("tab", name=tab, exact=True)
+        selected = self.page.get_by_role("tab", name=tab, selected=True)
+        for _ in range(int(PATIENT_SECONDS / _CLICK_SECONDS)):  # a click is lost on a panel that is just shown anew
+            await chosen.click()
+            with suppress(AssertionError):
+                return await expect(selected).to_be_visible(timeout=_CLICK_SECONDS * 1000)
+        raise AssertionError(f"the panel does not show {tab}")
 
 
 @pytest_asyncio.fixture(loop_scope="module")
