@@ -299,6 +299,29 @@ async def test_the_state_of_another_context_begins_the_session_anew(store: Memor
     assert await said_in(context_of(store)) == ["From elsewhere."]
 
 
+async def test_a_state_of_another_database_does_not_go_on_behind_the_archive_of_this_one(
+    store: MemoryStore, server: Server, database_url: str
+):
+    """As after a backup was restored: both have a first batch, of different messages."""
+    elsewhere = context_of(store)
+    for text in ("One.", "Two."):
+        await say(elsewhere, text)
+    await elsewhere.archive()
+    state = await elsewhere.save_state()
+    await elsewhere.close()
+    alter(server, database_url, "DELETE FROM memory_context.recent_conversation_history")
+    here = context_of(store)
+    await say(here, "What this database has.")
+    await here.close()
+    loaded = context_of(store)
+    await loaded.load_state(state)
+    await say(loaded, "Three.")
+    await loaded.close()
+    again = context_of(store)
+    assert await said_in(again) == [*turns("One."), *turns("Two."), *turns("Three.")]
+    assert (await again.resume()).branches
+
+
 # --- what is missing
 
 

@@ -74,7 +74,9 @@ class ResumeReport:
 
     @property
     def is_complete(self) -> bool:
-        return not (self.missing_batches or self.damaged_batches or self.later_keys or self.branches)
+        return not (
+            self.missing_batches or self.missing_messages or self.damaged_batches or self.later_keys or self.branches
+        )
 
     def __str__(self) -> str:
         if self.outcome == "new" and self.later_keys:
@@ -96,6 +98,8 @@ class ResumeReport:
         if self.missing_batches:
             numbers = ", ".join(map(str, self.missing_batches))
             said.append(f"batches {numbers} are missing, with {self.missing_messages} messages")
+        elif self.missing_messages:
+            said.append(f"{self.missing_messages} messages are missing between its batches")
         if self.damaged_batches:
             said.append(f"batches {', '.join(map(str, self.damaged_batches))} are not what was written")
         if self.later_keys:
@@ -141,7 +145,12 @@ class ResumedSession:
         known, at = saved.cursor.batch, self.cursor.batch
         if at is None:
             return saved.cursor
-        if known is not None and (known.branch, known.sequence) == (at.branch, at.sequence) and not at.begins_anew:
+        if (
+            known is not None
+            and (known.branch, known.sequence) == (at.branch, at.sequence)
+            and (known.position == at.position or known.begins_anew)
+            and not at.begins_anew
+        ):
             return saved.cursor
         return replace(saved.cursor, batch=self.place_beside(saved.transcript))
 

@@ -61,13 +61,19 @@ def save_events(transcript: Transcript, first_position: int, first_decision: int
 
 
 def joined_events(stretches: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Join consecutive results of `save_events`."""
+    """Join consecutive results of `save_events`.
+
+    Raises:
+        LookupError: One does not begin where the one before ends.
+    """
     first, *others = stretches
-    return {
-        **first,
-        "entries": [entry for one in (first, *others) for entry in one["entries"]],
-        "decisions": [decision for one in (first, *others) for decision in one["decisions"]],
-    }
+    entries, decisions = [*first["entries"]], [*first["decisions"]]
+    for one in others:
+        if one["first_position"] != first["first_position"] + len(entries):
+            raise LookupError(f"messages are missing before number {one['first_position'] + 1}")
+        entries += one["entries"]
+        decisions += one["decisions"]
+    return {**first, "entries": entries, "decisions": decisions}
 
 
 def count_saved_decisions(transcript: Transcript, first_decision: int, *, with_cleared: bool = False) -> int:
