@@ -28,7 +28,11 @@ __all__ = ["Budget", "ViewPlanner", "session_tag"]
 
 
 FOLD_TEXT_LIMIT_TOKENS = 500
-AUTO_TARGET_TOKENS = 16_000
+AUTO_TARGET_TOKENS, AUTO_TARGET_TOKENS_READING = 16_000, 10_000
+"""Of an agent with memory tools; the second where it can open references from its first call on, since it reads much.
+
+For such an agent 10,000 cost .062 less than 16,000 in made coding sessions, and as many strings stayed visible.
+"""
 _FOLD_TO_RATIO = 0.6
 """View after a fold for the budget, as a share; low, so that folds rarely break the cached prefix.
 
@@ -142,7 +146,8 @@ class Budget:
         target = self._policy.view_target_tokens
         if target == "auto":
             is_observed = self.observations is not None and self.observations.is_on
-            target = AUTO_TARGET_TOKENS if self.agent_has_tools and not is_observed else None
+            auto = AUTO_TARGET_TOKENS_READING if transcript.state.reads_much else AUTO_TARGET_TOKENS
+            target = auto if self.agent_has_tools and not is_observed else None
         if target is None or view.tokens <= target:
             return view
         left = int(max(target - view.tokens_beside, 0) * TARGET_SHARE)

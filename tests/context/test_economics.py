@@ -10,13 +10,15 @@ from autogen_core.models import (
 from benchmarks.constants import constants
 from memory_context import CachePolicy, ContextPolicy, MemoryContext, MemoryStore
 from memory_context.foundation.references import MemoryRef
+from memory_context.sessions.transcript.codec import load_transcript, save_transcript
 from memory_context.sessions.transcript.entries import PartId, StoredPart
 from memory_context.sessions.transcript.part_decisions import CompactedTextChosen, PartOffloaded, PartsCompacted
-from memory_context.sessions.transcript.values import Arithmetic
+from memory_context.sessions.transcript.values import Arithmetic, ToolsReason
 from memory_context.sessions.transcript.view_decisions import (
     ExpansionShown,
     ExpansionWithdrawn,
     HistoryFolded,
+    Offered,
     ViewCleared,
 )
 from memory_context.view import economics
@@ -321,6 +323,27 @@ def test_view_over_its_target_folds_once_that_pays_and_the_agent_can_read_it(cal
     folded = history.transcript.decisions(HistoryFolded)
     assert len(folded) == folds
     assert (view.tokens < 0.5 * 16_000) is bool(folds)
+
+
+@pytest.mark.parametrize(("reason", "folds"), [("past", 1), ("offload", 0)])
+def test_agent_that_is_known_to_read_much_has_smaller_views(reason: ToolsReason, folds: int):
+    """It can open references from its first call on; also after a clear, and after later tools came."""
+    history = History()
+    history.transcript.decide(Offered(("retrieve_memory",), reason, 230))
+    history.say("user", 100)
+    history.transcript.decide(ViewCleared(history.transcript.end))
+    history.transcript.decide(Offered(("retrieve_memory", "read_history"), "fold", 400))
+    for _ in range(24):
+        history.show()
+        history.step(500, 480)
+    history.show()
+    history.say("coder", 30)
+    settings = ContextPolicy(cache=replace_calls(PRICES, 40))
+    budget = Budget(settings, counter, Renderer(settings, counter), "s")
+    budget.agent_has_tools = True
+    transcript = load_transcript(save_transcript(history.transcript))
+    budget.fit(transcript, lambda part: True)
+    assert len(transcript.decisions(HistoryFolded)) == folds
 
 
 def test_prices_of_a_provider_are_chosen_by_name():

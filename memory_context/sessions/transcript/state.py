@@ -63,6 +63,7 @@ class TranscriptState:
         redelivered: Messages that came again; views show the copies.
         expanded: Active expansions by place; `unseen`: not in a view yet.
         spoken: Latest message of each source, except results.
+        reads_much: The agent's earlier sessions with the user did, and it can open references from its first call on.
         orders: What the user ordered and did not take back, in order; `orders_shown`: those that stand in the view.
     """
 
@@ -90,6 +91,7 @@ class TranscriptState:
     spoken: dict[str, int] = field(default_factory=dict[str, int])
     first_spoken: int | None = None
     has_items: bool = False
+    reads_much: bool = False
     observation: ObservationLog = field(default_factory=ObservationLog)
     subjects: ConnectorSubjects = field(default_factory=ConnectorSubjects)
     orders: list[StandingOrder] = field(default_factory=list[StandingOrder])
@@ -147,6 +149,7 @@ class TranscriptState:
 
     def cleared(self, position: int) -> "TranscriptState":
         state = TranscriptState.at(position)
+        state.reads_much = self.reads_much
         state.slots = {key: one for key, one in self.slots.items() if one.outlives_clear and not one.positions()}
         return state
 

@@ -402,6 +402,7 @@ class Offered(OfferedHead, Decision):
 
     def apply(self, transcript: Transcript) -> None:  # no slot: costs of calls need each one
         transcript.state.slots[self.kind, ""] = self
+        transcript.state.reads_much |= self.reason == "past"
 
     def moved(self, offset: int) -> Decision:
         return self
