@@ -20,6 +20,7 @@ __all__ = [
     "sayable",
     "sayable_json",
     "sayable_name",
+    "sendable",
     "strings_in",
     "to_utf8",
     "unescape",
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 ESCAPE = "\x1a"
+_REFUSED = re.compile("[\x00\ud800-\udfff]")
 _ESCAPABLE = re.compile("[\x00\x1a\ud800-\udfff]")
 _HALF = re.compile("[\ud800-\udfff]")
 # escapes of whole characters are consumed first, and a pair of escapes with them; group 1 is a half
@@ -42,6 +44,11 @@ _ESCAPED = re.compile("\x1a([0-9a-f]{4})")
 def is_plain(text: str) -> bool:
     """Return whether Postgres accepts this string."""
     return "\x00" not in text and sayable(text) is text
+
+
+def sendable(text: str) -> str:
+    """Replace NUL and lone surrogates, which neither Postgres nor a client of models takes, by U+FFFD."""
+    return text if is_plain(text) else _REFUSED.sub("\ufffd", text)
 
 
 def escape(text: str) -> str:

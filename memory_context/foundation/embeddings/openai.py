@@ -10,7 +10,8 @@ from collections.abc import AsyncGenerator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from .embedder import EmbeddingError, Purpose, batches, check_name, cut_to_bytes, well_formed
+from ..utf8 import sendable
+from .embedder import EmbeddingError, Purpose, batches, check_name, cut_to_bytes
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -89,7 +90,7 @@ class OpenAIEmbedder:
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[list[float]]:
         """Ignores the purpose; blank texts, which OpenAI refuses, become zeros."""
         vectors = [[0.0] * self._dimensions for _ in texts]
-        inputs = [cut_to_bytes(well_formed(text[: self._limit_bytes]), self._limit_bytes) for text in texts]
+        inputs = [cut_to_bytes(sendable(text[: self._limit_bytes]), self._limit_bytes) for text in texts]
         places = [place for place, text in enumerate(inputs) if not text.isspace() and text]
         if not places:
             return vectors
