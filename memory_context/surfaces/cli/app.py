@@ -27,7 +27,7 @@ _GROUPS = {
         "search": "items:search",
         "sessions": "sessions:sessions",
         "stats": "stats:stats",
-        "open": "inspect:open_inspector",
+        "open": "serve:open_inspector",
     },
     "Change": {
         "store": "items:store_file",
