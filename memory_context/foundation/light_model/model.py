@@ -130,11 +130,20 @@ class LightModel:
         if self._breaker.is_on_trial:
             self._has_warned = False
         try:
-            answer = await (self._ask_behind if self._is_background else self._ask_first)(question)
+            if self._is_background:
+                answer = await self._ask_behind(question)
+            else:
+                with self._queue_here().decision():
+                    answer = await self._call(question)
         except _CrowdedOutError:
             raise
         except LightModelError as error:
-            self._fail(error)
+            self._usage += LightModelUsage(failures=1)
+            self._breaker.failed(at_once=isinstance(error, _TimeoutExceededError))
+            if not self._has_warned:
+                self._has_warned = True
+                text = "the light model gave no usable answer (%s); going on by rules"
+                self.outages.failed("asking the light model", text, error, quiet_seconds=0.0)
             raise
         finally:
             if (note := self.on_use and self.on_use()) is not None:
@@ -142,10 +151,6 @@ class LightModel:
         self._breaker.worked()
         self._has_warned = False
         return answer
-
-    async def _ask_first(self, question: "_Question[ReadT]") -> ReadT:
-        with self._queue_here().decision():
-            return await self._call(question)
 
     async def _ask_behind(self, question: "_Question[ReadT]") -> ReadT:
         """Ask alone; repeat if a decision cancels it."""
@@ -240,14 +245,6 @@ class LightModel:
         used = LightModelUsage(prompt_tokens=prompt, completion_tokens=completion, unreported_calls=-1)
         self._usage += used
         return used
-
-    def _fail(self, error: LightModelError) -> None:
-        self._usage += LightModelUsage(failures=1)
-        self._breaker.failed(at_once=isinstance(error, _TimeoutExceededError))
-        if not self._has_warned:
-            self._has_warned = True
-            text = "the light model gave no usable answer (%s); going on by rules"
-            self.outages.failed("asking the light model", text, error, quiet_seconds=0.0)
 
 
 class _Queue:
