@@ -68,14 +68,6 @@ class LightModel:
         failures_allowed: int = 3,
         is_background: bool = False,
     ) -> None:
-        for name, value, is_right in (
-            ("timeout_seconds", timeout_seconds, timeout_seconds > 0),
-            ("retry_seconds", retry_seconds, retry_seconds >= 0),
-            ("answer_limit_tokens", answer_limit_tokens, answer_limit_tokens > 0),
-            ("failures_allowed", failures_allowed, failures_allowed > 0),
-        ):
-            if not is_right:
-                raise ValueError(f"{name}={value!r} is too small: use a positive number")
         self._client = client
         self._timeout_seconds = timeout_seconds
         self._retry_seconds = retry_seconds
