@@ -41,13 +41,8 @@ class WordLlamaEmbedder:
     tokenizers up to 0.22 warns at a later fork, unless TOKENIZERS_PARALLELISM is set.
     """
 
-    @property
-    def name(self) -> str:
-        return "wordllama-l2-supercat-256"
-
-    @property
-    def dimensions(self) -> int:
-        return _DIMENSIONS
+    name = "wordllama-l2-supercat-256"
+    dimensions = _DIMENSIONS
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[list[float]]:
         """Texts are cut at 16,384 characters; the purpose is ignored.

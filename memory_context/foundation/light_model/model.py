@@ -78,12 +78,8 @@ class LightModel:
         self._has_warned = False
         self._takes_cap = True
         self.outages = OutageLog()
-        self._usage = LightModelUsage()
+        self.usage = LightModelUsage()
         self.on_use: WeakMethod[Callable[[], None]] | None = None
-
-    @property
-    def usage(self) -> LightModelUsage:
-        return self._usage
 
     @property
     def is_available(self) -> bool:
@@ -130,7 +126,7 @@ class LightModel:
         except _CrowdedOutError:
             raise
         except LightModelError as error:
-            self._usage += LightModelUsage(failures=1)
+            self.usage += LightModelUsage(failures=1)
             self._breaker.failed(at_once=isinstance(error, _TimeoutExceededError))
             if not self._has_warned:
                 self._has_warned = True
@@ -206,7 +202,7 @@ class LightModel:
             json_output, arguments = None, {"response_format": response_format(json_output)}
         if self._takes_cap:
             cap = {"max_tokens": question.limit_tokens, **arguments}
-            self._usage += LightModelUsage(calls=1, unreported_calls=1)
+            self.usage += LightModelUsage(calls=1, unreported_calls=1)
             try:
                 return await self._client.create(
                     messages, json_output=json_output, extra_create_args=cap, cancellation_token=token
@@ -214,7 +210,7 @@ class LightModel:
             except Exception as error:
                 if token.is_cancelled() or not _is_about_the_cap(error):
                     raise
-        self._usage += LightModelUsage(calls=1, unreported_calls=1)
+        self.usage += LightModelUsage(calls=1, unreported_calls=1)
         others: dict[str, Any] = {"extra_create_args": arguments} if arguments else {}
         result = await self._client.create(messages, json_output=json_output, cancellation_token=token, **others)
         self._takes_cap = False  # only now: the error may have had another cause
@@ -235,7 +231,7 @@ class LightModel:
         if not (isinstance(prompt, int) and isinstance(completion, int) and prompt + completion > 0):
             return NO_USAGE
         used = LightModelUsage(prompt_tokens=prompt, completion_tokens=completion, unreported_calls=-1)
-        self._usage += used
+        self.usage += used
         return used
 
 
