@@ -195,7 +195,11 @@ class LightModel:
 
     async def _create(self, question: "_Question[Any]", token: CancellationToken) -> CreateResult:
         """Call with the token cap; retry without if the client refuses it."""
-        messages, json_output = [*map(_sendable, question.messages)], self._json_output(question.answer_type)
+        messages = [  # they quote what came in, and have to encode as UTF-8
+            one.model_copy(update={"content": sayable(one.content)}) if isinstance(one.content, str) else one
+            for one in question.messages
+        ]
+        json_output = self._json_output(question.answer_type)
         arguments: dict[str, Any] = {}
         is_openai = any(base.__module__.startswith(_OPENAI_CLIENTS) for base in type(self._client).__mro__)
         if isinstance(json_output, type) and is_openai:
@@ -272,12 +276,6 @@ class _TimeoutExceededError(LightModelError):
 
 class _CrowdedOutError(LightModelError):
     """Not a failure of the client."""
-
-
-def _sendable(message: LLMMessage) -> LLMMessage:
-    """Return a prompt that encodes as UTF-8: its texts quote what came in."""
-    content = message.content
-    return message.model_copy(update={"content": sayable(content)}) if isinstance(content, str) else message
 
 
 def _cancel(token: CancellationToken) -> None:
