@@ -1,7 +1,7 @@
 """Reversible encoding of any str for Postgres, JSON and UTF-8.
 
 Postgres refuses NUL and lone surrogates: `escape` writes them, and U+001A itself, as U+001A and four hexadecimal
-digits. Pieces keep a conversion from blocking the event loop.
+digits.
 """
 
 import json
@@ -11,17 +11,16 @@ from typing import Any, cast
 
 __all__ = [
     "ESCAPE",
-    "PIECE_CHARACTERS",
     "escape",
     "escape_json",
     "from_utf8",
     "is_plain",
     "json_object",
     "map_strings",
-    "pieces_of",
     "sayable",
     "sayable_json",
     "sayable_name",
+    "sendable",
     "strings_in",
     "to_utf8",
     "unescape",
@@ -29,11 +28,8 @@ __all__ = [
 ]
 
 ESCAPE = "\x1a"
-PIECE_CHARACTERS = 32_768
-"""The most that one call converts: a few milliseconds at worst."""
-
 _REFUSED = re.compile("[\x00\ud800-\udfff]")
-_ESCAPES = {code: f"{ESCAPE}{code:04x}" for code in (0x00, ord(ESCAPE), *range(0xD800, 0xE000))}
+_ESCAPABLE = re.compile("[\x00\x1a\ud800-\udfff]")
 _HALF = re.compile("[\ud800-\udfff]")
 # escapes of whole characters are consumed first, and a pair of escapes with them; group 1 is a half
 _IN_JSON = re.compile(
@@ -45,27 +41,21 @@ _HALF_IN_JSON = re.compile("\\\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _ESCAPED = re.compile("\x1a([0-9a-f]{4})")
 
 
-def pieces_of(text: str) -> Iterator[str]:
-    """Yield pieces of at most `PIECE_CHARACTERS` + 1, never splitting a UTF-16 pair."""
-    start = 0
-    while len(text) - start > PIECE_CHARACTERS:
-        end = start + PIECE_CHARACTERS
-        end += "\ud800" <= text[end - 1] <= "\udbff" and "\udc00" <= text[end] <= "\udfff"
-        yield text[start:end]
-        start = end
-    yield text[start:]
-
-
 def is_plain(text: str) -> bool:
     """Return whether Postgres accepts this string."""
-    return (text.isascii() and "\x00" not in text) or not any(map(_REFUSED.search, pieces_of(text)))
+    return "\x00" not in text and sayable(text) is text
+
+
+def sendable(text: str) -> str:
+    """Replace NUL and lone surrogates, which neither Postgres nor a client of models takes, by U+FFFD."""
+    return text if is_plain(text) else _REFUSED.sub("\ufffd", text)
 
 
 def escape(text: str) -> str:
     """Return a string without NUL and lone surrogates, reversibly."""
     if ESCAPE not in text and is_plain(text):
         return text
-    return "".join([piece.translate(_ESCAPES) for piece in pieces_of(text)])
+    return _ESCAPABLE.sub(lambda found: f"{ESCAPE}{ord(found[0]):04x}", text)
 
 
 def unescape(text: str) -> str:
@@ -85,7 +75,7 @@ def unescape_json(value: Any) -> Any:
 
 def to_utf8(text: str) -> bytes:
     """Encode any str, lone surrogates in three bytes ("surrogatepass")."""
-    return b"".join([piece.encode("utf-8", "surrogatepass") for piece in pieces_of(text)])
+    return text.encode("utf-8", "surrogatepass")
 
 
 def sayable(text: str) -> str:
@@ -119,20 +109,12 @@ def _half_of(found: "re.Match[str]") -> int:
 
 def from_utf8(data: bytes) -> str:
     """Reverse `to_utf8`; a last character that was cut is dropped."""
-    pieces: list[str] = []
-    start = 0
-    while start < len(data):
-        end = min(start + PIECE_CHARACTERS, len(data))
-        while end < len(data) and data[end] & 0xC0 == 0x80 and end - start > PIECE_CHARACTERS - 4:
-            end -= 1
-        try:
-            pieces.append(data[start:end].decode("utf-8", "surrogatepass"))
-        except UnicodeDecodeError as error:
-            if start + error.start < len(data) - 3:
-                raise
-            pieces.append(data[start : start + error.start].decode("utf-8", "surrogatepass"))
-        start = end
-    return "".join(pieces)
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        if error.start < len(data) - 3:
+            raise
+        return data[: error.start].decode("utf-8", "surrogatepass")
 
 
 def json_object(text: str | bytes) -> dict[str, Any] | None:

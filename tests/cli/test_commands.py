@@ -156,16 +156,6 @@ def test_list_search_and_show_describe_an_item_in_the_same_words(command: Comman
 # --- looking after
 
 
-def test_users_are_listed_with_what_they_have(run: Run, lived: Lived):
-    ended, out, _ = run("stats", "--users", "--json", "--url", lived.url)
-    users = {one.pop("user_id"): one for one in json.loads(out)}
-    assert (ended, users.keys()) == (0, {"alice", "bob"})
-    assert users["bob"]["items"] == 1
-    ended, out, err = run("stats", "--users", "--limit", "1", "--url", lived.url)
-    assert (ended, len(out.splitlines())) == (0, 3)
-    assert "there are more than 1" in err
-
-
 @pytest.mark.parametrize("line", [["serve", "--allow-anonymous"], ["mcp", "--transport", "http"]])
 def test_port_in_use_is_reported_first(run: Run, line: list[str]):
     """Before the agent is looked for and the database is reached."""

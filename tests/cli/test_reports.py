@@ -147,19 +147,16 @@ def test_import_refuses_a_batch_that_is_not_part_of_a_transcript(database_url: s
         whole_history(spoiled)
 
 
-def test_stats_of_a_user_say_what_is_stored_and_saved(command: Command, lived: Lived):
-    """By type and source, private items too, and the last sessions' bills on request."""
-    assert "saved" not in command("stats")[1]
-    _, out, _ = command("stats", "--last", "5")
+def test_stats_of_a_user_say_what_is_stored(command: Command, lived: Lived):
+    """By type and source, private items too."""
+    _, out, _ = command("stats")
     assert "stored  5 items with " in out
     assert "1 of them private to a sub-agent" in out
     assert "said    9 messages of agents, 2 chat messages in 1 session" in out
-    assert re.search(r"1 session: [\d,]+ tokens saved, cost 0.\d\d of keeping everything", out)
-    account = json.loads(command("stats", "--last", "5", "--json")[1])
+    account = json.loads(command("stats", "--json")[1])
     kinds = {(kind["memory_type"], kind["source"]): kind["items"] for kind in account["kinds"]}
     assert kinds[("action_result", "survey")] == 3
     assert sum(kinds.values()) == 5
-    assert account["billed_sessions"][0]["saved_tokens"] > 0
 
 
 # --- the view

@@ -39,7 +39,6 @@ READING = [
     ["sessions", "owls", "--transcript", "--user", "alice"],
     ["memory", "list", "--user", "alice"],
     ["export", "--user", "alice"],
-    ["stats", "--users"],
 ]
 CHANGING = [
     ["migrate"],

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from memory_context import ConnectorError
 from memory_context.connectors import filesystem
-from memory_context.connectors.changes import changes_between, unified_diff
-from memory_context.connectors.filesystem import FileSystemConnector
+from memory_context.connectors.filesystem import FileSystemConnector, changes_between, unified_diff
 from memory_context.connectors.folder import FileStat
 
 from ..support.connectors import noticed, use

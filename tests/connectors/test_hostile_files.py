@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memory_context import ConnectorError
-from memory_context.connectors import changes, filesystem
+from memory_context.connectors import filesystem
 from memory_context.connectors.filesystem import FileSystemConnector
 
 from ..support.connectors import noticed, use
@@ -109,8 +109,7 @@ async def test_hostile_gitignore_neither_hangs_nor_blinds_a_look(files: FileSyst
 async def test_files_beyond_the_limit_are_not_told_as_deleted(
     files: FileSystemConnector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (filesystem, changes):
-        monkeypatch.setattr(module, "MOST_FILES", 3)
+    monkeypatch.setattr(filesystem, "_MOST_FILES", 3)
     for name in "bcd":
         (Path(files.root) / name).touch()
     assert len(await noticed(files)) == 3

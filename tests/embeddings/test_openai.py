@@ -90,8 +90,8 @@ async def test_blank_texts_are_not_sent(embedder: OpenAIEmbedder, stub: Embeddin
 async def test_long_and_broken_texts_can_be_sent(embedder: OpenAIEmbedder, stub: EmbeddingStub) -> None:
     """Cut to as many bytes as OpenAI takes tokens, and valid Unicode."""
     await embedder.embed(["字" * 10_000, "x" * 2_000_000, "a\ud800\x00b"], "document")
-    assert [len(text.encode()) for text in stub.requests[0]["input"]] == [8190, 8191, 6]
-    assert stub.requests[0]["input"][2] == "a\ufffd b"
+    assert [len(text.encode()) for text in stub.requests[0]["input"]] == [8190, 8191, 8]
+    assert stub.requests[0]["input"][2] == "a\ufffd\ufffdb"
 
 
 @pytest.mark.parametrize(

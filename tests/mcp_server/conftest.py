@@ -14,7 +14,7 @@ from mcp.shared.memory import create_connected_server_and_client_session
 from memory_context import MemoryStore
 from memory_context.surfaces.access.gate import Tokens
 from memory_context.surfaces.mcp import ServedMemory, create_server
-from memory_context.surfaces.mcp.http import create_app
+from memory_context.surfaces.mcp.run import create_app
 from tests.embeddings.fakes import FakeEmbedder
 from tests.support.serving import serving
 from tests.support.waiting import PATIENT_SECONDS

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta, timezone
 
 from autogen_core.models import LLMMessage, SystemMessage, UserMessage
 
-from memory_context.foundation.light_model.prompts import sendable
 from memory_context.foundation.references import defused, fenced, one_line
+from memory_context.foundation.utf8 import sendable
 from memory_context.sessions.transcript.observations import ObservationLine
 
 from .reading import ObservedMessage

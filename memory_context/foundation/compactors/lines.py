@@ -63,21 +63,19 @@ class Lines:
     @cached_property
     def runs(self) -> dict[str, list[int]]:
         """Lines of each run, one for each occurrence, in order of first occurrences."""
+        text = "\n".join(self.texts)
+        if "://" in text or not text.isascii():
+            split = [RUN.findall(line) for line in self.texts]
+        else:  # as RUN does, several times faster
+            split = [line.split() for line in text.replace("(", "( ").translate(_SPACES).split("\n")]
         places: dict[str, list[int]] = {}
-        for number, runs in enumerate(self._split()):
+        for number, runs in enumerate(split):
             for run in runs:
                 if run in places:
                     places[run].append(number)
                 else:
                     places[run] = [number]
         return places
-
-    def _split(self) -> list[list[str]]:
-        text = "\n".join(self.texts)
-        if "://" in text or not text.isascii():
-            return [RUN.findall(line) for line in self.texts]
-        # as RUN does, several times faster
-        return [line.split() for line in text.replace("(", "( ").translate(_SPACES).split("\n")]
 
     @cached_property
     def _runs_of_words(self) -> dict[str, list[str]]:
@@ -129,7 +127,11 @@ class Elided:
     """
 
     def __init__(self, whole: str) -> None:
-        self.runs = [(Passage(*one.span()), _mark(one)) for one in _RUN.finditer(whole) if _is_base64(one[0])]
+        self.runs = [
+            (Passage(*one.span()), _mark(one))
+            for one in _RUN.finditer(whole)
+            if all(kind.search(one[0], 0, _LOOKED_AT) for kind in _KINDS)
+        ]
         self._starts: list[int] = []
         self._ends: list[int] = []
         pieces: list[str] = []
@@ -163,10 +165,6 @@ class Elided:
 def without_base64(text: str) -> str:
     """Return a text with a mark for each run of base64."""
     return Elided(text).text
-
-
-def _is_base64(run: str) -> bool:
-    return all(kind.search(run, 0, _LOOKED_AT) for kind in _KINDS)
 
 
 def _mark(match: re.Match[str]) -> str:

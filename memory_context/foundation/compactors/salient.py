@@ -135,13 +135,13 @@ def salient_facts(content: str, spoken_of: str = "") -> list[SalientFact]:
     text = content
     if len(text) > 2 * _SEARCHED_CHARACTERS:
         text = f"{text[:_SEARCHED_CHARACTERS]}\n{text[-_SEARCHED_CHARACTERS:]}"
-    text = _blanked(text, _TIME)
+    text = _TIME.sub(" ", text)
     spoken_of = spoken_of[:_SPOKEN_CHARACTERS]
     wanted = words_in(spoken_of.casefold())
     errors = _best("error", _errors(content), frozenset())
     urls = _best("url", _urls(text), wanted)
     spoken = _best("spoken", _spoken(text, spoken_of), frozenset())
-    text = _blanked(text, _URL)
+    text = _URL.sub(" ", text)
     facts = [
         *errors[:_FIRST_ERRORS],
         *spoken,
@@ -159,7 +159,7 @@ def salient_facts(content: str, spoken_of: str = "") -> list[SalientFact]:
 def exact_facts(text: str) -> Iterator[SalientFact]:
     """Yield the URLs, paths and ids of a short text as they are written."""
     yield from _urls(text)
-    text = _blanked(text, _URL)
+    text = _URL.sub(" ", text)
     yield from _paths(text)
     yield from _ids(text)
 
@@ -266,10 +266,6 @@ def _around(text: str, start: int, end: int) -> str:
     if last < len(text) and text[last] != "\n":
         after = after.rpartition(" ")[0]
     return _SPACES.sub(" ", before + text[start:end] + after).strip()
-
-
-def _blanked(text: str, pattern: re.Pattern[str]) -> str:
-    return pattern.sub(" ", text)
 
 
 def _normal(text: str) -> str:

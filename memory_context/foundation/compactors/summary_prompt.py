@@ -6,11 +6,11 @@ Quoted text stands between hash marks against prompt injection; lost facts are a
 import hashlib
 import re
 
-from ..light_model.prompts import both_ends, check_template, fill_template, sendable
+from ..light_model.prompts import both_ends, check_template, fill_template
 from ..references import one_line
 from ..text.tokenize import query_terms, terms_of
 from ..tokens import TokenCounter, cut_to_tokens
-from ..utf8 import to_utf8
+from ..utf8 import sendable, to_utf8
 from .compactor import Hint, Result
 from .excerpt import excerpt, render_passages
 from .names import reads_as_order

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
 from ..errors import EmbeddingError
 from ..runtime.background import attempt, in_thread_if_large
+from ..utf8 import sendable
 
 __all__ = [
     "Batching",
@@ -18,7 +19,6 @@ __all__ = [
     "cut_to_bytes",
     "embed_checked",
     "embed_in_threads",
-    "well_formed",
 ]
 
 Purpose = Literal["document", "query"]
@@ -27,6 +27,7 @@ Purpose = Literal["document", "query"]
 _NAME_LIMIT_CHARACTERS = 100
 _DIMENSIONS_LIMIT = 16_000  # of pgvector's type `vector`
 _QUOTED_LIMIT_CHARACTERS = 200
+_LEAST_LENGTH = 1e-150  # of a vector that has a direction; near the limits of float the length is inexact
 
 
 @runtime_checkable
@@ -80,7 +81,7 @@ async def embed_checked(
         raise ValueError(f"embed_checked takes a list of texts, not the str {texts[:40]!r}; put it into a list")
     if not texts:
         return []
-    answer = await _ask(embedder, [well_formed(text) for text in texts], purpose, timeout_seconds)
+    answer = await _ask(embedder, [*map(sendable, texts)], purpose, timeout_seconds)
     return await in_thread_if_large(len(texts) * embedder.dimensions, _unit_vectors, embedder, answer, len(texts))
 
 
@@ -117,20 +118,10 @@ def _unit_vector(embedder: Embedder, vector: Any, number: int) -> list[float] | 
         raise _defect(embedder, f"answered with something that is no vector of numbers (vector {number})") from error
     if len(numbers) != embedder.dimensions:
         raise _defect(embedder, f"answered with {len(numbers)} dimensions, not {embedder.dimensions} (vector {number})")
-    if not all(map(math.isfinite, numbers)):
-        raise _defect(embedder, f"answered with NaN or an infinite number (vector {number})")
-    return _normalised(numbers)
-
-
-def _normalised(numbers: list[float]) -> list[float] | None:
     length = math.hypot(*numbers)
-    if not 1e-150 < length < 1e150:  # near the limits of float the length is inexact
-        largest = max(map(abs, numbers))
-        if largest == 0:
-            return None
-        numbers = [number / largest for number in numbers]
-        length = math.hypot(*numbers)
-    return [number / length for number in numbers]
+    if not math.isfinite(length):
+        raise _defect(embedder, f"answered with NaN or an infinite number (vector {number})")
+    return [one / length for one in numbers] if length > _LEAST_LENGTH else None
 
 
 def _defect(embedder: Embedder, what: str) -> EmbeddingError:
@@ -152,24 +143,11 @@ async def embed_in_threads(
     embed: Callable[[list[str]], list[list[float]]], texts: Sequence[str], batching: Batching
 ) -> list[list[float]]:
     """Embed texts batch by batch."""
-    beginnings = [well_formed(text[: batching.text_characters]) for text in texts]
+    beginnings = [sendable(text[: batching.text_characters]) for text in texts]
     vectors: list[list[float]] = []
     for batch in batches(beginnings, batching.texts, batching.characters):
         vectors += await asyncio.to_thread(embed, batch)
     return vectors
-
-
-def well_formed(text: str) -> str:
-    """Replace lone surrogates by U+FFFD, NUL by a space."""
-    if "\x00" in text:
-        text = text.replace("\x00", " ")
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def cut_to_bytes(text: str, limit_bytes: int) -> str:

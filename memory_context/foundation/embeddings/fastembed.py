@@ -46,26 +46,18 @@ class FastEmbedEmbedder:
         if find_spec("fastembed") is None:
             raise ImportError("FastEmbedEmbedder needs the fastembed package: pip install 'memory-context[fastembed]'")
         self._model_name = model
-        self._name = check_name(name or f"fastembed-{model}")
-        self._dimensions = dimensions or (_DEFAULT_DIMENSIONS if model == _DEFAULT_MODEL else _dimensions_of(model))
+        self.name = check_name(name or f"fastembed-{model}")
+        self.dimensions = dimensions or (_DEFAULT_DIMENSIONS if model == _DEFAULT_MODEL else _dimensions_of(model))
         self._options = options
         self._model: _TextEmbedding | None = None
         self._loading = threading.Lock()
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def dimensions(self) -> int:
-        return self._dimensions
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[list[float]]:
         """Texts are cut at 32,768 characters or the model's limit."""
         return await embed_in_threads(lambda batch: self._embed(batch, purpose), texts, _BATCHING)
 
     def __repr__(self) -> str:
-        return f"FastEmbedEmbedder(name={self._name!r})"
+        return f"FastEmbedEmbedder(name={self.name!r})"
 
     def _embed(self, texts: list[str], purpose: Purpose) -> list[list[float]]:
         model = self._load()

@@ -10,7 +10,8 @@ from collections.abc import AsyncGenerator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from .embedder import EmbeddingError, Purpose, batches, check_name, cut_to_bytes, well_formed
+from ..utf8 import sendable
+from .embedder import EmbeddingError, Purpose, batches, check_name, cut_to_bytes
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -69,27 +70,19 @@ class OpenAIEmbedder:
         if shorten is None:
             shorten = model.startswith(_CAN_SHORTEN) and dimensions != native
         self._model = model
-        self._dimensions = dimensions
+        self.dimensions = dimensions
         self._client = client
         self._base_url = base_url
         self._api_key_env = api_key_env
         self._limit_bytes = limit_bytes
         self._further: dict[str, Any] = {"dimensions": dimensions} if shorten else {}
-        self._name = check_name(name or f"openai-{model}-{dimensions}")
+        self.name = check_name(name or f"openai-{model}-{dimensions}")
         self._own: dict[asyncio.AbstractEventLoop, _OwnClient] = {}
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def dimensions(self) -> int:
-        return self._dimensions
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[list[float]]:
         """Ignores the purpose; blank texts, which OpenAI refuses, become zeros."""
-        vectors = [[0.0] * self._dimensions for _ in texts]
-        inputs = [cut_to_bytes(well_formed(text[: self._limit_bytes]), self._limit_bytes) for text in texts]
+        vectors = [[0.0] * self.dimensions for _ in texts]
+        inputs = [cut_to_bytes(sendable(text[: self._limit_bytes]), self._limit_bytes) for text in texts]
         places = [place for place, text in enumerate(inputs) if not text.isspace() and text]
         if not places:
             return vectors
@@ -110,7 +103,7 @@ class OpenAIEmbedder:
             await own.lifetime.aclose()
 
     def __repr__(self) -> str:
-        return f"OpenAIEmbedder(name={self._name!r})"
+        return f"OpenAIEmbedder(name={self.name!r})"
 
     async def _own_client(self) -> "AsyncOpenAI":
         loop = asyncio.get_running_loop()

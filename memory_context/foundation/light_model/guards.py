@@ -26,7 +26,6 @@ RETRY_SECONDS = 30.0
 
 DECISION_SECONDS = 5.0
 """The longest that a step waits for a decision about expansions; then the rules decide."""
-_DECISION_TOKENS = 300
 SUMMARY_SECONDS = 30.0
 """The longest for a summary, a title, or what is learned; with `compaction.mode="model"` a result waits so long."""
 SUMMARY_TOKENS = 200
@@ -55,48 +54,39 @@ class LightModelGuards:
     """
 
     def __init__(self, client: ChatCompletionClient | None) -> None:
+        def guard(seconds: float, limit_tokens: int = 300, *, is_background: bool = True) -> LightModel | None:
+            if client is None:
+                return None
+            return LightModel(
+                client,
+                timeout_seconds=seconds,
+                retry_seconds=RETRY_SECONDS,
+                answer_limit_tokens=limit_tokens,
+                is_background=is_background,
+            )
+
         self.client = client
-        self.decisions = self.summaries = self.titles = self.learning = self.observing = self.observing_now = None
         self.other_observations = NO_USAGE
         self._recorded = LightModelBill()
         self._on_use: WeakMethod[Callable[[], None]] | None = None
         self._window_tokens: int | None = None
-        if client is None:
-            return
-        self.decisions = LightModel(
-            client,
-            timeout_seconds=DECISION_SECONDS,
-            retry_seconds=RETRY_SECONDS,
-            answer_limit_tokens=_DECISION_TOKENS,
-        )
         summary_tokens = 2 * SUMMARY_TOKENS + _JSON_OVERHEAD_TOKENS
-        self.summaries, self.titles, self.learning = (
-            LightModel(
-                client,
-                timeout_seconds=SUMMARY_SECONDS,
-                retry_seconds=RETRY_SECONDS,
-                answer_limit_tokens=limit_tokens,
-                is_background=True,
-            )
-            for limit_tokens in (summary_tokens, summary_tokens, _LEARNING_TOKENS)
-        )
-        self.observing, self.observing_now = (
-            LightModel(
-                client,
-                timeout_seconds=seconds,
-                retry_seconds=RETRY_SECONDS,
-                is_background=is_background,
-            )
-            for seconds, is_background in (
-                (OBSERVING_SECONDS, True),
-                (OBSERVING_NOW_SECONDS, False),
-            )
-        )
+        self.decisions = guard(DECISION_SECONDS, is_background=False)
+        self.summaries, self.titles = (guard(SUMMARY_SECONDS, summary_tokens) for _ in range(2))
+        self.learning = guard(SUMMARY_SECONDS, _LEARNING_TOKENS)
+        self.observing = guard(OBSERVING_SECONDS)
+        self.observing_now = guard(OBSERVING_NOW_SECONDS, is_background=False)
 
     async def window_tokens(self) -> int:
         """Return the context window that the client tells, else 32,000."""
         if self._window_tokens is None:
-            self._window_tokens = await _window_tokens_of(self.client)
+            found = DEFAULT_WINDOW_TOKENS
+            if self.client is not None:
+                # in a thread: counting may need the network, and a client may raise for a model that it does not know
+                asked = await attempt(asyncio.to_thread(self.client.remaining_tokens, []), _WINDOW_SECONDS)
+                if asked is not None and not asked.cancelled() and asked.exception() is None and asked.result() > 0:
+                    found = asked.result()
+            self._window_tokens = found
         return self._window_tokens
 
     def notify(self, note: Callable[[], None] | None) -> None:
@@ -143,12 +133,3 @@ class LightModelGuards:
     def take_recorded(self) -> None:
         """Let later bills start here."""
         self._recorded = self.used
-
-
-async def _window_tokens_of(client: ChatCompletionClient | None) -> int:
-    """Ask in a thread: counting may need the network, and a client may raise for a model that it does not know."""
-    if client is not None:
-        asked = await attempt(asyncio.to_thread(client.remaining_tokens, []), _WINDOW_SECONDS)
-        if asked is not None and not asked.cancelled() and asked.exception() is None and asked.result() > 0:
-            return asked.result()
-    return DEFAULT_WINDOW_TOKENS

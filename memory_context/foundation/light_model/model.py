@@ -68,14 +68,6 @@ class LightModel:
         failures_allowed: int = 3,
         is_background: bool = False,
     ) -> None:
-        for name, value, is_right in (
-            ("timeout_seconds", timeout_seconds, timeout_seconds > 0),
-            ("retry_seconds", retry_seconds, retry_seconds >= 0),
-            ("answer_limit_tokens", answer_limit_tokens, answer_limit_tokens > 0),
-            ("failures_allowed", failures_allowed, failures_allowed > 0),
-        ):
-            if not is_right:
-                raise ValueError(f"{name}={value!r} is too small: use a positive number")
         self._client = client
         self._timeout_seconds = timeout_seconds
         self._retry_seconds = retry_seconds
@@ -86,12 +78,8 @@ class LightModel:
         self._has_warned = False
         self._takes_cap = True
         self.outages = OutageLog()
-        self._usage = LightModelUsage()
+        self.usage = LightModelUsage()
         self.on_use: WeakMethod[Callable[[], None]] | None = None
-
-    @property
-    def usage(self) -> LightModelUsage:
-        return self._usage
 
     @property
     def is_available(self) -> bool:
@@ -130,11 +118,20 @@ class LightModel:
         if self._breaker.is_on_trial:
             self._has_warned = False
         try:
-            answer = await (self._ask_behind if self._is_background else self._ask_first)(question)
+            if self._is_background:
+                answer = await self._ask_behind(question)
+            else:
+                with self._queue_here().decision():
+                    answer = await self._call(question)
         except _CrowdedOutError:
             raise
         except LightModelError as error:
-            self._fail(error)
+            self.usage += LightModelUsage(failures=1)
+            self._breaker.failed(at_once=isinstance(error, _TimeoutExceededError))
+            if not self._has_warned:
+                self._has_warned = True
+                text = "the light model gave no usable answer (%s); going on by rules"
+                self.outages.failed("asking the light model", text, error, quiet_seconds=0.0)
             raise
         finally:
             if (note := self.on_use and self.on_use()) is not None:
@@ -142,10 +139,6 @@ class LightModel:
         self._breaker.worked()
         self._has_warned = False
         return answer
-
-    async def _ask_first(self, question: "_Question[ReadT]") -> ReadT:
-        with self._queue_here().decision():
-            return await self._call(question)
 
     async def _ask_behind(self, question: "_Question[ReadT]") -> ReadT:
         """Ask alone; repeat if a decision cancels it."""
@@ -202,14 +195,18 @@ class LightModel:
 
     async def _create(self, question: "_Question[Any]", token: CancellationToken) -> CreateResult:
         """Call with the token cap; retry without if the client refuses it."""
-        messages, json_output = [*map(_sendable, question.messages)], self._json_output(question.answer_type)
+        messages = [  # they quote what came in, and have to encode as UTF-8
+            one.model_copy(update={"content": sayable(one.content)}) if isinstance(one.content, str) else one
+            for one in question.messages
+        ]
+        json_output = self._json_output(question.answer_type)
         arguments: dict[str, Any] = {}
         is_openai = any(base.__module__.startswith(_OPENAI_CLIENTS) for base in type(self._client).__mro__)
         if isinstance(json_output, type) and is_openai:
             json_output, arguments = None, {"response_format": response_format(json_output)}
         if self._takes_cap:
             cap = {"max_tokens": question.limit_tokens, **arguments}
-            self._usage += LightModelUsage(calls=1, unreported_calls=1)
+            self.usage += LightModelUsage(calls=1, unreported_calls=1)
             try:
                 return await self._client.create(
                     messages, json_output=json_output, extra_create_args=cap, cancellation_token=token
@@ -217,7 +214,7 @@ class LightModel:
             except Exception as error:
                 if token.is_cancelled() or not _is_about_the_cap(error):
                     raise
-        self._usage += LightModelUsage(calls=1, unreported_calls=1)
+        self.usage += LightModelUsage(calls=1, unreported_calls=1)
         others: dict[str, Any] = {"extra_create_args": arguments} if arguments else {}
         result = await self._client.create(messages, json_output=json_output, cancellation_token=token, **others)
         self._takes_cap = False  # only now: the error may have had another cause
@@ -238,16 +235,8 @@ class LightModel:
         if not (isinstance(prompt, int) and isinstance(completion, int) and prompt + completion > 0):
             return NO_USAGE
         used = LightModelUsage(prompt_tokens=prompt, completion_tokens=completion, unreported_calls=-1)
-        self._usage += used
+        self.usage += used
         return used
-
-    def _fail(self, error: LightModelError) -> None:
-        self._usage += LightModelUsage(failures=1)
-        self._breaker.failed(at_once=isinstance(error, _TimeoutExceededError))
-        if not self._has_warned:
-            self._has_warned = True
-            text = "the light model gave no usable answer (%s); going on by rules"
-            self.outages.failed("asking the light model", text, error, quiet_seconds=0.0)
 
 
 class _Queue:
@@ -287,12 +276,6 @@ class _TimeoutExceededError(LightModelError):
 
 class _CrowdedOutError(LightModelError):
     """Not a failure of the client."""
-
-
-def _sendable(message: LLMMessage) -> LLMMessage:
-    """Return a prompt that encodes as UTF-8: its texts quote what came in."""
-    content = message.content
-    return message.model_copy(update={"content": sayable(content)}) if isinstance(content, str) else message
 
 
 def _cancel(token: CancellationToken) -> None:

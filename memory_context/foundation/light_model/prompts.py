@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from ..tokens import TokenCounter, cut_to_tokens
+from ..utf8 import sendable
 
-__all__ = ["both_ends", "check_template", "fill_template", "sendable"]
+__all__ = ["both_ends", "check_template", "fill_template"]
 
 _FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")  # other braces, as in JSON, are text
-_REFUSED = re.compile("[\x00\ud800-\udfff]")
 _CHARACTERS_PER_TOKEN = 8
 _CUT = "\n[…]\n"
 _CUT_TOKENS = 6
@@ -30,11 +30,6 @@ def check_template(name: str, template: str, fields: Sequence[str]) -> list[str]
 def fill_template(template: str, values: Mapping[str, str]) -> str:
     """Return a template with its fields replaced, once: fields in the values stay."""
     return _FIELD.sub(lambda match: values[match[1]], sendable(template))
-
-
-def sendable(text: str) -> str:
-    """Replace NUL and lone surrogates, which no client can send."""
-    return text if text.isascii() and "\x00" not in text else _REFUSED.sub("\ufffd", text)
 
 
 def both_ends(

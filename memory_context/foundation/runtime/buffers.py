@@ -22,6 +22,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import CoroutineType
 from typing import Any, Protocol, TypeVar
@@ -30,7 +31,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from ..errors import StoreError
 from .background import Background, Breaker, PerLoop, Timer
 
-__all__ = ["WRITE_SECONDS", "Buffer", "Flusher", "Unwritten", "hold", "let_go", "watch"]
+__all__ = ["WRITE_SECONDS", "Buffer", "Flusher", "Unwritten", "watch"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -58,21 +59,9 @@ _terminations = Background[None]("memory_context termination")
 _process_id = 0  # forked processes inherit handlers
 
 
-def hold(owner: "Unwritten") -> None:
-    """Keep alive until `let_go`."""
-    if owner not in _held:
-        with _lock:
-            _held.add(owner)
-            _handle_exit()
-
-
-def let_go(owner: "Unwritten") -> None:
-    """Undo `hold`."""
-    _held.discard(owner)
-
-
 def watch(loop: asyncio.AbstractEventLoop, owner: "Unwritten") -> None:
-    """Have the buffers of a store, held weakly, written before this event loop ends."""
+    """Have the buffers of a store, held weakly, written before this event loop ends, or by SIGTERM."""
+    global _process_id
     watch = _watched.get(loop)
     if watch is None:
         with _lock:
@@ -80,8 +69,12 @@ def watch(loop: asyncio.AbstractEventLoop, owner: "Unwritten") -> None:
                 _silence(ended)
                 del _watched[ended]
             watch = _watched[loop] = _Watch(loop)
-            if threading.current_thread() is threading.main_thread():
-                _handle_sigterm()
+            is_main = threading.current_thread() is threading.main_thread()
+            # unless the application has a handler; not `add_signal_handler`: between two loops SIGTERM would be
+            # ignored, and a forked child's would reach us
+            if is_main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, _on_sigterm)
+                _process_id = os.getpid()
     watch.owners.add(owner)
 
 
@@ -106,32 +99,17 @@ async def _all(*work: Any, seconds: float = _SECONDS) -> None:
             _logger.warning("not everything was written at the end: %s", error)
 
 
-def _handle_sigterm() -> None:
-    """Install the handler unless the application has one.
-
-    Not `add_signal_handler`: between two loops SIGTERM would be ignored, and a forked child's would reach us.
-    """
-    global _process_id
-    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _on_sigterm)
-        _process_id = os.getpid()
-
-
 def _on_sigterm(*_: object) -> None:
     if os.getpid() == _process_id:
         if _stopping:
             return
         _stopping.update(loop for loop in [*_watched] if loop.is_running())
         for loop in [*_stopping]:
-            loop.call_soon_threadsafe(_begin_to_stop, loop)
+            loop.call_soon_threadsafe(_terminations.start, partial(_stop, loop))
         if _stopping:
             return
         _at_exit()
     _end()
-
-
-def _begin_to_stop(loop: asyncio.AbstractEventLoop) -> None:
-    _terminations.start(lambda: _stop(loop))
 
 
 async def _stop(loop: asyncio.AbstractEventLoop) -> None:
@@ -284,7 +262,10 @@ class Unwritten:
             if not has_ended:
                 self._kept.add(buffer)
         if not has_ended:
-            hold(self)
+            if self not in _held:
+                with _lock:
+                    _held.add(self)
+                    _handle_exit()
             if loop is not None:
                 watch(loop, self)
 
@@ -293,7 +274,7 @@ class Unwritten:
             with self._lock:
                 self._kept.discard(buffer)
             if not self._kept:
-                let_go(self)
+                _held.discard(self)
 
     async def write_out(self, seconds: float = WRITE_SECONDS) -> None:
         """Write buffers of this and closed event loops; failures are only logged."""

@@ -68,21 +68,20 @@ _UNSPACED_CHARACTER = (
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u312f\u31a0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-_UNSPACED = re.compile(f"({_UNSPACED_CHARACTER}+)")
+_compiled = cache(re.compile)  # at first use: texts in ASCII need none of these patterns
+_UNSPACED = f"({_UNSPACED_CHARACTER}+)"
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0963\u0966-\u0dff"  # no `\\w`
 _BLOCKS_WITH_MARKS = ((0x300, 0x2100), (0x2C00, 0x3100), (0xA600, 0xAC00), (0xFB00, 0xFE30))
-_VERBATIM = re.compile(rf"{_UNSPACED_CHARACTER}|(?:(?!{_UNSPACED_CHARACTER})[\w{_MARKS}])+")
+_VERBATIM = rf"{_UNSPACED_CHARACTER}|(?:(?!{_UNSPACED_CHARACTER})[\w{_MARKS}])+"
 # Accents, and points of Hebrew and Arabic; not vowel signs, which distinguish words.
-_ACCENTS = re.compile(
-    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670]+"
-)
+_ACCENTS = "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670]+"
 _LETTERS = str.maketrans(
     {"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ħ": "h", "Ħ": "H", "ŧ": "t", "Ŧ": "T", "ı": "i"}
     | {"æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ß": "ss", "ẞ": "SS"}
 )
-_LETTER = re.compile("[" + "".join(map(chr, _LETTERS)) + "]")
+_LETTER = "[" + "".join(map(chr, _LETTERS)) + "]"
 # Possible runs of combining marks, which normalisation sorts in quadratic time.
-_ENDLESS = re.compile("([^\x00-\u02ff\u3041-\u3096\u30a0-\u30ff\u3400-\u9fff\uac00-\ud7ff\U00020000-\U0003ffff]{128})")
+_ENDLESS = "([^\x00-\u02ff\u3041-\u3096\u30a0-\u30ff\u3400-\u9fff\uac00-\ud7ff\U00020000-\U0003ffff]{128})"
 _CACHED_TOKENS = 1 << 14
 
 
@@ -162,7 +161,7 @@ def folded(text: str) -> str:
 
 def verbatim_parts(text: str) -> list[str]:
     """Return the words of a text as written; where a script parts no words, its characters."""
-    return _VERBATIM.findall(text)
+    return _compiled(_VERBATIM).findall(text)
 
 
 def verbatim_pattern(quote: str, between: str = r"[\W_]") -> str:
@@ -171,7 +170,7 @@ def verbatim_pattern(quote: str, between: str = r"[\W_]") -> str:
     Scripts that part no words may hold or lack blanks anywhere, and a quote may begin inside a run of them.
     """
     parts = verbatim_parts(quote)
-    is_unspaced = [_UNSPACED.match(part) is not None for part in parts]
+    is_unspaced = [_compiled(_UNSPACED).match(part) is not None for part in parts]
     pattern = "" if not parts or is_unspaced[0] else r"(?<!\w)"
     for index, part in enumerate(parts):
         if index:
@@ -225,8 +224,8 @@ def _tokens_of(text: str) -> list[str]:
 
 
 def _fold(text: str) -> str:
-    text = unicodedata.normalize("NFKD", _ENDLESS.sub(r"\1 ", text.replace("’", "'")))
-    text = _LETTER.sub(lambda match: _LETTERS[ord(match[0])], _ACCENTS.sub("", text))
+    text = unicodedata.normalize("NFKD", _compiled(_ENDLESS).sub(r"\1 ", text.replace("’", "'")))
+    text = _compiled(_LETTER).sub(lambda match: _LETTERS[ord(match[0])], _compiled(_ACCENTS).sub("", text))
     return unicodedata.normalize("NFC", text)
 
 
@@ -276,9 +275,9 @@ def _versions(dotted: str) -> Iterator[str]:
 
 def _split_name(name: str) -> Iterator[str]:
     words = [word for word in _NAME_JOINT.split(name) if word]
-    if not name.isascii() and _UNSPACED.search(name):
+    if not name.isascii() and _compiled(_UNSPACED).search(name):
         for word in words:
-            for index, run in enumerate(_UNSPACED.split(word)):
+            for index, run in enumerate(_compiled(_UNSPACED).split(word)):
                 yield from _pairs(run) if index % 2 else _split_words([run] if run else [])
         return
     yield from _split_words(words)

@@ -16,9 +16,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.errors import LightModelError
 from memory_context.foundation.light_model.model import LightModel
-from memory_context.foundation.light_model.prompts import both_ends, fill_template, sendable
+from memory_context.foundation.light_model.prompts import both_ends, fill_template
 from memory_context.foundation.references import shorten
 from memory_context.foundation.tokens import TokenCounter
+from memory_context.foundation.utf8 import sendable
 
 from .ambiguity import NOT_VISIBLE, asks_something, find_missing
 from .candidates import (

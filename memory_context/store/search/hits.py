@@ -8,7 +8,6 @@ from typing import Any
 
 from memory_context.foundation.references import MemoryRef
 from memory_context.foundation.runtime.background import in_thread_if_large
-from memory_context.foundation.text.statements import adds_nothing, is_question, says_nothing
 from memory_context.foundation.text.tokenize import query_terms, telling_terms
 from memory_context.foundation.utf8 import to_utf8
 
@@ -145,6 +144,8 @@ def _adds(row: Mapping[str, Any], query: str, hits: Iterable[SearchHit]) -> bool
     text: str = row["text"]
     if row["memory_type"] != CONVERSATION_TYPE:
         return True
+    from memory_context.foundation.text.statements import adds_nothing, is_question, says_nothing
+
     is_asked_again = row["origin"] == "user_words" and is_question(text) and adds_nothing(text, [query])
     told = [hit.passage for hit in hits if not hit.is_conversation]
     return not (says_nothing(text) or is_asked_again or adds_nothing(text, told))

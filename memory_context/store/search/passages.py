@@ -12,6 +12,7 @@ from pgvector import HalfVector
 
 from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.embeddings.embedder import embed_checked
+from memory_context.foundation.embeddings.wordllama import WordLlamaEmbedder
 from memory_context.foundation.errors import EmbeddingError
 from memory_context.foundation.runtime.background import outages_of
 from memory_context.foundation.text.tokenize import pointing_terms
@@ -88,7 +89,9 @@ class PassageSearch:
         embedder, outages = self._indexer.embedder, outages_of(self._database)
         if embedder is None:
             return None
-        query = masked(query) if self._indexer.masks_credentials else query
+        # the default one keeps the query in this process, and the patterns of credentials take 50 ms to compile
+        if self._indexer.masks_credentials and not isinstance(embedder, WordLlamaEmbedder):
+            query = masked(query)
         try:
             (vector,) = await embed_checked(embedder, [query], "query", timeout_seconds=_EMBED_QUERY_SECONDS)
         except EmbeddingError as error:

@@ -404,14 +404,11 @@ class MemoryDataLayer(BaseDataLayer):
         try:
             async with lock:
                 if session is None:
-                    await self._within_call(change())
+                    await within(self.memory_store.limits.call_seconds, change())
                 else:
                     await self._write_or_wait(_Change(what, its_id, change, time.monotonic() + _LONGEST_SECONDS))
         finally:
             self._writing.discard(task)
-
-    async def _within_call(self, write: Coroutine[Any, Any, None]) -> None:
-        await within(self.memory_store.limits.call_seconds, write)
 
     async def _write_or_wait(self, change: _Change) -> None:
         """Write a change of a chat, or let it wait behind others."""
@@ -443,7 +440,7 @@ class MemoryDataLayer(BaseDataLayer):
     async def _write_change(self, change: _Change) -> None:
         """Write a change, or log why it is refused; StoreUnavailableError if it may work later."""
         try:
-            await self._within_call(change.write())
+            await within(self.memory_store.limits.call_seconds, change.write())
         except StoreUnavailableError:
             raise
         except (StoreError, ValueError, OSError) as error:

@@ -27,7 +27,7 @@ _GROUPS = {
         "search": "items:search",
         "sessions": "sessions:sessions",
         "stats": "stats:stats",
-        "open": "inspect:open_inspector",
+        "open": "serve:open_inspector",
     },
     "Change": {
         "store": "items:store_file",
@@ -60,7 +60,7 @@ EXAMPLES = {
     ),
     "search": ("search 'connection refused' --type command_output",),
     "sessions": ("sessions", "sessions s1 --transcript --from 21", "sessions s1 --explain", "sessions s1 --delete"),
-    "stats": ("stats --last 20", "stats s1", "stats --users"),
+    "stats": ("stats", "stats s1", "stats s1 --json | jq .saved_tokens"),
     "open": ("open", "open s1 --no-browser"),
     "store": ("store notes.md --tag billing", "make test 2>&1 | memory-context store --source make"),
     "forget": ("forget read_file_3tbfgi", "forget --session s1 --yes"),

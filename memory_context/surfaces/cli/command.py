@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -233,6 +232,8 @@ async def find_session(target: Target, session_id: str, *, by_beginning: bool = 
         if whole := _only(session_id, own, "session"):
             info = await store.conversations.session(name, whole)
     if info is None:
+        from difflib import get_close_matches
+
         known = [one.session_id for one in await store.conversations.sessions(name, limit=_SESSIONS_COMPARED)]
         near = ", ".join(map(repr, get_close_matches(session_id, known, _OFFERED_NAMES)))
         offer = f"; did you mean {near}?" if near else ""

@@ -1,13 +1,23 @@
-"""`serve`: a chat with an agent over HTTP. `mcp`: a memory for any client of the Model Context Protocol."""
+"""`serve`: a chat with an agent over HTTP. `mcp`: a memory for any client of the Model Context Protocol.
 
+`open`: the inspector of one user, on this machine's loopback, until Ctrl-C.
+"""
+
+import asyncio
+import socket
+import webbrowser
 from pathlib import Path
 from typing import Annotated, Literal
 
-from typer import Option
+import typer
+from typer import Argument, Option
 
-from .command import UrlOption, UserOption
+from .command import Target, UrlOption, UserOption, command, find_session
+from .console import say
 
-__all__ = ["mcp", "serve"]
+__all__ = ["mcp", "open_inspector", "serve"]
+
+_LOOPBACK = "127.0.0.1"
 
 PublicHostOption = Annotated[list[str] | None, Option("--public-host", help="A name people reach it by; repeatable.")]
 ConnectionsOption = Annotated[int, Option(min=1, help="The most connections at a time.")]
@@ -70,3 +80,44 @@ def mcp(
     from ..mcp.run import serve as serve_memory
 
     serve_memory(**options)
+
+
+@command(has_json=False)
+async def open_inspector(
+    target: Target,
+    session: Annotated[
+        str | None, Argument(metavar="SESSION", help="Its id, or the beginning. [default: the list of them]")
+    ] = None,
+    port: Annotated[int, Option(min=0, max=65535, help="Where to listen. [default: any free port]")] = 0,
+    no_browser: Annotated[bool, Option("--no-browser", help="Print the address only.")] = False,
+) -> None:
+    """Open a page that shows what the model read, and why.
+
+    It shows each call of each session, and what is kept of the user, who may change it there. The address works once:
+    whoever opens it first gets in, nobody else on this machine. Ctrl-C ends it.
+    """
+    from urllib.parse import quote
+
+    from memory_context.foundation.extras import needs
+
+    with needs("web", "memory-context open"):
+        from ..http_server import bounded_config, check_port, serve_until_stopped
+        from ..inspector.entrance import Entrance
+        from ..inspector.router import inspector_app
+
+    check_port(_LOOPBACK, port)
+    place, user = "sessions", await target.user()
+    if session is not None:
+        found = await find_session(target, session)
+        agents = [one.agent_id for one in found.transcripts][:1]
+        place = "/".join(["session", *(quote(one, safe="") for one in (found.info.session_id, *agents))])
+    await target.store.open()
+    entrance = Entrance(user)
+    with socket.create_server((_LOOPBACK, port)) as listening:
+        address = f"http://{_LOOPBACK}:{listening.getsockname()[1]}/inspector/#/{place}?enter={entrance.code}"
+        typer.echo(address)
+        if not no_browser and not await asyncio.to_thread(webbrowser.open, address):
+            say("there is no browser here: open the address above")
+        say("Ctrl-C ends it")
+        config = bounded_config(inspector_app(target.store, user, entrance=entrance), log_level="warning")
+        await serve_until_stopped(config, listening)

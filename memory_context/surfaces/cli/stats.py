@@ -1,27 +1,16 @@
-"""`stats`: stored items of a user or of all users, and the recorded bills of their archived sessions."""
+"""`stats`: the stored items of a user, and the recorded bill of an archived session."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
 from memory_context.foundation.identifiers import SessionKey
 
 from .command import Target, TranscriptOption, command, find_session
-from .console import (
-    USAGE_ERROR,
-    Failure,
-    Output,
-    age,
-    byte_size,
-    counted,
-    listed,
-    print_fields,
-    print_table,
-    progress_bar,
-)
+from .console import Output, byte_size, counted, print_fields, print_table
 
 if TYPE_CHECKING:
     from memory_context.context.stats import ContextStats
@@ -44,28 +33,18 @@ _APART = "; in none of the other figures"
 async def stats(
     target: Target,
     session: Annotated[str | None, Argument(metavar="SESSION", help="A session's id.")] = None,
-    users: Annotated[bool, Option("--users", help="How much there is of each user, for the owner.")] = False,
-    last: Annotated[int, Option(min=0, help="Without SESSION: the bills of so many last sessions.")] = 0,
-    limit: Annotated[int, Option(min=1, help="--users: how many at most.")] = 100,
     agent: TranscriptOption = None,
 ) -> Output:
     """Show what is stored, what it saved, and what calls cost.
 
-    Of a user: items by type and source; with --last, what so many sessions cost. Of a session: what its model calls
-    sent, what keeping everything would have sent, and both by the prices of a prompt cache, as recorded with each call;
-    --json has every call. --users needs the owner's address of the database: --url, or MEMORY_CONTEXT_OWNER_URL.
+    Of a user: items by type and source. Of a session: what its model calls sent, what keeping everything would have
+    sent, and both by the prices of a prompt cache, as recorded with each call; --json has every call.
     """
-    if users and (session is not None or agent is not None):
-        raise Failure("--users goes without SESSION and --agent", USAGE_ERROR)
-    if users:
-        return await _users(target, limit)
     if session is None:
-        return await _account(target, last)
+        return await _account(target)
     named = await find_session(target, session)
     bill = await _make_bill(target.store, named.info, named.key(agent))
-    return Output(
-        bill.as_dict(with_calls=True), lambda: _print_bill(bill), [f"Note: {one}." for one in bill.reservations]
-    )
+    return Output(bill.as_dict(), lambda: _print_bill(bill), [f"Note: {one}." for one in bill.reservations])
 
 
 # --- a session
@@ -87,7 +66,7 @@ class _Bill:
     events: dict[str, int]
     reservations: list[str]
 
-    def as_dict(self, *, with_calls: bool) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         sums = {name: value for name, value in asdict(self.stats).items() if name not in _NOT_IN_JSON}
         derived = ("saved_tokens", "relative_cost", "relative_view_cost", "cheapest_autogen_context")
         return {
@@ -97,7 +76,7 @@ class _Bill:
             **sums,
             **{name: getattr(self.stats, name) for name in derived},
             "events": self.events,
-            **({"calls": [asdict(call) for call in self.calls]} if with_calls else {}),
+            "calls": [asdict(call) for call in self.calls],
             "reservations": self.reservations,
         }
 
@@ -164,22 +143,9 @@ def _head_of(bill: _Bill) -> str | None:
 # --- a user
 
 
-async def _account(target: Target, last: int) -> Output:
-    """Return the items of a user, and the bills of the latest sessions."""
+async def _account(target: Target) -> Output:
     store, name = target.store, await target.user()
     kinds, extent = await store.user_stats.kinds(name), await store.user_stats.extent(name)
-    bills: list[_Bill] = []
-    unread = 0
-    sessions = await store.conversations.sessions(name, limit=last) if last else []
-    with progress_bar("reading sessions", len(sessions)) as show_done:
-        for number, info in enumerate(sessions, 1):
-            transcripts = await store.user_stats.transcripts(name, info.session_id)
-            for agent in dict.fromkeys(one.agent_id for one in transcripts):
-                try:
-                    bills.append(await _make_bill(store, info, SessionKey(name, agent, info.session_id)))
-                except ValueError:  # archived by a newer version
-                    unread += 1
-            show_done(number)
 
     def show() -> None:
         items, tokens = sum(kind.items for kind in kinds), sum(kind.tokens for kind in kinds)
@@ -202,48 +168,5 @@ async def _account(target: Target, last: int) -> Output:
                 for one in kinds
             )
             print_table(columns, sums, right=columns[2:])
-        if bills:
-            typer.echo()
-            _print_bills(bills, len(sessions))
 
-    billed = [bill.as_dict(with_calls=False) for bill in bills]
-    told = {"user": name, "kinds": [*map(asdict, kinds)], **asdict(extent), "billed_sessions": billed}
-    notes = [f"not counted, since a newer version archived them: {counted(unread, 'transcript')}"] if unread else []
-    return Output(told, show, notes)
-
-
-def _print_bills(bills: Sequence[_Bill], session_count: int) -> None:
-    columns = ("session", "agent", "calls", "sent", "keeping all", "cost", "age")
-    rows: list[Sequence[object]] = []
-    for bill in bills:
-        one, used = bill.stats, age(bill.info.last_activity_at)
-        tokens = f"{one.view_tokens_total:,}", f"{one.raw_tokens_total:,}"
-        rows.append((bill.info.session_id, bill.agent, one.views, *tokens, f"{one.relative_cost:.2f}", used))
-    print_table(columns, rows, right=columns[2:], cut=("session", "agent"))
-    saved, raw_cost = sum(bill.stats.saved_tokens for bill in bills), sum(bill.stats.raw_cost for bill in bills)
-    share = sum(bill.stats.cost for bill in bills) / raw_cost if raw_cost else 1.0
-    typer.echo(f"\n{counted(session_count, 'session')}: {saved:,} tokens saved, cost {share:.2f} of keeping everything")
-
-
-# --- all users
-
-
-async def _users(target: Target, limit: int) -> Output:
-    found: list[dict[str, Any]] = []
-    user_stats = target.store.user_stats
-    async for user in target.store.every_user():
-        if len(found) > limit:
-            break
-        kinds, extent = await user_stats.kinds(user), await user_stats.extent(user)
-        items, tokens = sum(kind.items for kind in kinds), sum(kind.tokens for kind in kinds)
-        found.append({"user_id": user, "items": items, "token_count": tokens, **asdict(extent)})
-    columns = ("user", "items", "tokens", "sessions", "messages", "chat")
-    return listed(
-        found,
-        columns,
-        lambda one: [f"{value:,}" if isinstance(value, int) else value for value in one.values()],
-        right=columns[1:],
-        empty="nobody has anything stored yet",
-        limit=limit,
-        as_json=dict,
-    )
+    return Output({"user": name, "kinds": [*map(asdict, kinds)], **asdict(extent)}, show)

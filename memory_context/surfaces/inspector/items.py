@@ -5,16 +5,17 @@ GET /api/items/{key}/content    all of it, or a cut as the agent's `retrieve_mem
 """
 
 import base64
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Depends, Path, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from memory_context.foundation.errors import TransformError
 from memory_context.foundation.references import KEY_PATTERN
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.items import MemoryItem
-from memory_context.memory.transforms.transform import MemoryTransform
+from memory_context.memory.transforms.transform import MemoryTransform, TransformName
+from memory_context.recall.tools.items import RetrieveMemoryArgs
 from memory_context.store.items import MemoryCriteria
 from memory_context.store.memory_store import MemoryStore
 
@@ -26,29 +27,14 @@ _LISTED = ("key", "type", "source", "origin", "agent_id", "session_id", "is_priv
            "caveat", "tags")  # fmt: skip
 
 Key = Annotated[str, Path(pattern=f"^{KEY_PATTERN.pattern}$")]
-Transform = Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"]
 
 
-class Cut(BaseModel):
+class Cut(RetrieveMemoryArgs):
     """Parameters of a transform, as those of `retrieve_memory`, and which characters of its text to send."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    transform: Transform = "full"
-    offset: int = Field(default=0, ge=0)
-    limit: int = Field(default=40_000, ge=1, le=1_000_000)
-    start_line: int | None = None
-    end_line: int | None = None
-    start_char: int | None = None
-    end_char: int | None = None
-    n: int | None = None
-    unit: Literal["lines", "tokens"] | None = None
-    pattern: str | None = None
-    json_path: str | None = None
-    ignore_case: bool | None = None
-    first_match: int | None = None
-    max_matches: int | None = None
-    limit_tokens: int | None = None
+    memory_key: str = Field(default="", exclude=True)  # stands in the path
+    offset: int = Field(default=0, ge=0, exclude=True)
+    limit: int = Field(default=40_000, ge=1, le=1_000_000, exclude=True)
 
 
 def add_items(router: APIRouter, store: MemoryStore, user: Any) -> None:
@@ -76,13 +62,13 @@ def add_items(router: APIRouter, store: MemoryStore, user: Any) -> None:
             "related": [listed(one) for one in related],
             "sessions": await store.user_stats.item_sessions(memory.user_id, [key]),
             "events": await store.user_stats.item_events(memory.user_id, key),
-            "transforms": get_args(Transform),
+            "transforms": get_args(TransformName),
         }
 
     @router.get("/api/items/{key}/content")
     async def content(key: Key, cut: Annotated[Cut, Query()], memory: AgentMemory = own) -> dict[str, Any]:
         try:
-            given = cut.model_dump(exclude={"transform", "offset", "limit"}, exclude_none=True)
+            given = cut.model_dump(exclude={"transform"}, exclude_none=True)
             transform = MemoryTransform.of(cut.transform, **given)
             found = await _retrieved(memory, key, transform)
         except TransformError as error:

@@ -177,8 +177,7 @@ def _add_sessions(router: APIRouter, own: Any) -> None:
     @router.get("/api/sessions/{session_id:chat_id}/extent")
     async def extent(session_id: str, memory: AgentMemory = own) -> dict[str, Any]:
         store, user_id = memory.memory_store, memory.user_id
-        if (session := await store.conversations.session(user_id, session_id)) is None:
-            raise HTTPException(404, f"there is no session {session_id!r}")
+        session = await ArchivedSessions(store).info(user_id, session_id)
         return {**asdict(session), **asdict(await store.user_stats.session_extent(user_id, session_id))}
 
     @router.delete("/api/sessions/{session_id:chat_id}", status_code=204)

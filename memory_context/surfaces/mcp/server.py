@@ -60,7 +60,7 @@ class MemoryServer(FastMCP[None]):
             # Nothing is lost when the server restarts, and a client that paused goes on.
             stateless_http=True,
             json_response=True,
-            # `http.py` checks names and pages for the whole application.
+            # `run.py` checks names and pages for the whole application.
             transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
         try:

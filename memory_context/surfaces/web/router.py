@@ -6,7 +6,9 @@
     GET    {prefix}/sessions/{id}
     GET    {prefix}/sessions/{id}/messages     pages
     DELETE {prefix}/sessions/{id}
-           {prefix}/memory, {prefix}/secrets, {prefix}/notes  see `user_memory`
+    GET    {prefix}/notes/{agent}              long-term notes; their version is the ETag
+    PUT    {prefix}/notes/{agent}              replaces them, If-Match
+           {prefix}/memory, {prefix}/secrets   see `user_memory`
 
 The OpenAPI description lists every response, errors included.
 """
@@ -18,21 +20,24 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 from autogen_core.models import ChatCompletionClient
-from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, Response
 from limits import RateLimitItemPerMinute
 from limits.aio.strategies import MovingWindowRateLimiter
 from limits.storage import storage_from_string
 
+from memory_context.foundation.errors import ConflictError, NotesError
 from memory_context.foundation.identifiers import checked_identifier
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.runtime.background import OutageLog
+from memory_context.memory.notes import LongTermNotes
 from memory_context.sessions.live.entry import SessionStates
 from memory_context.store.memory_store import MemoryStore
+from memory_context.store.notes import AgentNotes
 
-from ..access.errors import REFUSALS, refusals, route_class, try_again
+from ..access.errors import REFUSALS, invalid, refusals, route_class, try_again
 from ..access.user_memory import add_user_memory
+from ..access.wire import Identifier
 from .chat import AgentBuilder, CacheBuilder, Chat, ChatLimits
-from .notes import add_notes
 from .run import EVENTS, collect, stream
 from .schemas import (
     Archived,
@@ -41,6 +46,8 @@ from .schemas import (
     ChatMessage,
     ChatRequest,
     MessagePage,
+    NotesEntry,
+    NotesText,
     SessionEntry,
     SessionId,
     SessionPage,
@@ -63,6 +70,10 @@ Before = Annotated[
         pattern="^[A-Za-z0-9_-]{20,1000}$",
         description="The `next` of the page before; a value that no page gave is a 404.",
     ),
+]
+
+IfMatch = Annotated[
+    str | None, Header(pattern='^"[0-9]{1,18}"$', description='The ETag of the notes that were read, such as `"3"`.')
 ]
 
 
@@ -137,7 +148,7 @@ def create_chat_router(
     user = _user_dependency(current_user, RequestLimiter(limits.requests_per_minute, limits_storage_url))
     _add_answering(router, user, limits.ping_seconds)
     _add_sessions(router, user)
-    add_notes(router, user, chat)
+    _add_notes(router, user)
     add_user_memory(router, memory_store, user)
     return router
 
@@ -280,3 +291,44 @@ def _add_sessions(router: ChatRouter, user: Any) -> None:
         await chat.delete(user_id, session_id)
 
     _ = sessions, session, messages, delete
+
+
+def _add_notes(router: ChatRouter, user: Any) -> None:
+    chat, agent = router.chat, refusals(_404="There is no such agent")
+
+    def notes_of_user(agent_id: Identifier, user_id: str = user) -> LongTermNotes:
+        return chat.notes(user_id, agent_id)
+
+    own = Depends(notes_of_user)
+
+    def told(response: Response, agent_id: str, found: AgentNotes) -> NotesEntry:
+        response.headers["ETag"] = f'"{found.version}"'
+        return NotesEntry(agent_id=agent_id, notes=found.text, version=found.version, updated_at=found.updated_at)
+
+    @router.get(
+        "/notes/{agent_id:chat_id}",
+        summary="The long-term notes of an agent about the user; their version is the ETag",
+        responses=agent,
+    )
+    async def read(response: Response, notes: LongTermNotes = own) -> NotesEntry:
+        return told(response, notes.agent_id, await notes.fetch())
+
+    @router.put(
+        "/notes/{agent_id:chat_id}",
+        summary="Replace the notes, if the version in If-Match is in force; that of no notes is 0",
+        responses=agent | refusals(_412="Another version is in force", _428="If-Match has to name a version"),
+    )
+    async def write(
+        asked: NotesText, response: Response, if_match: IfMatch = None, notes: LongTermNotes = own
+    ) -> NotesEntry:
+        if if_match is None:
+            raise HTTPException(428, "send the ETag of the notes that you read as If-Match")
+        try:
+            found = await notes.overwrite(asked.notes, expected_version=int(if_match.strip('"')))
+        except ConflictError as error:
+            raise HTTPException(412, str(error)) from None
+        except NotesError as error:
+            raise invalid(str(error), "notes") from None
+        return told(response, notes.agent_id, found)
+
+    _ = read, write

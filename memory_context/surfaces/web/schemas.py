@@ -23,6 +23,8 @@ __all__ = [
     "ChatStep",
     "MessagePage",
     "NewMessage",
+    "NotesEntry",
+    "NotesText",
     "SessionEntry",
     "SessionId",
     "SessionPage",
@@ -166,6 +168,21 @@ class SessionPage(Wire):
 
     sessions: list[SessionEntry]
     next: str | None
+
+
+class NotesText(Wire):
+    """Long-term notes, Markdown; "" for none."""
+
+    notes: str
+
+
+class NotesEntry(Wire):
+    """The long-term notes of an agent; version 0 means that none were written yet."""
+
+    agent_id: str
+    notes: Text
+    version: int
+    updated_at: datetime | None
 
 
 class MessagePage(Wire):
