@@ -15,12 +15,11 @@ from psycopg.rows import DictRow
 
 from memory_context.foundation.embeddings.embedder import Embedder, check_embedder
 from memory_context.foundation.embeddings.wordllama import default_embedder
-from memory_context.foundation.errors import ConflictError, ItemDamagedError, StoreError
+from memory_context.foundation.errors import ConflictError, ItemDamagedError, MemoryContextError, StoreError
 from memory_context.foundation.references import ToolAnswerRegistry
-from memory_context.foundation.runtime.background import in_thread_if_large, outages_of
+from memory_context.foundation.runtime.background import Background, Timer, in_thread_if_large, outages_of
 from memory_context.foundation.runtime.buffers import WRITE_SECONDS, Unwritten
 
-from .admin.daily import DailyConsolidation
 from .admin.user_stats import UserStats
 from .codec import canonical_json
 from .database import Database, every_user
@@ -267,6 +266,8 @@ def _listed(item: MemoryItem) -> MemoryItem:
 
 
 _MODEL_SECONDS = 60.0  # a question in the background
+_FIRST_CONSOLIDATION_SECONDS, _CONSOLIDATION_SECONDS = 300.0, 3600.0  # a start has other work
+_CONSOLIDATING = "consolidation"
 
 
 class MemoryStore:
@@ -324,7 +325,8 @@ class MemoryStore:
         self.events = EventLog(self._database, self.unwritten)
         self.user_stats = UserStats(self._database)
         self.secret_keys = secret_keys
-        self._daily = DailyConsolidation(self.consolidate_due)
+        self._next_consolidation = Timer(lambda: self._consolidating.start(self._consolidate_safely))
+        self._consolidating = Background[None]("memory_context consolidation")
         self._owners: WeakSet[object] = WeakSet()
 
     @classmethod
@@ -422,7 +424,8 @@ class MemoryStore:
         await self._stop()
 
     async def _stop(self) -> None:
-        await self._daily.stop()
+        self._next_consolidation.cancel()
+        await self._consolidating.stop()
         await self.events.stop()
         await self.jobs.stop()
         self._database.close()
@@ -521,7 +524,16 @@ class MemoryStore:
 
     def consolidate_daily(self) -> None:
         """Consolidate due users in the background of this event loop, by rules, until the store is closed."""
-        self._daily.begin()
+        self._next_consolidation.plan(_FIRST_CONSOLIDATION_SECONDS)
+
+    async def _consolidate_safely(self) -> None:
+        try:
+            await self.consolidate_due()
+            outages_of(self).worked(_CONSOLIDATING)
+        except MemoryContextError as error:
+            outages_of(self).failed(_CONSOLIDATING, "memories are consolidated later: %s", error)
+        finally:
+            self._next_consolidation.plan(_CONSOLIDATION_SECONDS)
 
     async def consolidate_due(self, *, every: timedelta = timedelta(days=1)) -> int:
         """Consolidate all users, by rules, whose last run is older and who said or stored something since."""
