@@ -128,33 +128,24 @@ class ItemStore:
         self, user_id: str, memory_keys: Sequence[str], *, scope: ReadScope = ANYBODY
     ) -> dict[str, str]:
         """Return contents in scope; damaged ones are logged and omitted."""
-        if not memory_keys:
-            return {}
-        params = {"memory_keys": list(memory_keys), **scope_params(scope)}
-        contents: dict[str, str] = {}
-        for row in await self._read(user_id, "select_contents", params, has_content=True):
-            try:
-                contents[row["memory_key"]] = await _checked(row)
-            except ItemDamagedError as error:
-                _logger.error("%s", error)
-        return contents
+        return {row["memory_key"]: text async for row, text in self._contents(user_id, memory_keys, scope)}
 
     async def fetch_images(
         self, user_id: str, memory_keys: Sequence[str], *, scope: ReadScope = ANYBODY
     ) -> dict[str, bytes]:
         """Return the bytes of images in scope; damaged ones are logged and omitted."""
-        if not memory_keys:
-            return {}
+        found = [row async for row, _ in self._contents(user_id, memory_keys, scope) if row["content_type"]]
+        return {row["memory_key"]: bytes(row["content_raw"]) for row in found}
+
+    async def _contents(
+        self, user_id: str, memory_keys: Sequence[str], scope: ReadScope
+    ) -> AsyncIterator[tuple[DictRow, str]]:
         params = {"memory_keys": list(memory_keys), **scope_params(scope)}
-        images: dict[str, bytes] = {}
-        for row in await self._read(user_id, "select_contents", params, has_content=True):
-            if row["content_type"]:
-                try:
-                    await _checked(row)
-                    images[row["memory_key"]] = bytes(row["content_raw"])
-                except ItemDamagedError as error:
-                    _logger.error("%s", error)
-        return images
+        for row in await self._read(user_id, "select_contents", params, has_content=True) if memory_keys else ():
+            try:
+                yield row, await _checked(row)
+            except ItemDamagedError as error:
+                _logger.error("%s", error)
 
     async def select_keys(
         self, user_id: str, *, like: str | None = None, scope: ReadScope = ANYBODY, limit: int | None = 50
