@@ -2,11 +2,11 @@
 
 import logging
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakSet
 
@@ -508,10 +508,8 @@ class MemoryStore:
 
         await self.jobs.flush([CONVERSATION_JOB])
         model = None if model_client is None else LightModel(model_client, timeout_seconds=_MODEL_SECONDS)
-        return await Consolidation(self._database, user_id, self._store_of(user_id), model, budget_tokens).run()
-
-    def _store_of(self, user_id: str) -> Callable[[Sequence[NewItem]], Awaitable[list[str]]]:
-        return lambda items: self.items.insert_memories(user_id, items)
+        store = partial(self.items.insert_memories, user_id)
+        return await Consolidation(self._database, user_id, store, model, budget_tokens).run()
 
     def consolidate_daily(self) -> None:
         """Consolidate due users in the background of this event loop, by rules, until the store is closed."""
