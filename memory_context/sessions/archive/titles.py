@@ -1,7 +1,7 @@
 """Titles of sessions: the user's first words, then one title from the light model."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from autogen_core.models import AssistantMessage
 from pydantic import BaseModel, ConfigDict
@@ -48,6 +48,7 @@ class Titles:
 
     def __init__(self, user_sources: Sequence[str], model: LightModel | None) -> None:
         self._user_sources = user_sources
+        self._requests, self._answers = _Finder(self._is_request), _Finder(_is_answer)
         self._model = model
         self._from_model = ""
         self.has_news = False
@@ -71,23 +72,22 @@ class Titles:
         """Return the title and True if it is the model's, which is asked after the agent's first answer."""
         if self._from_model:
             return (self._from_model, True) if self.has_news else ("", False)
-        entries = transcript.entries()
-        request = next(filter(self._is_request, entries), None)
+        request, _ = self._requests.ends(transcript)
         if request is None:
             return "", False
         said = request.words.strip()
-        model = None if self._has_asked else self._model
-        if model is not None and (answer := next(filter(_is_answer, entries), None)) is not None:
+        answer, _ = self._answers.ends(transcript)
+        if (model := self._model) is not None and not self._has_asked and answer is not None:
             self._has_asked, words = True, answer.words.strip()
             self._asking.start(lambda: self._ask(model, said, words))
         return self._line(said, TITLE_LIMIT_CHARACTERS), False
 
     def summary(self, transcript: Transcript) -> str:
-        """Return the last request and the last answer in a line."""
-        entries = transcript.entries()[::-1]
-        newest = (next(filter(is_wanted, entries), None) for is_wanted in (self._is_request, _is_answer))
+        (_, request), (_, answer) = self._requests.ends(transcript), self._answers.ends(transcript)
         half = _SUMMARY_LIMIT_CHARACTERS // 2
-        return REQUEST_AND_ANSWER.join(self._line(entry.words.strip(), half) for entry in newest if entry is not None)
+        return REQUEST_AND_ANSWER.join(
+            self._line(entry.words.strip(), half) for entry in (request, answer) if entry is not None
+        )
 
     async def close(self) -> None:
         """Give the model a second, then cancel."""
@@ -118,5 +118,24 @@ class Titles:
 
 
 def _is_answer(entry: Entry) -> bool:
-    message = entry.message
-    return isinstance(message, AssistantMessage) and isinstance(message.content, str) and bool(message.content.strip())
+    return isinstance(entry.message, AssistantMessage) and bool(entry.words.strip())
+
+
+class _Finder:
+    """First and last match since the last clear; examines each entry once."""
+
+    def __init__(self, matches: Callable[[Entry], bool]) -> None:
+        self._matches = matches
+        self._transcript: Transcript | None = None
+        self._ends: tuple[int, int] | None = None
+        self._read_to = 0
+
+    def ends(self, transcript: Transcript) -> tuple[Entry | None, Entry | None]:
+        start = transcript.state.start
+        if transcript is not self._transcript or (self._ends is not None and self._ends[0] < start):
+            self._transcript, self._ends, self._read_to = transcript, None, start
+        for entry in transcript.entries(start=max(self._read_to, start)):
+            if self._matches(entry):
+                self._ends = (entry.position if self._ends is None else self._ends[0], entry.position)
+        self._read_to = transcript.end
+        return (None, None) if self._ends is None else (transcript[self._ends[0]], transcript[self._ends[1]])
