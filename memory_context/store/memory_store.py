@@ -231,17 +231,14 @@ class ItemStore:
         self, user_id: str, *statements: Statement, changes_user_memory: bool
     ) -> list[list[DictRow]]:
         """Retry once: the conflicting row may be erased now."""
-        try:
-            return await self._database.write(user_id, *statements, changes_user_memory=changes_user_memory)
-        except StoreError as error:
-            if not isinstance(error.__cause__, psycopg.errors.UniqueViolation):
-                raise
-        try:
-            return await self._database.write(user_id, *statements, changes_user_memory=changes_user_memory)
-        except StoreError as error:
-            if isinstance(error.__cause__, psycopg.errors.UniqueViolation):
-                raise ConflictError("a memory key is taken by another content: choose another key") from error.__cause__
-            raise
+        cause: BaseException | None = None
+        for _ in range(2):
+            try:
+                return await self._database.write(user_id, *statements, changes_user_memory=changes_user_memory)
+            except StoreError as error:
+                if not isinstance(cause := error.__cause__, psycopg.errors.UniqueViolation):
+                    raise
+        raise ConflictError("a memory key is taken by another content: choose another key") from cause
 
 
 async def _checked(row: Mapping[str, Any]) -> str:
