@@ -101,7 +101,8 @@ class UserMemoryText:
             heading = _PREFERENCES if one.type == "user_preference" else _FACTS
             text = f"- {self._line(one.content, _STATEMENT_CHARACTERS)}"
             # the day tells which of two that disagree is newer, and what "next month" means
-            lines.setdefault((heading, text), _Line(heading, f"{text} ({_day_said(one)})", one.key))
+            day = (one.valid_from or one.created_at).astimezone(timezone.utc)
+            lines.setdefault((heading, text), _Line(heading, f"{text} ({day:%Y-%m-%d})", one.key))
         return list(lines.values())
 
     def _notes(self, heading: str, text: str) -> list[_Line]:
@@ -158,10 +159,6 @@ def _ranked(statements: Sequence[MemoryItem]) -> list[MemoryItem]:
     preferences = [one for one in best_first if one.type == "user_preference"]
     facts = [one for one in best_first if one.type != "user_preference"]
     return [one for one in chain.from_iterable(zip_longest(preferences, facts)) if one is not None]
-
-
-def _day_said(statement: MemoryItem) -> str:
-    return f"{(statement.valid_from or statement.created_at).astimezone(timezone.utc):%Y-%m-%d}"
 
 
 def _said_in(statement: MemoryItem) -> str:

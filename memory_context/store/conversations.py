@@ -274,13 +274,7 @@ class ClaimRows:
         return lost, {row["claim"] for row in rows} - lost
 
     async def release(self, key: SessionKey, claim: UUID) -> None:
-        """Pass the session to the claim that waits for it, or free it."""
-        await self._database.write(
-            key.user_id, *_CLAIMS.each(("pass_session", "free_session"), {**key._asdict(), "claim": claim})
-        )
-
-    async def give_up(self, key: SessionKey, claim: UUID) -> None:
-        """Neither hold a session nor wait for it."""
+        """Neither hold a session nor wait for it; pass it to the claim that does."""
         names = ("pass_session", "free_session", "withdraw_wish")
         await self._database.write(key.user_id, *_CLAIMS.each(names, {**key._asdict(), "claim": claim}))
 

@@ -8,7 +8,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import psycopg
@@ -27,7 +26,7 @@ from .limits import StoreLimits, TransactionKind, extend, most_seconds
 from .location import OWNER_URL_ENV, Location, read_url
 from .pool import ConnectionPool
 from .redact import Forgettings
-from .schema import ensure_pool_login, fetch_login, is_usable, migrate, refuse_unsafe
+from .schema import ensure_pool_login, fetch_login, migrate, missing_migrations, refuse_unsafe
 from .sql import Statement, load_queries
 
 __all__ = ["EVERY_AGENT", "Database", "every_user", "is_set_up", "prepare", "reach_server"]
@@ -241,7 +240,7 @@ async def prepare(location: Location, limits: StoreLimits) -> tuple[dict[str, st
                     f"of a login that may, in {OWNER_URL_ENV}, and start once ({where})"
                 )
             refuse_unsafe(login, where)
-            if not await is_usable(connection, where):
+            if await missing_migrations(connection, where):
                 raise SchemaError(
                     f"the schema memory_context is older than this version and login {login.name!r} may not change "
                     f"it: give the owner's URL in {OWNER_URL_ENV} and start once ({where})"
@@ -262,7 +261,9 @@ async def reach_server(location: Location, limits: StoreLimits) -> dict[str, str
     if location.url is not None:
         return read_url(location.url)
     assert location.folder is not None
-    starting = await attempt(asyncio.to_thread(_start_embedded, location.folder), limits.start_seconds)
+    from .embedded import start  # lazy: does not import on Windows
+
+    starting = await attempt(asyncio.to_thread(start, location.folder), limits.start_seconds)
     if starting is None:  # the thread continues
         raise StoreUnavailableError(
             f"the embedded Postgres in {location.folder} did not start within {limits.start_seconds:.3g} s; a new "
@@ -285,12 +286,6 @@ def is_set_up(location: Location) -> bool:
         return True
 
 
-def _start_embedded(folder: Path) -> dict[str, str]:
-    from .embedded import start  # lazy: does not import on Windows
-
-    return start(folder)
-
-
 async def every_user(database: Database) -> AsyncIterator[str]:
     """Yield all users in a fixed order, as the owner or a login that may `list_users`."""
     await database.ready()
@@ -305,17 +300,14 @@ async def every_user(database: Database) -> AsyncIterator[str]:
                 try:
                     rows = await connection.fetch(_USERS["select_users"], page)
                 except psycopg.errors.InsufficientPrivilege as error:
-                    raise StoreError(_may_not_list(connection.info.user, location.where)) from error
+                    login = connection.info.user
+                    raise StoreError(
+                        f"login {login!r} may not list the users, which maintenance of all of them needs: name the "
+                        f"owner's URL in {OWNER_URL_ENV}, or run GRANT EXECUTE ON FUNCTION "
+                        f'memory_context.list_users(text, integer) TO "{login}"; ({location.where})'
+                    ) from error
         for row in rows:
             yield row["user_id"]
         if len(rows) < _USERS_PER_PAGE:
             return
         after = rows[-1]["user_id"]
-
-
-def _may_not_list(login: str, where: str) -> str:
-    return (
-        f"login {login!r} may not list the users, which maintenance of all of them needs: name the owner's URL in "
-        f'{OWNER_URL_ENV}, or run GRANT EXECUTE ON FUNCTION memory_context.list_users(text, integer) TO "{login}"; '
-        f"({where})"
-    )

@@ -218,7 +218,10 @@ class EventLog:
             if isinstance(error, StoreError) and not isinstance(error, StoreUnavailableError):  # not retryable
                 self._outages.failed(_WRITING, "%d events of the audit trail are dropped: %s", len(batch), error)
                 return
-            self._put_back(batch)
+            with self._lock:
+                newer = list(self._waiting)
+                self._waiting.clear()
+                self._waiting.extend((*batch, *newer))  # drops the oldest
             raise
         finally:
             self._sent -= len(batch)
@@ -231,12 +234,6 @@ class EventLog:
             self._waiting.clear()
             self._waiting.extend(others)
         return batch
-
-    def _put_back(self, batch: Sequence[_Waiting]) -> None:
-        with self._lock:
-            newer = list(self._waiting)
-            self._waiting.clear()
-            self._waiting.extend((*batch, *newer))  # drops the oldest
 
 
 def _statements(user_id: str, batch: Sequence[_Waiting], now: float) -> list[Statement]:

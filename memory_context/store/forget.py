@@ -7,7 +7,7 @@ items, threads, the rest, then the list of users.
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from psycopg.rows import DictRow
@@ -82,7 +82,8 @@ async def forget_memories(
     (rows,) = await database.read(user_id, _ITEMS("select_own_ids", place, memory_key=memory_key))
     keys: list[str] = []
     tally = Tally(progress, len(rows))
-    for items in _batches(rows):
+    for start in range(0, len(rows), BATCH_ITEMS):
+        items = rows[start : start + BATCH_ITEMS]
         keys += await forget_items(database, user_id, items, kind=kind)
         tally.add(len(items))
     return keys
@@ -248,11 +249,6 @@ async def _erase_items(database: Database, user_id: str, params: dict[str, objec
             tally.add(len(gone))
         if len(some) < BATCH_ITEMS:  # ends despite concurrent writers
             return erased
-
-
-def _batches(rows: Sequence[DictRow]) -> Iterator[Sequence[DictRow]]:
-    for start in range(0, len(rows), BATCH_ITEMS):
-        yield rows[start : start + BATCH_ITEMS]
 
 
 def _ids(items: Sequence[DictRow]) -> dict[str, object]:

@@ -32,13 +32,12 @@ class Waits:
     bytes_per_second: float = math.inf
 
 
+@dataclass
 class _Call:
-    def __init__(self, seconds: float) -> None:
-        self.ends_at = time.monotonic() + seconds
-        self.outer = _call.get()
+    ends_at: float  # monotonic
 
 
-_call: ContextVar[_Call | None] = ContextVar("memory_context_call", default=None)
+_calls: ContextVar[tuple[_Call, ...]] = ContextVar("memory_context_calls", default=())
 
 
 @dataclass(frozen=True)
@@ -102,20 +101,18 @@ def most_seconds() -> float:
 
 def extend(seconds: float) -> None:
     """Extend the running calls."""
-    call = _call.get()
-    while call is not None:
+    for call in _calls.get():
         call.ends_at += seconds
-        call = call.outer
 
 
 async def within(seconds: float, call: Coroutine[Any, Any, _Answer]) -> _Answer:
     """Return the answer of a call of several transactions; if late, cancel it and raise `StoreUnavailableError`."""
-    limit = _Call(seconds)
-    token = _call.set(limit)
+    limit = _Call(time.monotonic() + seconds)
+    token = _calls.set((*_calls.get(), limit))
     try:
         task = begin(call)
     finally:
-        _call.reset(token)
+        _calls.reset(token)
     if await attempt(task, lambda: limit.ends_at - time.monotonic(), cancel_seconds=_CANCEL_SECONDS) is None:
         raise StoreUnavailableError(f"the store did not answer within {seconds:.3g} s; try again")
     return task.result()

@@ -2,11 +2,11 @@
 
 import logging
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakSet
 
@@ -15,12 +15,11 @@ from psycopg.rows import DictRow
 
 from memory_context.foundation.embeddings.embedder import Embedder, check_embedder
 from memory_context.foundation.embeddings.wordllama import default_embedder
-from memory_context.foundation.errors import ConflictError, ItemDamagedError, StoreError
+from memory_context.foundation.errors import ConflictError, ItemDamagedError, MemoryContextError, StoreError
 from memory_context.foundation.references import ToolAnswerRegistry
-from memory_context.foundation.runtime.background import in_thread_if_large, outages_of
+from memory_context.foundation.runtime.background import Background, Timer, in_thread_if_large, outages_of
 from memory_context.foundation.runtime.buffers import WRITE_SECONDS, Unwritten
 
-from .admin.daily import DailyConsolidation
 from .admin.user_stats import UserStats
 from .codec import canonical_json
 from .database import Database, every_user
@@ -129,33 +128,24 @@ class ItemStore:
         self, user_id: str, memory_keys: Sequence[str], *, scope: ReadScope = ANYBODY
     ) -> dict[str, str]:
         """Return contents in scope; damaged ones are logged and omitted."""
-        if not memory_keys:
-            return {}
-        params = {"memory_keys": list(memory_keys), **scope_params(scope)}
-        contents: dict[str, str] = {}
-        for row in await self._read(user_id, "select_contents", params, has_content=True):
-            try:
-                contents[row["memory_key"]] = await _checked(row)
-            except ItemDamagedError as error:
-                _logger.error("%s", error)
-        return contents
+        return {row["memory_key"]: text async for row, text in self._contents(user_id, memory_keys, scope)}
 
     async def fetch_images(
         self, user_id: str, memory_keys: Sequence[str], *, scope: ReadScope = ANYBODY
     ) -> dict[str, bytes]:
         """Return the bytes of images in scope; damaged ones are logged and omitted."""
-        if not memory_keys:
-            return {}
+        found = [row async for row, _ in self._contents(user_id, memory_keys, scope) if row["content_type"]]
+        return {row["memory_key"]: bytes(row["content_raw"]) for row in found}
+
+    async def _contents(
+        self, user_id: str, memory_keys: Sequence[str], scope: ReadScope
+    ) -> AsyncIterator[tuple[DictRow, str]]:
         params = {"memory_keys": list(memory_keys), **scope_params(scope)}
-        images: dict[str, bytes] = {}
-        for row in await self._read(user_id, "select_contents", params, has_content=True):
-            if row["content_type"]:
-                try:
-                    await _checked(row)
-                    images[row["memory_key"]] = bytes(row["content_raw"])
-                except ItemDamagedError as error:
-                    _logger.error("%s", error)
-        return images
+        for row in await self._read(user_id, "select_contents", params, has_content=True) if memory_keys else ():
+            try:
+                yield row, await _checked(row)
+            except ItemDamagedError as error:
+                _logger.error("%s", error)
 
     async def select_keys(
         self, user_id: str, *, like: str | None = None, scope: ReadScope = ANYBODY, limit: int | None = 50
@@ -241,17 +231,14 @@ class ItemStore:
         self, user_id: str, *statements: Statement, changes_user_memory: bool
     ) -> list[list[DictRow]]:
         """Retry once: the conflicting row may be erased now."""
-        try:
-            return await self._database.write(user_id, *statements, changes_user_memory=changes_user_memory)
-        except StoreError as error:
-            if not isinstance(error.__cause__, psycopg.errors.UniqueViolation):
-                raise
-        try:
-            return await self._database.write(user_id, *statements, changes_user_memory=changes_user_memory)
-        except StoreError as error:
-            if isinstance(error.__cause__, psycopg.errors.UniqueViolation):
-                raise ConflictError("a memory key is taken by another content: choose another key") from error.__cause__
-            raise
+        cause: BaseException | None = None
+        for _ in range(2):
+            try:
+                return await self._database.write(user_id, *statements, changes_user_memory=changes_user_memory)
+            except StoreError as error:
+                if not isinstance(cause := error.__cause__, psycopg.errors.UniqueViolation):
+                    raise
+        raise ConflictError("a memory key is taken by another content: choose another key") from cause
 
 
 async def _checked(row: Mapping[str, Any]) -> str:
@@ -267,6 +254,8 @@ def _listed(item: MemoryItem) -> MemoryItem:
 
 
 _MODEL_SECONDS = 60.0  # a question in the background
+_FIRST_CONSOLIDATION_SECONDS, _CONSOLIDATION_SECONDS = 300.0, 3600.0  # a start has other work
+_CONSOLIDATING = "consolidation"
 
 
 class MemoryStore:
@@ -324,7 +313,8 @@ class MemoryStore:
         self.events = EventLog(self._database, self.unwritten)
         self.user_stats = UserStats(self._database)
         self.secret_keys = secret_keys
-        self._daily = DailyConsolidation(self.consolidate_due)
+        self._next_consolidation = Timer(lambda: self._consolidating.start(self._consolidate_safely))
+        self._consolidating = Background[None]("memory_context consolidation")
         self._owners: WeakSet[object] = WeakSet()
 
     @classmethod
@@ -422,7 +412,8 @@ class MemoryStore:
         await self._stop()
 
     async def _stop(self) -> None:
-        await self._daily.stop()
+        self._next_consolidation.cancel()
+        await self._consolidating.stop()
         await self.events.stop()
         await self.jobs.stop()
         self._database.close()
@@ -514,14 +505,21 @@ class MemoryStore:
 
         await self.jobs.flush([CONVERSATION_JOB])
         model = None if model_client is None else LightModel(model_client, timeout_seconds=_MODEL_SECONDS)
-        return await Consolidation(self._database, user_id, self._store_of(user_id), model, budget_tokens).run()
-
-    def _store_of(self, user_id: str) -> Callable[[Sequence[NewItem]], Awaitable[list[str]]]:
-        return lambda items: self.items.insert_memories(user_id, items)
+        store = partial(self.items.insert_memories, user_id)
+        return await Consolidation(self._database, user_id, store, model, budget_tokens).run()
 
     def consolidate_daily(self) -> None:
         """Consolidate due users in the background of this event loop, by rules, until the store is closed."""
-        self._daily.begin()
+        self._next_consolidation.plan(_FIRST_CONSOLIDATION_SECONDS)
+
+    async def _consolidate_safely(self) -> None:
+        try:
+            await self.consolidate_due()
+            outages_of(self).worked(_CONSOLIDATING)
+        except MemoryContextError as error:
+            outages_of(self).failed(_CONSOLIDATING, "memories are consolidated later: %s", error)
+        finally:
+            self._next_consolidation.plan(_CONSOLIDATION_SECONDS)
 
     async def consolidate_due(self, *, every: timedelta = timedelta(days=1)) -> int:
         """Consolidate all users, by rules, whose last run is older and who said or stored something since."""

@@ -7,7 +7,7 @@ batch ─▶ texts of forgotten messages, arguments that became an item, and ans
 import json
 import re
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, cast
@@ -156,9 +156,9 @@ class Traces:
         """Texts made from a forgotten item or message go; other texts only lose what they say of it."""
         held = places.said | places.others
         if held and data.get("kind") in _OBSERVATIONS:
-            data = _without_observations(data, held)
+            data = _mapped(data, lambda one: _without_observation(one, held))
         if places.said:
-            data = _unsaid(data, places.said)
+            data = _mapped(data, lambda one: _unsaid(one, places.said))
         # what is known of the user shows titles of other sessions
         if beginnings := self.beginnings(None if data.get("kind") in _STATEMENTS else session_id):
             line = re.compile(f"(?:{'|'.join(map(re.escape, beginnings))})[^\n]*")
@@ -169,7 +169,7 @@ class Traces:
             return self._without_statements(data)
         text = data.get("text") or data.get("excerpt") or data.get("headline") or ""
         if self._has_ref(data) or (data.get("kind") in _MADE_FROM_ONE and self._key.search(text.partition("\n")[0])):
-            return self._without_texts(data)
+            return _mapped(data, self._without_texts)
         return map_strings(data, self._without_descriptions)
 
     def _without_statements(self, data: Mapping[str, Any]) -> Any:
@@ -189,18 +189,13 @@ class Traces:
     def _without_descriptions(self, text: str) -> str:
         return "\n".join(self._replacement(line) if self._key.search(line) else line for line in text.split("\n"))
 
-    def _without_texts(self, value: Any) -> Any:
-        if isinstance(value, (list, tuple)):
-            return [self._without_texts(one) for one in cast(Sequence[Any], value)]
-        if not isinstance(value, Mapping):
-            return value
-        data = cast(Mapping[str, Any], value)
+    def _without_texts(self, data: dict[str, Any]) -> dict[str, Any]:
         gone = {name: self._replacement(text) for name in _TEXTS if isinstance(text := data.get(name), str) and text}
         if data.get("key") in self.keys:
             gone |= {name: "forgotten" for name in ("description", "why") if name in data}
         elif "description" in data and "key" not in data:
             gone["description"] = ""
-        return {name: gone.get(name, self._without_texts(one)) for name, one in data.items()}
+        return data | gone
 
     def _replacement(self, text: str) -> str:
         """Placeholders stay, so that the model can ask and is told when the item was forgotten."""
@@ -213,23 +208,22 @@ def _blocks(entry: Mapping[str, Any]) -> Sequence[Any]:
     return cast(Sequence[Any], content) if isinstance(content, list) else [content]
 
 
-def _unsaid(value: Any, said: Collection[int]) -> Any:
-    """Erase texts that a decision took from a message, such as an order."""
+def _mapped(value: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """Return a JSON value with each of its objects changed, inner ones first."""
     if isinstance(value, (list, tuple)):
-        return [_unsaid(one, said) for one in cast(Sequence[Any], value)]
+        return [_mapped(one, change) for one in cast(Sequence[Any], value)]
     if not isinstance(value, Mapping):
         return value
-    data = {name: _unsaid(one, said) for name, one in cast(Mapping[str, Any], value).items()}
+    return change({name: _mapped(one, change) for name, one in cast(Mapping[str, Any], value).items()})
+
+
+def _unsaid(data: dict[str, Any], said: Collection[int]) -> dict[str, Any]:
+    """Erase texts that a decision took from a message, such as an order."""
     return data | ({name: FORGOTTEN for name in _TEXTS if data.get(name)} if data.get("position") in said else {})
 
 
-def _without_observations(value: Any, held: Collection[int]) -> Any:
-    """Erase lines that rest on these messages or on unknown ones, and the hints of their chunks."""
-    if isinstance(value, (list, tuple)):
-        return [_without_observations(one, held) for one in cast(Sequence[Any], value)]
-    if not isinstance(value, Mapping):
-        return value
-    data = {name: _without_observations(one, held) for name, one in cast(Mapping[str, Any], value).items()}
+def _without_observation(data: dict[str, Any], held: Collection[int]) -> dict[str, Any]:
+    """Erase a line that rests on these messages or on unknown ones, and the hints of a chunk of them."""
     if data.get("text") and (not data.get("ranges", True) or _meets(data.get("ranges", ()), held)):
         data["text"] = FORGOTTEN
     if "current_task" in data and _meets([(data["first"], data["last"])], held):

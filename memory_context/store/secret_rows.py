@@ -67,19 +67,19 @@ class SecretRows:
     async def select(self, user_id: str) -> list[SealedSecret]:
         """Return the user's own secrets with a value."""
         (rows,) = await self._database.read(user_id, _QUERIES("select_secrets"))
-        return [_sealed(row) for row in rows]
+        return [SealedSecret(**row) for row in rows]
 
     async def fetch(self, user_id: str, name: str) -> SealedSecret | None:
         """Return a secret of any session; None if there is none, or only its name."""
         (rows,) = await self._database.read(user_id, _QUERIES("fetch_secret", name=name))
-        return _sealed(rows[0]) if rows and rows[0]["key_id"] is not None else None
+        return SealedSecret(**rows[0]) if rows and rows[0]["key_id"] is not None else None
 
     async def select_of_other_keys(self, user_id: str, key_id: str, after: str = "") -> list[SealedSecret]:
         """Return a page of secrets that other keys encrypted, by name."""
         (rows,) = await self._database.read(
             user_id, _QUERIES("select_secrets_of_other_keys", key_id=key_id, after=after, limit=_PAGE_ROWS)
         )
-        return [_sealed(row) for row in rows]
+        return [SealedSecret(**row) for row in rows]
 
     async def upsert(self, user_id: str, secrets: Sequence[SealedSecret]) -> None:
         """Store or replace secrets in one transaction."""
@@ -98,13 +98,3 @@ class SecretRows:
         """Delete a secret; return whether there was one."""
         (rows,) = await self._database.write(user_id, _QUERIES("delete_secret", name=name))
         return bool(rows)
-
-
-def _sealed(row: dict[str, object]) -> SealedSecret:
-    return SealedSecret(
-        str(row["name"]),
-        str(row["session_id"]),
-        str(row["key_id"]),
-        bytes(row["nonce"]),  # pyright: ignore[reportArgumentType] - bytea
-        bytes(row["ciphertext"]),  # pyright: ignore[reportArgumentType] - bytea
-    )

@@ -68,6 +68,7 @@ def said(transcript: Transcript) -> list[object]:
 
 
 MESSAGES = [f"message {number}" for number in range(6)]
+NOTES = ["[2 messages of this session are missing here: the archive does not have them.]"] * 2
 
 
 def test_batches_without_a_gap_give_the_transcript_as_it_was():
@@ -98,14 +99,14 @@ def test_batch_that_does_not_begin_where_the_one_before_ends_is_behind_a_gap():
         (
             (1, 2),
             (0,),
-            ["[2 messages of this session are missing here: the archive does not have them.]", *MESSAGES[2:]],
+            [*NOTES, *MESSAGES[2:]],
         ),
         (
             (0, 2),
             (1,),
             [
                 *MESSAGES[:2],
-                "[2 messages of this session are missing here: the archive does not have them.]",
+                *NOTES,
                 *MESSAGES[4:],
             ],
         ),
@@ -122,6 +123,25 @@ def test_missing_batch_is_said_in_its_place_and_counted(
     assert (said(transcript), is_mended) == (said_to_be, True)
     assert report.missing_batches == missing
     assert report.missing_messages == (0 if missing == (2,) else 2)
+
+
+def test_messages_behind_a_gap_keep_their_numbers_and_a_view_shows_one_note_for_all_of_it():
+    """So items that name their message still find it."""
+    batches = batches_of(transcript_of(9), 2, 7, 9)
+    transcript, _, _ = rebuild_transcript(archived(batches[0], batches[2]))
+    assert [transcript[position].message.content for position in (7, 8)] == ["message 7", "message 8"]
+    shown = [entry.position for entry in transcript.shown()]
+    assert shown == [0, 1, 2, 7, 8]
+
+
+def test_batch_whose_numbers_are_damaged_is_left_out():
+    first, second, _, last = batches_of(transcript_of(8), 2, 4, 6, 8)
+    far = replace(second, body={**second.body, "first_position": 10**12}, is_intact=False)
+    transcript, report, _ = rebuild_transcript(archived(first, far, last))
+    assert [transcript[position].message.content for position in (0, 1, 6, 7)] == [
+        f"message {number}" for number in (0, 1, 6, 7)
+    ]
+    assert (report.missing_batches, report.damaged_batches, report.missing_messages) == ((2,), (1,), 4)
 
 
 def test_batch_that_begins_anew_needs_no_batches_before_it():

@@ -13,21 +13,18 @@ from autogen_core.models import (
 
 from memory_context.foundation.messages import Address
 from memory_context.foundation.references import MemoryRef
-from memory_context.sessions.transcript.codec import append_saved, save_transcript
 from memory_context.sessions.transcript.entries import Entry, Part, StoredPart
 from memory_context.sessions.transcript.part_decisions import (
     CompactedTextChosen,
     PartOffloaded,
     PartsCompacted,
     PartShortened,
-    RepeatFound,
 )
 from memory_context.sessions.transcript.transcript import Decision, Transcript
 from memory_context.sessions.transcript.view_decisions import (
     ExpansionShown,
     ExpansionWithdrawn,
     HistoryFolded,
-    MessageRedelivered,
     ViewCleared,
     ViewShown,
 )
@@ -295,24 +292,3 @@ def test_decisions_on_entries_that_are_not_held_are_recorded_only():
     transcript.append(user("Go.")).measure([Part(TEXT, 5)])
     transcript.decide(PartOffloaded(5, TEXT, WHOLE))
     assert transcript[5].part(TEXT).stored == WHOLE
-
-
-@pytest.mark.parametrize(
-    ("decision", "moved"),
-    [
-        (ViewShown(2), ViewShown(3)),
-        (RepeatFound(0, TEXT, ("k",)), RepeatFound(1, TEXT, ("k",))),
-        (CompactedTextChosen(0, TEXT, "facts", 3), CompactedTextChosen(1, TEXT, "facts", 3)),
-        (MessageRedelivered(0, 1), MessageRedelivered(1, 2)),
-        (MessageRedelivered(0, None), None),
-        (PartShortened(0, TEXT, "shorter", 1), None),
-    ],
-    ids=lambda one: type(one).__name__,
-)
-def test_appended_transcript_keeps_the_decisions_that_hold_at_its_new_place(decision: Decision, moved: Decision | None):
-    """Those on how it was rendered are taken anew, and one of a version that added no copy says nothing."""
-    whole = transcript_of(user("First."))
-    append_saved(whole, save_transcript(transcript_of(user("Go."), user("Go."), decision)))
-    assert [texts(entry) for entry in whole.entries()] == [["First."], ["Go."], ["Go."]]
-    assert [one for _, one in whole.log] == ([] if moved is None else [moved])
-    assert whole.state.redelivered == ({1} if isinstance(moved, MessageRedelivered) else set())

@@ -12,7 +12,6 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 from memory_context import AgentMemory, MemoryContext, MemoryCriteria, MemoryStore
 from memory_context.foundation.errors import StoreUnavailableError
 from memory_context.foundation.references import memory_key_for
-from memory_context.store.admin.daily import DailyConsolidation
 from memory_context.store.items import NewItem
 from tests.agents.scripted import model
 from tests.conftest import Server, database_of
@@ -147,13 +146,13 @@ async def test_daily_consolidation_runs_in_the_background_and_survives_errors(
     """A failed check is logged once; the next one comes in an hour."""
     await remember(store, "I prefer tabs", "prefer tabs.")
     store.consolidate_daily()
-    store._daily.begin(0)
+    store._next_consolidation.plan(0)
     while len(await holding(store)) > 1:
         await a_turn_of_the_loop()
     planned: list[float] = []
-    failing = DailyConsolidation(fail)
-    monkeypatch.setattr(failing._timer, "plan", planned.append)
-    await failing._check()
+    monkeypatch.setattr(store, "consolidate_due", fail)
+    monkeypatch.setattr(store._next_consolidation, "plan", planned.append)
+    await store._consolidate_safely()
     assert planned == [3600.0]
 
 

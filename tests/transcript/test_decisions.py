@@ -41,9 +41,6 @@ class MessageHidden(Decision):
     def positions(self) -> tuple[int, ...]:
         return (self.position,)
 
-    def moved(self, offset: int) -> Decision:
-        return replace(self, position=self.position + offset)
-
     def memory_keys(self) -> tuple[str, ...]:
         return self.keys
 
@@ -67,9 +64,6 @@ class MoodNoted(Decision):
 
     def slot(self) -> str:
         return self.person
-
-    def moved(self, offset: int) -> Decision:
-        return self
 
     def replaced(self) -> Decision:
         return replace(self, mood="")
@@ -132,17 +126,15 @@ def thread(*texts: str) -> Transcript:
     return Transcript.of(UserMessage(content=text, source="user") for text in texts)
 
 
-def test_new_decision_kind_moves_with_its_messages():
-    """Behind other messages its positions are those of the moved ones; what stays in front is left out."""
-    saved_from, transcript = thread("a", "b"), thread("x", "y", "z")
-    saved_from.decide(MessageHidden(1, ()))
-    append_saved(transcript, save_transcript(saved_from))
-    assert transcript.log == [(5, MessageHidden(4, ()))]
-    transcript.decide(ViewShown(5))
-    saved = save_transcript(transcript)
-    tail = {**saved, "first_position": 5, "entries": []}
-    append_saved(transcript, tail)
-    assert transcript.log[2:] == [(5, ViewShown(5))]
+def test_stretch_behind_a_gap_keeps_what_it_decided_about_its_own_messages():
+    """What concerns messages before it is left out, and a stretch from elsewhere is refused."""
+    saved_from, transcript = thread("x", "y", "a", "b"), thread("x", "a note")
+    for decision in (MessageHidden(1, ()), MessageHidden(3, ()), ViewShown(4)):
+        saved_from.decide(decision)
+    append_saved(transcript, save_events(saved_from, 2, 0))
+    assert transcript.log == [(4, MessageHidden(3, ())), (4, ViewShown(4))]
+    with pytest.raises(ValueError, match="message 3 does not follow message 4"):
+        append_saved(transcript, save_events(saved_from, 2, 0))
 
 
 def test_slot_keeps_the_newest_decision_in_state_and_saved_data():

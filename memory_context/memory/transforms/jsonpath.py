@@ -50,13 +50,12 @@ def find_values(content: str, json_path: str, *, first_match: int, max_matches: 
 
 
 def _find(document: Any, note: str, json_path: str, first_match: int, max_matches: int) -> FilterResult:
-    query = _compile(json_path)
-    budget = _Budget()
+    query = _compile(json_path, _Budget())
     wanted = range(first_match, first_match + max_matches)
     found: list[str] = []
     total, is_complete = 0, True
     try:
-        for match in query.finditer(document, budget):
+        for match in query.finditer(document):
             total += 1
             if total in wanted:
                 value = json.dumps(match.obj, ensure_ascii=False, separators=(",", ":"))
@@ -93,18 +92,17 @@ class _Budget:
 class _Paid(JSONPathSelector):
     """A selector that charges a budget and keeps no results."""
 
-    __slots__ = ("_budgets", "_selector")
+    __slots__ = ("_budget", "_selector")
 
-    def __init__(self, selector: JSONPathSelector, budgets: list[_Budget]) -> None:
+    def __init__(self, selector: JSONPathSelector, budget: _Budget) -> None:
         super().__init__(env=selector.env, token=selector.token)
         self._selector = selector
-        self._budgets = budgets
+        self._budget = budget
 
     def resolve(self, node: JSONPathMatch) -> Iterable[JSONPathMatch]:
-        budget = self._budgets[-1]
-        budget.spend()
+        self._budget.spend()
         for match in self._selector.resolve(node):
-            budget.spend()
+            self._budget.spend()
             node.children.clear()  # the library would keep every match
             yield match
 
@@ -112,31 +110,17 @@ class _Paid(JSONPathSelector):
         raise AssertionError("the library asks for this only where a path is evaluated asynchronously")
 
 
-class _Query:
-    """A compiled path, for one evaluation."""
-
-    def __init__(self, path: JSONPath) -> None:
-        self._path = path
-        self._budgets: list[_Budget] = []
-        self._charge(path)
-
-    def finditer(self, document: Any, budget: _Budget) -> Iterator[JSONPathMatch]:
-        self._budgets.append(budget)
-        yield from self._path.finditer(document)
-
-    def _charge(self, path: JSONPath) -> None:
-        for segment in path.segments:
-            for selector in segment.selectors:
-                if isinstance(selector, Filter):
-                    self._charge_expression(selector.expression)
-            segment.selectors = tuple(_Paid(selector, self._budgets) for selector in segment.selectors)
-
-    def _charge_expression(self, expression: BaseExpression) -> None:
-        if isinstance(expression, FilterQuery):
-            self._charge(expression.path)  # includes paths inside filters
-            return
-        for child in expression.children():
-            self._charge_expression(child)
+def _charge(path: JSONPath, budget: _Budget) -> None:
+    """Charge each step of a path, also of the paths inside its filters."""
+    for segment in path.segments:
+        expressions = [selector.expression for selector in segment.selectors if isinstance(selector, Filter)]
+        while expressions:
+            expression: BaseExpression = expressions.pop()
+            if isinstance(expression, FilterQuery):
+                _charge(expression.path, budget)
+            else:
+                expressions += expression.children()
+        segment.selectors = tuple(_Paid(selector, budget) for selector in segment.selectors)
 
 
 class _Match(FilterFunction):
@@ -172,18 +156,20 @@ class _Environment(JSONPathEnvironment):
 _ENVIRONMENT = _Environment(strict=True)
 
 
-def _compile(json_path: str) -> _Query:
+def _compile(json_path: str, budget: _Budget) -> JSONPath:
+    """Return a path for one evaluation."""
     if len(json_path) > PATTERN_LIMIT_CHARACTERS:
         raise TransformError(f"json_path has {len(json_path):,} characters; send at most {PATTERN_LIMIT_CHARACTERS:,}")
     try:
-        path = _ENVIRONMENT.compile(json_path.strip())
+        path = cast(JSONPath, _ENVIRONMENT.compile(json_path.strip()))  # only the library's dialect has compound paths
     except (JSONPathError, RecursionError, ValueError) as error:
         raise TransformError(
             f"json_path {json_path!r} is unusable ({_say(error)}); send a path such as $.items[0].name, "
             "$..id or $.items[?@.price > 10]; names with other characters go in brackets, $['my-name'], and regular "
             "expressions are written search(@.name, 'pattern')"
         ) from None
-    return _Query(cast(JSONPath, path))  # only the library's dialect has compound paths
+    _charge(path, budget)
+    return path
 
 
 def _documents(content: str) -> Iterator[tuple[Any, str]]:

@@ -166,7 +166,9 @@ class _Reader:
         if any(map(_is_name, words)) or (determiner in lexicon.DEMONSTRATIVES and self._has_antecedent):
             return ""
         is_own = determiner in lexicon.OWN
-        if not is_own and (self._has_complement(sentence, i + 1 + len(words)) or self._is_part(sentence)):
+        # "the title" may be a part of the last answer or of quoted text
+        is_part = self._has_text or (self._asked.last_answer and sentence.verb not in lexicon.ACTIONS)
+        if not is_own and (is_part or self._has_complement(sentence, i + 1 + len(words))):
             return ""
         terms = {term for word in words for term in terms_of(word)}
         is_asked = is_own and self._asked.last_answer.rstrip().endswith("?")  # a question answers nothing
@@ -184,10 +186,6 @@ class _Reader:
         is_indefinite = not lexicon.INDEFINITE.isdisjoint(word.lower() for word in following)
         asks_about = sentence.is_question and link in ("of", "in", "about")
         return asks_about or is_indefinite or any(map(_is_name, following))
-
-    def _is_part(self, sentence: _Sentence) -> bool:
-        """Return whether "the title" may be a part of the last answer or of quoted text."""
-        return self._has_text or bool(self._asked.last_answer and sentence.verb not in lexicon.ACTIONS)
 
     def _is_visible(self, terms: Iterable[str], *, in_answer: bool = True) -> bool:
         """Return True if a visible word shares a term's stem: "delivered" for "delivery", "database" for "db"."""

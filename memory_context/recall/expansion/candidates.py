@@ -13,7 +13,7 @@ from memory_context.foundation.messages import source_of
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.references import KEY_PATTERN, QUOTATION, MemoryRef
 from memory_context.foundation.text.tokenize import folded, terms_of
-from memory_context.sessions.transcript.entries import Entry, Part
+from memory_context.sessions.transcript.entries import Entry
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.view_decisions import UserMemoryChanged, UserMemoryLoaded
 from memory_context.view.render import text_in_view
@@ -186,7 +186,8 @@ class References:
         source, texts = source_of(entry.message) or "", list[str]()
         held, shown_whole = list[CandidateReference](), list[str]()
         for part in entry.measured:
-            is_visible = _is_visible(self._transcript, entry, part, self._policy)
+            is_held = part.address not in entry.dropped
+            is_visible = is_held and text_in_view(self._transcript, self._policy, entry, part)[0] == "full"
             if is_visible and part.address.kind != "image":
                 texts.append(folded((entry.text(part.address) or "")[:_READ_CHARACTERS]))
             if part.stored is None:
@@ -256,11 +257,6 @@ class References:
                     yield one.seen(is_visible=(one.is_visible and is_in_view) or one.ref.key in shown_whole)
         if state.fold is not None and self._fold is not None:
             yield self._fold
-
-
-def _is_visible(transcript: Transcript, entry: Entry, part: Part, policy: ContextPolicy) -> bool:
-    """Return whether the view shows a part in full, if it shows its message."""
-    return part.address not in entry.dropped and text_in_view(transcript, policy, entry, part)[0] == "full"
 
 
 def named_keys(text: str, known: Collection[str]) -> list[str]:

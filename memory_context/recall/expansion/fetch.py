@@ -125,7 +125,7 @@ class Fetcher:
             if not any(folded(hit.passage.strip()) in text for text in texts)
             and not (hit.is_conversation and adds_nothing(hit.passage, self._lines_of_head()))
         ]
-        why = f"recalled for {self._named(query)[:60]!r}"
+        why = f"recalled for {masked(query)[:60]!r}"
         return [
             FetchedItem(_recalled(item, hit, self._shown(item.key)), OpenedItem(item.key, "recalled", why))
             for hit, item in zip(new[:most], titled_once(hit.item for hit in new[:most]), strict=True)
@@ -167,7 +167,7 @@ class Fetcher:
             shown.add(hit.item.key)  # the question itself tells nothing
             item = await self._retrieve(answer.key) if answer is not None else None
             if item is not None and item.key not in found and not adds_nothing(item.content, self._lines_of_head()):
-                opened = OpenedItem(item.key, "recalled", f"concluded; recalled for {self._named(query)[:60]!r}")
+                opened = OpenedItem(item.key, "recalled", f"concluded; recalled for {masked(query)[:60]!r}")
                 asked = "" if hit.item.origin == "agent" else f" to {hit.item.ref.description!r}"
                 label = f"{item.ref.render()} (recalled; answer of {item.source}{asked}, {_when(item)})"
                 shown.add(item.key)
@@ -188,9 +188,6 @@ class Fetcher:
         later = await self._answered(self._memory.query(criteria, reader=None)) or []
         answers = (item for item in later if item.origin == "agent" and item.key != question.key)
         return next((item for item in answers if not says_nothing(item.ref.description)), None)
-
-    def _named(self, query: str) -> str:
-        return masked(query)
 
     def _shown(self, key: str) -> tuple[str, ...]:
         shown = self._transcript.state.expanded.values()

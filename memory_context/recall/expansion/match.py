@@ -67,7 +67,8 @@ def match_references(
         return []
     refused = [{term for term, one in _weigh(phrase).items() if one.is_telling} - set(asked) for phrase in negated]
     terms = frozenset(asked)
-    near = [one for one in references if not terms.isdisjoint(one.words.known) and not _is_refused(one, refused)]
+    near = [one for one in references if not terms.isdisjoint(one.words.known)]
+    near = [one for one in near if not any(named and named <= one.words.known for named in refused)]
     found = [(reference, shared) for reference in near if (shared := _found_in(reference, asked))]
     if not found:
         return []
@@ -126,11 +127,6 @@ def _stands_in(text: str, term: str, asked: _Term) -> bool:
 
 def _start_of(term: str) -> str:
     return term[: max(_LEAST_START, len(term) - _ENDING)].rstrip("eiy")
-
-
-def _is_refused(reference: CandidateReference, refused: Sequence[set[str]]) -> bool:
-    """Return whether a reference is what a phrase says not to open."""
-    return any(terms and terms <= reference.words.known for terms in refused)
 
 
 def asks_to_act(request: str) -> bool:

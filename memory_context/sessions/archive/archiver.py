@@ -294,14 +294,12 @@ class Archiver:
                 place = await self._place()
                 if self.key == key and self._at is None:
                     self._at = place
-            elif prepare is None or self._is_measured(at):
-                return at
+            else:
+                entries = self.transcript.entries(start=max(at.position, self.transcript.state.start))
+                if prepare is None or all(entry.parts is not None for entry in entries):
+                    return at
             await asyncio.sleep(0)  # in case nothing above waited
         raise StoreUnavailableError("messages of the session are not measured yet")
-
-    def _is_measured(self, at: BatchCursor) -> bool:
-        start = max(at.position, self.transcript.state.start)
-        return all(entry.parts is not None for entry in self.transcript.entries(start=start))
 
     def _next_write(self, at: BatchCursor) -> _Write | None:
         transcript = self.transcript

@@ -21,7 +21,7 @@ from ..transcript.codec import append_saved, joined_events, last_clear, load_tra
 from ..transcript.entries import Entry, PartId
 from ..transcript.part_decisions import PartOffloaded, PartsCompacted
 from ..transcript.transcript import Transcript
-from ..transcript.view_decisions import Rewound, ViewShown
+from ..transcript.view_decisions import MessageRedelivered, Rewound, ViewShown
 from .cursor import ArchiveCursor, BatchCursor, contains
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
 ResumeOutcome = Literal["new", "resumed", "state", "pending", "unreadable", "off"]
 
 _MISSING = "[{} messages of this session are missing here: the archive does not have them.]"
+_MOST_MISSING = 100_000
 _NEVER = datetime.min.replace(tzinfo=timezone.utc)
 _MESSAGE_CHARACTERS = 40  # cost of parsing a message, in characters
 _MESSAGES: TypeAdapter[list[LLMMessage]] = TypeAdapter(list[LLMMessage])
@@ -374,17 +375,25 @@ def _joined(batches: Sequence[StoredBatch]) -> Transcript | None:
 
 
 def _mended(batches: Sequence[StoredBatch]) -> tuple[Transcript, int]:
-    """Return the transcript and the number of missing messages."""
-    transcript = Transcript()
-    lost = expected = 0  # expected: archived position of the next message
+    """Return the transcript and the number of missing messages.
+
+    A note stands for each of these, so that the others keep their numbers; views show one for all of a gap.
+    """
+    transcript, lost = Transcript(), 0
     for batch in batches:
         try:
-            first, count = int(batch.body["first_position"]), len(batch.body["entries"])
-            if first > expected and not batch.begins_anew:
-                lost += first - expected
-                transcript.append(UserMessage(content=_MISSING.format(first - expected), source="memory"))
+            first = int(batch.body["first_position"])
+            if batch.begins_anew:  # the first: what was cleared before it is not missing
+                transcript = Transcript(first_position=first)
+            end = transcript.end
+            if not 0 <= first - end <= _MOST_MISSING:
+                continue  # its numbers are damaged
+            for _ in range(end, first):
+                transcript.append(UserMessage(content=_MISSING.format(first - end), source="memory"))
+            for position in range(end + 1, first):
+                transcript.decide(MessageRedelivered(position, end))
+            lost += first - end
             append_saved(transcript, batch.body)
-            expected = first + count
         except (ValueError, LookupError, TypeError, AttributeError):
             continue  # the next batch tells its size
     return transcript, lost

@@ -116,7 +116,7 @@ class Claims:
         if asking is not None:
             await asyncio.wait([asking])
         with suppress(StoreError):
-            await self._rows.give_up(key, claim)
+            await self._rows.release(key, claim)
 
     def _start_renewing(self) -> None:
         if self._held:

@@ -178,19 +178,19 @@ def _first_observed(decision: Decision) -> int | None:
 
 
 def append_saved(transcript: Transcript, saved: Mapping[str, Any]) -> None:
-    """Append messages saved elsewhere; most rendering is decided anew.
+    """Append a saved stretch that follows a gap: what it decided about messages before itself is decided anew.
 
     Raises:
-        ValueError: The data is damaged.
+        ValueError: The data is damaged, or does not begin where the transcript ends.
     """
-    first, offset = transcript.end, transcript.end - saved["first_position"]
+    first = transcript.end
     try:
         entries, decisions = _parsed(saved, first)
     except (LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"this is no saved transcript, or it was cut: {error!r}") from error
-    moved = ((at + offset, one.moved(offset)) for at, one in decisions)
-    kept = [(at, one) for at, one in moved if one and min(one.positions(), default=first) >= first]
-    _replay(transcript, entries, kept)
+    if saved["first_position"] != first:
+        raise ValueError(f"message {saved['first_position'] + 1} does not follow message {first}")
+    _replay(transcript, entries, [one for one in decisions if min(one[1].positions(), default=first) >= first])
     for entry in entries:
         lost = [part.address for part in entry.measured if part.stored is None and part.address in entry.dropped]
         entry.restore_texts(dict.fromkeys(lost, _UNREFERRED))

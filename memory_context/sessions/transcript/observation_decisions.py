@@ -40,9 +40,6 @@ class ObservationBuffered(_LogDecision):
     def tally(self) -> dict[str, int]:
         return {"observations": 1}
 
-    def moved(self, offset: int) -> Decision:
-        return replace(self, chunk=self.chunk.moved(offset))
-
 
 @dataclass(frozen=True)
 class ObservationsActivated(_LogDecision):
@@ -72,10 +69,6 @@ class ObservationsActivated(_LogDecision):
             return
         state.observation.lead, state.observation.lead_tokens = self.lead, self.lead_tokens
         transcript.leave_view(before)
-
-    def moved(self, offset: int) -> Decision:
-        kept = tuple(position + offset for position in self.kept)
-        return replace(self, upto=self.upto + offset, left=self.left + offset, kept=kept)
 
     def changes_from(self, transcript: Transcript) -> int:
         return transcript.state.start
@@ -143,10 +136,6 @@ class Reflected(_LogDecision):
         ]
         log.lines_made += len(self.edits)
         log.generation = self.generation
-
-    def moved(self, offset: int) -> Decision:
-        moved = (replace(one, ranges=tuple((a + offset, b + offset) for a, b in one.ranges)) for one in self.edits)
-        return replace(self, edits=tuple(moved))
 
     def changes_from(self, transcript: Transcript) -> int:
         return transcript.state.start

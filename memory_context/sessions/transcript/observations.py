@@ -122,13 +122,6 @@ class ObservationChunk:
         made = f"messages {self.first + 1}-{self.last}, by {self.made_by}"
         return f"{made}; added verbatim: {shorten(facts, _ACCOUNT_CHARACTERS)}" if facts else made
 
-    def moved(self, offset: int) -> "ObservationChunk":
-        lines = tuple(
-            replace(line, ranges=tuple((first + offset, last + offset) for first, last in line.ranges))
-            for line in self.lines
-        )
-        return replace(self, first=self.first + offset, last=self.last + offset, lines=lines)
-
 
 def _line_text(line: ObservationLine) -> str:
     first, *others = defused(line.text).split("\n")

@@ -103,10 +103,6 @@ class FirstViewChosen(EntryDecision):
             part.stored = replace(part.stored, excerpt=excerpt, excerpt_tokens=self.tokens, headline=headline)
             entry.touch()
 
-    def moved(self, offset: int) -> Decision:
-        base = self.base and (self.base[0] + offset, self.base[1])
-        return replace(self, position=self.position + offset, base=base)
-
     def archived(self) -> Decision:
         return replace(self, excerpt=None, headline="")
 
@@ -233,9 +229,6 @@ class PartShortened(ShortenedPart, EntryDecision):
         transcript.state.shortened[self.position, self.address] = self
         transcript[self.position].touch()
 
-    def moved(self, offset: int) -> None:
-        return None
-
     def audit(self, transcript: Transcript) -> list[ContextEvent]:
         keys = _keys_of_parts(transcript, [(self.position, self.address)])
         return audit_line("shortened", keys, f"to {self.tokens:,} tokens")
@@ -256,9 +249,6 @@ class CredentialsMasked(MaskedPart, EntryDecision):
 
     def slot(self) -> PartId:
         return self.position, self.address
-
-    def moved(self, offset: int) -> None:
-        return None
 
     def decided(self, transcript: Transcript, earlier: Sequence[Decision]) -> Decided:
         return Decided("masked", "credentials", len(self.masks))

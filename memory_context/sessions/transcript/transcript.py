@@ -1,7 +1,7 @@
 """The transcript of one session: its messages, and its decisions, recorded events that change the view."""
 
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from functools import cache
 from itertools import chain
@@ -112,10 +112,6 @@ class Decision(Recorded):
         """Return the log's form once its slot is reused, and the archive has it if a view showed it."""
         return self
 
-    def moved(self, offset: int) -> "Decision | None":
-        """Return it with shifted positions; None: decided anew."""
-        return None
-
     def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
         """Return its saved form; `slots`: kind and slot of all saved decisions."""
         return {**asdict(self), "kind": self.kind}  # pyright: ignore[reportArgumentType] # subclasses are dataclasses
@@ -161,9 +157,6 @@ class EntryDecision(Decision):
 
     def positions(self) -> tuple[int, ...]:
         return (self.position,)
-
-    def moved(self, offset: int) -> Decision | None:
-        return replace(self, position=self.position + offset)
 
 
 @cache

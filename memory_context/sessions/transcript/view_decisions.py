@@ -68,11 +68,6 @@ class SubjectObserved(EntryDecision):
         if self.supersedes is not None and self.supersedes >= transcript.state.start:
             subjects.superseded[self.supersedes] = self.position
 
-    def moved(self, offset: int) -> "SubjectObserved":
-        before = (None if one is None else one + offset for one in (self.supersedes, self.same_as))
-        supersedes, same_as = before
-        return replace(self, position=self.position + offset, supersedes=supersedes, same_as=same_as)
-
 
 @dataclass(frozen=True)
 class ConnectorCompared(Decision):
@@ -87,9 +82,6 @@ class ConnectorCompared(Decision):
 
     def replaced(self) -> Decision:
         return ConnectorCompared(self.connector_id)
-
-    def moved(self, offset: int) -> Decision:
-        return self
 
     def to_json(self, transcript: Transcript, slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
         return {"kind": self.kind, "connector_id": self.connector_id, "state": self.state}
@@ -120,14 +112,6 @@ class OrderStated(EntryDecision):
         gone = {(one.position, one.text) for one in self.ended} | {(one.position, one.text) for one in self.stated}
         kept = [one for one in state.orders if (one.position, one.text) not in gone]
         state.orders = sorted([*kept, *self.stated], key=lambda one: one.position)
-
-    def moved(self, offset: int) -> Decision:
-        stated, ended = (_moved(some, offset) for some in (self.stated, self.ended))
-        return replace(self, position=self.position + offset, stated=stated, ended=ended)
-
-
-def _moved(orders: Sequence[StandingOrder], offset: int) -> tuple[StandingOrder, ...]:
-    return tuple(replace(one, position=one.position + offset) for one in orders)
 
 
 _BILL: TypeAdapter[LightModelBill] = TypeAdapter(LightModelBill)
@@ -168,9 +152,6 @@ class ViewShown(Decision):
     def is_view(self) -> bool:
         return True
 
-    def moved(self, offset: int) -> Decision:
-        return replace(self, upto=self.upto + offset)
-
     def to_json(self, transcript: Transcript, slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
         figures = {name: value for name, value in vars(self).items() if value}
         return {"kind": self.kind, "upto": self.upto, **figures}
@@ -188,9 +169,6 @@ class PricesSet(Decision):
 
     def apply(self, transcript: Transcript) -> None:  # no slot: costs of calls need each one
         transcript.state.slots[self.kind, ""] = self
-
-    def moved(self, offset: int) -> Decision:
-        return self
 
 
 @dataclass(frozen=True)
@@ -222,9 +200,6 @@ class Rewound(Decision):
     messages: int
     calls: tuple[ViewShown, ...] = ()
 
-    def moved(self, offset: int) -> Decision:
-        return replace(self, position=self.position + offset)
-
     def decided(self, transcript: Transcript, earlier: Sequence[Decision]) -> Decided:
         return Decided("rewound", "asked", self.messages)
 
@@ -241,9 +216,6 @@ class Forked(Decision):
     kind, outlives_clear = "forked", True
     session_id: str
     call: int
-
-    def moved(self, offset: int) -> Decision:
-        return self
 
     def decided(self, transcript: Transcript, earlier: Sequence[Decision]) -> Decided:
         return Decided("forked", f"call {self.call} of {self.session_id}", transcript.end)
@@ -267,11 +239,6 @@ class MessageRedelivered(EntryDecision):
         transcript.touched.append(self.position)
         # the copy gets new expansions
         transcript.withdraw([place for place in state.expanded if place[0] == self.position])
-
-    def moved(self, offset: int) -> Decision | None:
-        if self.again_at is None:
-            return None
-        return replace(self, position=self.position + offset, again_at=self.again_at + offset)
 
 
 @dataclass(frozen=True)
@@ -335,9 +302,6 @@ class ExpansionShown(Expansion, EntryDecision):
 
     def replaced(self) -> Decision:
         return replace(self, text="")
-
-    def moved(self, offset: int) -> None:
-        return None
 
     def items_opened(self) -> tuple[OpenedItem, ...]:
         return self.opened
@@ -403,9 +367,6 @@ class Offered(OfferedHead, Decision):
     def apply(self, transcript: Transcript) -> None:  # no slot: costs of calls need each one
         transcript.state.slots[self.kind, ""] = self
         transcript.state.reads_much |= self.reason == "past"
-
-    def moved(self, offset: int) -> Decision:
-        return self
 
     def decided(self, transcript: Transcript, earlier: Sequence[Decision]) -> Decided | None:
         before = next((one.memory_tools for one in reversed(earlier) if isinstance(one, Offered)), ())
@@ -501,9 +462,6 @@ class ConnectorStateShown(Decision):
     def replaced(self) -> Decision:
         return replace(self, text="")
 
-    def moved(self, offset: int) -> Decision:
-        return self
-
     def to_json(self, transcript: Transcript, slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
         return {"kind": self.kind, "connector_id": self.connector_id, "text": self.text, "tokens": self.tokens}
 
@@ -516,9 +474,6 @@ class LightModelBilled(BilledLightModel, Decision):
 
     def slot(self) -> str:
         return ""
-
-    def moved(self, offset: int) -> Decision:
-        return self
 
     def to_json(self, transcript: Transcript, slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
         return {**asdict(self.bill), "kind": self.kind}

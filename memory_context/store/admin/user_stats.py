@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
 from psycopg.rows import DictRow
@@ -157,7 +157,7 @@ class UserStats:
     async def transcripts(self, user_id: str, session_id: str) -> list[TranscriptInfo]:
         """Return transcripts, last archived first."""
         rows = await self._rows("select_transcripts", user_id, session_id=session_id)
-        return [TranscriptInfo(**{**row, "archived_at": row["archived_at"].astimezone(timezone.utc)}) for row in rows]
+        return [TranscriptInfo(**row) for row in rows]
 
     async def item_events(self, user_id: str, memory_key: str, limit: int = 100) -> list[DictRow]:
         """Return `at`, `kind`, `agent_id`, `session_id` and `detail` of what happened to an item, newest first."""
