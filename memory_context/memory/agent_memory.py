@@ -23,6 +23,7 @@ from memory_context.store.items import CallerOrigin, MemoryCriteria, Origin, Rea
 from memory_context.store.limits import within
 from memory_context.store.memory_store import MemoryStore
 from memory_context.store.search.hits import SearchHit, search_items
+from memory_context.store.statements import PastUse
 
 from .items import (
     MAX_CONTENT_BYTES,
@@ -284,9 +285,9 @@ class AgentMemory:
         self.trail.note_read("listed", [item.key for item in items], reader, criteria)
         return items
 
-    async def user_has_memory(self) -> bool:
-        """Return whether another session of the user stored something that this scope may read."""
-        return await self.memory_store.statements.has_memory(self.user_id, self.scope)
+    async def past_use(self) -> PastUse:
+        """Return what earlier sessions of the user and this agent tell of this one."""
+        return await self.memory_store.statements.select_past_use(self.user_id, self.scope)
 
     async def search(
         self, query: str, limit: int = 5, criteria: MemoryCriteria | None = None, *, reader: str | None = "search"

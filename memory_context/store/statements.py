@@ -34,6 +34,7 @@ from .sql import Statement, load_queries
 __all__ = [
     "REQUEST_AND_ANSWER",
     "PastSession",
+    "PastUse",
     "StatementStore",
     "UserMemory",
     "select_statements",
@@ -52,7 +53,7 @@ _QUERIES = load_queries("statements")
 _ITEMS = load_queries("agent_memories")
 _MEMORY = load_queries("user_memory")
 _SECRETS = load_queries("secrets")
-_SESSIONS, _NAMES = 5, 100
+_SESSIONS, _NAMES, _PAST_SESSIONS = 5, 100, 10
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,20 @@ class PastSession:
 
     title: str
     last_activity_at: datetime
+
+
+@dataclass(frozen=True)
+class PastUse:
+    """Use of the memory by sessions before this one.
+
+    Attributes:
+        has_memory: Another session stored something that the reader may read.
+        messages: Median of the agent's last ten sessions; `results`: of its stored results.
+    """
+
+    has_memory: bool = False
+    messages: int = 0
+    results: int = 0
 
 
 @dataclass(frozen=True)
@@ -157,11 +172,11 @@ class StatementStore:
             notes=AgentNotes.of(notes),
         )
 
-    async def has_memory(self, user_id: str, scope: ReadScope) -> bool:
-        """Return whether another session stored something that the reader may read."""
-        reading = _MEMORY("fetch_has_memory", scope_params(scope), session_id=scope.session_id)
-        (rows,) = await self._database.read(user_id, reading)
-        return rows[0]["has_memory"]
+    async def select_past_use(self, user_id: str, scope: ReadScope) -> PastUse:
+        """Return what earlier sessions of the user and the reading agent tell of this one."""
+        of_agent = {"agent_id": scope.agent_id, "session_id": scope.session_id, "limit": _PAST_SESSIONS}
+        (rows,) = await self._database.read(user_id, _MEMORY("select_past_use", {**scope_params(scope), **of_agent}))
+        return PastUse(**rows[0])
 
     async def select_claims(self, user_id: str, *, scope: ReadScope, limit: int = 200) -> list[MemoryItem]:
         """Return items of user types without a trusted origin, newest first, with their text up to 2,000 characters."""

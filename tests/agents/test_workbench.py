@@ -287,6 +287,26 @@ async def test_fold_brings_all_memory_tools_if_the_user_has_memory(store: Memory
     await context.close()
 
 
+@pytest.mark.parametrize(("results", "first"), [(4, OPENING), (3, ["survey"])])
+async def test_agent_whose_sessions_read_large_results_has_the_tool_that_opens_them_from_the_first_call(
+    store: MemoryStore, results: int, first: list[str]
+):
+    """The median of its last sessions with this user decides. Another agent of the user learns nothing from it."""
+    for number in range(3):
+        earlier = MemoryContext("alice", "coder", f"earlier {number}", store)
+        for step in range(10):
+            await add_step(earlier, report(f"{number} {step}", 450 if step < results else 20))
+        await earlier.close()
+    for agent, tools in (("coder", first), ("writer", ["survey"])):
+        context = MemoryContext("alice", agent, "s", store)
+        client = model("Hello.")
+        await agent_of(context, client).run(task="Hello?")
+        offered = [name for name in offered_in(client)[0] if name != "search_memory"]
+        assert offered == tools
+        assert context.stats.tools_offered == ("past" if tools == OPENING else "memory")
+        await context.close()
+
+
 async def test_agent_answers_without_memory_tools_while_the_store_is_away(home: object):
     """Whether the user has memory is then not known; it is not asked again with each call."""
     store = MemoryStore("postgresql://nobody@127.0.0.1:1/none")
@@ -295,7 +315,7 @@ async def test_agent_answers_without_memory_tools_while_the_store_is_away(home: 
     agent = agent_of(context, client)
     await agent.run(task="Hello?")
     asked: list[object] = []
-    context.agent_memory.user_has_memory = lambda: asked.append(1)  # type: ignore[method-assign,assignment,return-value]
+    context.agent_memory.past_use = lambda: asked.append(1)  # type: ignore[method-assign,assignment,return-value]
     await agent.run(task="Hello?")
     assert offered_in(client) == [["survey"], ["survey"]]
     assert not asked
