@@ -87,7 +87,7 @@ def test_batch_that_does_not_begin_where_the_one_before_ends_is_behind_a_gap():
     mine, other = batches_of(transcript_of(6), 2, 4, 6), batches_of(transcript_of(1), 1)
     transcript, report, is_mended = rebuild_transcript(archived(other[0], replace(mine[2], sequence=1)))
     gap = "[3 messages of this session are missing here: the archive does not have them.]"
-    assert (said(transcript), is_mended) == ([MESSAGES[0], gap, *MESSAGES[4:]], True)
+    assert (said(transcript), is_mended) == ([MESSAGES[0], gap, gap, gap, *MESSAGES[4:]], True)
     assert transcript.state.shown <= transcript.end
     assert (report.missing_messages, report.is_complete) == (3, False)
     assert "3 messages are missing between its batches" in str(report)
