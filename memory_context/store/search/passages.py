@@ -20,6 +20,7 @@ from ..database import Database
 from ..items import ANYBODY, MemoryCriteria, ReadScope, criteria_params, scope_params
 from ..sql import Statement, expanded, load_queries
 from .indexer import Indexer, model_of
+from .postings import strings_literal
 from .rank import EMPHASIS, Candidate, QueryProfile
 
 __all__ = ["CANDIDATES", "PassageSearch", "QueryVector", "ranking_statement", "related_keys"]
@@ -53,6 +54,7 @@ _INDEX_SECONDS = 0.5  # for what was stored just now
 _LEFT_ALONE_SECONDS = 600.0
 _SEARCHING = "searching by meaning"
 _USERS_REMEMBERED = 1000
+_LATE_FROM = "known_count"  # what is before ranks
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class PassageSearch:
         vector, emphasised = await self.embed_query(query), pointing_terms(query)
         params: dict[str, Any] = {
             **await self._filter_params(user_id, criteria, scope),
-            "terms": list(terms),
+            "terms": strings_literal(terms),
             "emphases": _numbers(EMPHASIS if term in emphasised else 1.0 for term in terms),
             "postings_limit": POSTINGS_LIMIT,
             "limit": limit,
@@ -126,8 +128,8 @@ class PassageSearch:
         reach = "narrow" if scope.is_narrow else "filtered" if criteria.is_filter else "user"
         rows = await self._by_index(user_id, params, vector) if vector is not None and reach == "user" else None
         if rows is None:
-            statement = Statement(ranking_statement("select_candidates", reach), params, keeps_plan=reach == "user")
-            rows = await self._read(user_id, statement)
+            text = ranking_statement("select_candidates", reach)
+            rows = await self._read(user_id, Statement(text, params, reach == "user", _LATE_FROM))
             if vector is not None and reach == "user":
                 self._note_growth(user_id, vector.model, rows[0]["known_count"])
         first = rows[0]
@@ -156,11 +158,12 @@ class PassageSearch:
         params = {**params, "nearest": NEAREST, "sample": SAMPLE}
         rows = await self._read(
             user_id,
-            _QUERIES("set_nearest_scope", ef_search=EF_SEARCH),
+            _QUERIES("set_nearest_scope", ef_search=EF_SEARCH)._replace(keeps_plan=True),
             Statement(
                 ranking_statement("select_candidates", "user", vector.model, dimensions),
                 params,
                 keeps_plan=True,
+                late_from=_LATE_FROM,
             ),
         )
         known = rows[0]["known_count"]
@@ -224,10 +227,9 @@ def _numbers(values: Iterable[float]) -> str:
 
 
 def _candidate(row: dict[str, Any], terms: Sequence[str]) -> Candidate:
-    called: Sequence[int] = row["names"] or ()
-    held: Sequence[int] = row["occurrences"] or ()
-    occurrences = {terms[number - 1]: 1 for number in called}
-    occurrences.update((terms[(one >> 8) - 1], one & 255) for one in held)
+    occurrences = {terms[number - 1]: 1 for number in row["names"] or ()}
+    for one in row["occurrences"] or ():
+        occurrences[terms[(one >> 8) - 1]] = one & 255
     before, after = row["before_number"], row["after_id"]
     return Candidate(
         row["content_id"],
@@ -237,8 +239,8 @@ def _candidate(row: dict[str, Any], terms: Sequence[str]) -> Candidate:
         row["end_char"] - row["start_char"],
         None if before is None else (row["before_id"], before),
         None if after is None else (after, 0),
-        row["session_id"],
-        row["content_bytes"],
+        row["session"],
+        row["size"],
         row["standing"],
         row["others"] or (),
         row,
