@@ -22,7 +22,7 @@ from memory_context.foundation.utf8 import ESCAPE, escape, unescape, unescape_js
 
 __all__ = ["ADAPTERS", "canonical_json", "read_canonical", "stored_form"]
 
-_scan = json.JSONDecoder().scan_once
+_JSON = json.JSONDecoder()
 _JSONB = psycopg.adapters.types["jsonb"].oid
 
 
@@ -70,7 +70,7 @@ class _BinaryJsonbLoader(_JsonLoader):
 
     def load(self, data: Buffer) -> Any:
         text = str(data, "utf-8")
-        value, _ = _scan(text, 1)  # behind the version; for short values four times as fast as json.loads
+        value, _ = _JSON.raw_decode(text, 1)  # behind the version; for short values four times as fast as json.loads
         return unescape_json(value) if "\\u001a" in text else value
 
 

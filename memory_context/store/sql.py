@@ -14,15 +14,7 @@ from typing import Any, NamedTuple, cast
 from psycopg import sql
 from typing_extensions import LiteralString
 
-__all__ = [
-    "Migration",
-    "Queries",
-    "Statement",
-    "expanded",
-    "load_migrations",
-    "load_queries",
-    "sql_folder",
-]
+__all__ = ["Migration", "Queries", "Statement", "expanded", "load_migrations", "load_queries", "sql_folder"]
 
 _BLOCK = re.compile(r"^-- name: (\w+) :(?:one|many|exec)$", re.MULTILINE)
 _FRAGMENT = re.compile(r"^-- fragment: (\w+)\((\w*)\)$", re.MULTILINE)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from .embedder import Batching, Purpose, embed_in_threads, well_formed
 
@@ -31,7 +31,6 @@ _TOKENIZER_SHA256 = "bf467c9e0f536bda271283c6ef85eb1a943e3196b621c8a912d64953b20
 _DIMENSIONS = 256
 _VECTOR = struct.Struct(f"<{_DIMENSIONS}e")
 _SHORT_TOKENS = 32  # 0.3 ms without numpy, which takes 90 ms to import
-_SHORT_CHARACTERS = 1_000  # less than handing over to a thread
 
 # a mean over more says little; the tokenizer keeps 150 bytes a token
 _BATCHING = Batching(text_characters=16_384, texts=64, characters=65_536)
@@ -58,7 +57,7 @@ class WordLlamaEmbedder:
             ImportError: wordllama is not installed.
             RuntimeError: Its model files are missing or unknown.
         """
-        if _model is not None and sum(map(len, texts)) <= _SHORT_CHARACTERS:
+        if _model is not None and sum(map(len, texts)) <= 1_000:  # handing over to a thread would take longer
             return _embed([well_formed(text) for text in texts])
         return await embed_in_threads(_embed, texts, _BATCHING)
 
@@ -78,22 +77,16 @@ def default_embedder() -> WordLlamaEmbedder | None:
     return None
 
 
-class _Model(NamedTuple):
-    tokenizer: "Tokenizer"
-    weights: bytes
-
-
-_model: _Model | None = None
+_model: "tuple[Tokenizer, bytes] | None" = None
 _loading = threading.Lock()
 
 
-def _load() -> _Model:
+def _load() -> "tuple[Tokenizer, bytes]":
     global _model
-    if _model is None:
-        with _loading:
-            if _model is None:
-                _model = _read_model(_package_folder())
-    return _model
+    with _loading:
+        if _model is None:
+            _model = _read_model(_package_folder())
+        return _model
 
 
 def _package_folder() -> Path:
@@ -103,12 +96,12 @@ def _package_folder() -> Path:
     return Path(next(iter(package.submodule_search_locations)))
 
 
-def _read_model(folder: Path) -> _Model:
+def _read_model(folder: Path) -> "tuple[Tokenizer, bytes]":
     from tokenizers import Tokenizer
 
     weights = _read(folder / _WEIGHTS_FILE, _WEIGHTS_SHA256)
     tokenizer = _read(folder / _TOKENIZER_FILE, _TOKENIZER_SHA256)
-    return _Model(Tokenizer.from_str(tokenizer.decode()), weights)
+    return Tokenizer.from_str(tokenizer.decode()), weights
 
 
 def _read(file: Path, sha256: str) -> bytes:
@@ -123,9 +116,9 @@ def _read(file: Path, sha256: str) -> bytes:
 
 
 def _embed(texts: list[str]) -> list[list[float]]:
-    model = _load()
-    encodings = model.tokenizer.encode_batch_fast(texts, add_special_tokens=False)  # encode would hold the GIL
-    return [_mean(one.ids, model.weights) for one in encodings]
+    tokenizer, weights = _load()
+    encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)  # encode would hold the GIL
+    return [_mean(one.ids, weights) for one in encodings]
 
 
 def _mean(tokens: list[int], weights: bytes) -> list[float]:

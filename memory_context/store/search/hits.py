@@ -136,14 +136,9 @@ def _distinct_hits(candidates: Sequence[Candidate], profile: QueryProfile, query
 
 def _is_alike(words: frozenset[str], seen: Iterable[frozenset[str]]) -> bool:
     """Return whether a passage is a near-duplicate of another; an empty one never is."""
-    size = len(words)
-    for others in seen:
-        other_size = len(others)
-        if size and size >= _ALIKE * other_size and other_size >= _ALIKE * size:  # most pairs differ in size alone
-            shared = len(words & others)
-            if shared >= _ALIKE * (size + other_size - shared):
-                return True
-    return False
+    size = len(words)  # in which alone most pairs differ
+    near = (others for others in seen if size >= _ALIKE * len(others) and len(others) >= _ALIKE * size)
+    return size > 0 and any(len(words & others) >= _ALIKE * len(words | others) for others in near)
 
 
 def _adds(row: Mapping[str, Any], query: str, hits: Iterable[SearchHit]) -> bool:

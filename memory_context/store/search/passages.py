@@ -3,7 +3,7 @@
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -115,9 +115,10 @@ class PassageSearch:
         """
         vector, emphasised = await self.embed_query(query), pointing_terms(query)
         params: dict[str, Any] = {
-            **await self._filter_params(user_id, criteria, scope),
-            "terms": strings_literal(terms),
-            "emphases": _numbers(EMPHASIS if term in emphasised else 1.0 for term in terms),
+            **criteria_params(criteria, await related_keys(self._database, user_id, criteria, scope)),
+            **scope_params(scope),
+            "terms": strings_literal(terms),  # the driver's lists take four times as long
+            "emphases": strings_literal(str(EMPHASIS if term in emphasised else 1.0) for term in terms),
             "postings_limit": POSTINGS_LIMIT,
             "limit": limit,
             "with_neighbours": CANDIDATES,
@@ -130,8 +131,9 @@ class PassageSearch:
         if rows is None:
             text = ranking_statement("select_candidates", reach)
             rows = await self._read(user_id, Statement(text, params, reach == "user", _LATE_FROM))
-            if vector is not None and reach == "user":
-                self._note_growth(user_id, vector.model, rows[0]["known_count"])
+            known = None if vector is None else self._sizes.get((user_id, vector.model))
+            if vector is not None and known is not None and known.until == math.inf and reach == "user":
+                self._sizes[user_id, vector.model] = known._replace(own=rows[0]["known_count"])
         first = rows[0]
         profile = QueryProfile(
             passages=first["known_count"],
@@ -155,17 +157,10 @@ class PassageSearch:
         dimensions = len(vector.values)
         if dimensions > NEAREST_DIMENSIONS_LIMIT or not (size := await self._size(user_id, vector.model)).is_for_index:
             return None
+        scope = _QUERIES("set_nearest_scope", ef_search=EF_SEARCH)._replace(keeps_plan=True)
+        text = ranking_statement("select_candidates", "user", vector.model, dimensions)
         params = {**params, "nearest": NEAREST, "sample": SAMPLE}
-        rows = await self._read(
-            user_id,
-            _QUERIES("set_nearest_scope", ef_search=EF_SEARCH)._replace(keeps_plan=True),
-            Statement(
-                ranking_statement("select_candidates", "user", vector.model, dimensions),
-                params,
-                keeps_plan=True,
-                late_from=_LATE_FROM,
-            ),
-        )
+        rows = await self._read(user_id, scope, Statement(text, params, True, _LATE_FROM))
         known = rows[0]["known_count"]
         is_enough = rows[0]["nearest_count"] >= min(NEAREST, known)
         # where the index finds too few it is left alone for a while: embeddings may still be made
@@ -180,20 +175,11 @@ class PassageSearch:
             self._remember_size(user_id, model, _Size(row["own"], row["indexed"]))
         return self._sizes[user_id, model]
 
-    def _note_growth(self, user_id: str, model: str, own: int) -> None:
-        known = self._sizes.get((user_id, model))
-        if known is not None and known.until == math.inf:
-            self._remember_size(user_id, model, known._replace(own=own))
-
     def _remember_size(self, user_id: str, model: str, size: _Size) -> None:
         self._sizes.pop((user_id, model), None)
         self._sizes[user_id, model] = size
         while len(self._sizes) > _USERS_REMEMBERED:
             self._sizes.popitem(last=False)
-
-    async def _filter_params(self, user_id: str, criteria: MemoryCriteria, scope: ReadScope) -> dict[str, Any]:
-        related = await related_keys(self._database, user_id, criteria, scope)
-        return {**criteria_params(criteria, related), **scope_params(scope)}
 
 
 async def related_keys(database: Database, user_id: str, criteria: MemoryCriteria, scope: ReadScope) -> list[str]:
@@ -221,15 +207,11 @@ def ranking_statement(name: str, reach: str, model: str = "", dimensions: int = 
     return text.encode()
 
 
-def _numbers(values: Iterable[float]) -> str:
-    """Return an array literal: the driver's lists take four times as long."""
-    return "{" + ",".join(map(repr, values)) + "}"
-
-
 def _candidate(row: dict[str, Any], terms: Sequence[str]) -> Candidate:
-    occurrences = {terms[number - 1]: 1 for number in row["names"] or ()}
-    for one in row["occurrences"] or ():
-        occurrences[terms[(one >> 8) - 1]] = one & 255
+    called: Sequence[int] = row["names"] or ()
+    held: Sequence[int] = row["occurrences"] or ()
+    occurrences = {terms[number - 1]: 1 for number in called}
+    occurrences.update([(terms[(one >> 8) - 1], one & 255) for one in held])
     before, after = row["before_number"], row["after_id"]
     return Candidate(
         row["content_id"],
