@@ -34,7 +34,7 @@ SELECT set_config('hnsw.ef_search', %(ef_search)s::text, true), set_config('enab
 -- without a passage if none is found. Only the rarest terms find. LATERAL with OFFSET fixes the plan: a row at a time by its
 -- index, also for a user whom the planner has no statistics of. Occurrences are term number * 256 + count. Names find the first
 -- passage, unless it holds them itself (a posting without occurrences), and come with each passage of their content. The columns up
--- to `others` rank; the client reads the rest of few rows. `first` is there so that only passages of few items are sorted.
+-- to `others` rank; the client reads the rest of few rows.
 WITH hidden AS MATERIALIZED (
     SELECT content_id FROM memory_context.hidden_contents(%(user_id)s, %(reader_agent)s, %(reader_session)s)
 ), {readable}{nearest}, known AS MATERIALIZED (
@@ -48,11 +48,13 @@ WITH hidden AS MATERIALIZED (
         ) AS is_pending
 ), counted AS MATERIALIZED (
     SELECT given.*, (
-        SELECT coalesce(sum(passages), 0) FROM memory_context.agent_memory_terms
-        WHERE user_id = %(user_id)s AND term = given.term AND content_id {known_contents}
-    ) + (
-        SELECT count(DISTINCT content_id) FROM memory_context.agent_memory_names
-        WHERE user_id = %(user_id)s AND term = given.term AND posting >= 256 AND memory_id {known_items}
+        SELECT sum(passages)::bigint FROM (
+            SELECT passages FROM memory_context.agent_memory_terms
+            WHERE user_id = %(user_id)s AND term = given.term AND content_id {known_contents}
+            UNION ALL
+            SELECT count(DISTINCT content_id) FROM memory_context.agent_memory_names
+            WHERE user_id = %(user_id)s AND term = given.term AND posting >= 256 AND memory_id {known_items}
+        ) AS found
     ) AS frequency
     FROM unnest(%(terms)s::text[], %(emphases)s::float8[]) WITH ORDINALITY AS given (term, emphasis, number)
 ), wanted AS MATERIALIZED (
@@ -98,18 +100,17 @@ WITH hidden AS MATERIALIZED (
             passages / (passages + 10::float8) * ((score - mean) / deviation) ^ 2 / 2
         ELSE 0 END
     FROM nearest CROSS JOIN spread CROSS JOIN known
-), best AS MATERIALIZED (
+), best AS (
     SELECT content_id, chunk_number, sum(score) AS score FROM scored GROUP BY content_id, chunk_number
-), first AS MATERIALIZED (
-    SELECT content_id FROM best GROUP BY content_id ORDER BY max(score) DESC, content_id DESC LIMIT %(limit)s
 ), chosen AS MATERIALIZED (
     SELECT
         content_id, (array_agg(chunk_number ORDER BY score DESC, chunk_number))[1] AS chunk_number,
         (array_agg(score ORDER BY score DESC, chunk_number))[2:3] AS others,
         row_number() OVER (ORDER BY max(score) DESC, content_id DESC) AS standing
-    FROM first
-    JOIN best USING (content_id)
+    FROM best
     GROUP BY content_id
+    ORDER BY standing
+    LIMIT %(limit)s
 ), beside AS MATERIALIZED (
     SELECT
         chosen.*, item.id AS item_id, before.id AS before_item, before.content_id AS before_id,
