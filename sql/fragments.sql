@@ -78,7 +78,7 @@ reachable AS MATERIALIZED (
 -- The passages nearest in meaning, all that count compared. OFFSET keeps the model's index out. The spread of all similarities
 -- says how much one of them tells.
 own AS MATERIALIZED (
-    SELECT content_id, chunk_number, 1 - (embedding <=> %(embedding)s::halfvec) AS score
+    SELECT content_id, chunk_number, 1 - (embedding <=> %(embedding)b::halfvec) AS score
     FROM memory_context.agent_memory_embeddings
     WHERE user_id = %(user_id)s AND embedding_model = %(embedding_model)s AND content_id {contents}
     OFFSET 0
@@ -91,17 +91,17 @@ own AS MATERIALIZED (
 -- fragment: nearest_by_index()
 -- The same by the model's index, with the spread of the user's oldest and newest embeddings.
 nearest AS MATERIALIZED (
-    SELECT content_id, chunk_number, 1 - (embedding <=> %(embedding)s::halfvec) AS score
+    SELECT content_id, chunk_number, 1 - (embedding <=> %(embedding)b::halfvec) AS score
     FROM memory_context.agent_memory_embeddings
     WHERE user_id = %(user_id)s AND embedding_model = {model}
         AND content_id {not_hidden_contents()}
-    ORDER BY embedding::halfvec({dimensions}) <=> %(embedding)s::halfvec({dimensions})
+    ORDER BY embedding::halfvec({dimensions}) <=> %(embedding)b::halfvec({dimensions})
     LIMIT %(nearest)s
 ), spread AS MATERIALIZED (
     SELECT avg(score) AS mean, stddev_pop(score) AS deviation
     FROM (
         (
-            SELECT 1 - (embedding <=> %(embedding)s::halfvec) AS score
+            SELECT 1 - (embedding <=> %(embedding)b::halfvec) AS score
             FROM memory_context.agent_memory_embeddings
             WHERE user_id = %(user_id)s AND embedding_model = {model} AND content_id {not_hidden_contents()}
             ORDER BY user_id, embedding_model, content_id, chunk_number
@@ -109,7 +109,7 @@ nearest AS MATERIALIZED (
         )
         UNION ALL
         (
-            SELECT 1 - (embedding <=> %(embedding)s::halfvec)
+            SELECT 1 - (embedding <=> %(embedding)b::halfvec)
             FROM memory_context.agent_memory_embeddings
             WHERE user_id = %(user_id)s AND embedding_model = {model} AND content_id {not_hidden_contents()}
             ORDER BY user_id DESC, embedding_model DESC, content_id DESC, chunk_number DESC

@@ -14,15 +14,7 @@ from typing import Any, NamedTuple, cast
 from psycopg import sql
 from typing_extensions import LiteralString
 
-__all__ = [
-    "Migration",
-    "Queries",
-    "Statement",
-    "expanded",
-    "load_migrations",
-    "load_queries",
-    "sql_folder",
-]
+__all__ = ["Migration", "Queries", "Statement", "expanded", "load_migrations", "load_queries", "sql_folder"]
 
 _BLOCK = re.compile(r"^-- name: (\w+) :(?:one|many|exec)$", re.MULTILINE)
 _FRAGMENT = re.compile(r"^-- fragment: (\w+)\((\w*)\)$", re.MULTILINE)
@@ -36,12 +28,14 @@ _TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|('(?:[^']|'')*'|\"[^\"]*\"|\w+|[^\w\s])
 class Statement(NamedTuple):
     """SQL with its parameters; a transaction adds `user_id`, the user it acts as.
 
-    With `keeps_plan` each connection keeps one plan, whatever the parameters, unless a pooler stands in between.
+    With `keeps_plan` each connection keeps one plan, whatever the parameters, unless a pooler stands in between. Of a
+    row, the columns from `late_from` on are read when one of them is asked for.
     """
 
     query: bytes
     params: Mapping[str, Any] = {}
     keeps_plan: bool = False
+    late_from: str = ""
 
 
 class Queries(Mapping[str, bytes]):

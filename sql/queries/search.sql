@@ -33,7 +33,8 @@ SELECT set_config('hnsw.ef_search', %(ef_search)s::text, true), set_config('enab
 -- terms are in what the reader may know, the spread of meaning, and whether text waits to be indexed that is not put off; one row
 -- without a passage if none is found. Only the rarest terms find. LATERAL with OFFSET fixes the plan: a row at a time by its
 -- index, also for a user whom the planner has no statistics of. Occurrences are term number * 256 + count. Names find the first
--- passage, unless it holds them itself (a posting without occurrences), and come with each passage of their content.
+-- passage, unless it holds them itself (a posting without occurrences), and come with each passage of their content. The columns up
+-- to `others` rank; the client reads the rest of few rows.
 WITH hidden AS MATERIALIZED (
     SELECT content_id FROM memory_context.hidden_contents(%(user_id)s, %(reader_agent)s, %(reader_session)s)
 ), {readable}{nearest}, known AS MATERIALIZED (
@@ -199,10 +200,12 @@ WITH hidden AS MATERIALIZED (
     GROUP BY content_id
 )
 SELECT
+    pool.content_id, pool.chunk_number, called.names, said.occurrences, near.score, chunk.start_char, chunk.end_char,
+    pool.before_id, pool.before_number, pool.after_id, item.session_id AS session, item.content_bytes AS size, pool.standing,
+    pool.others,
     known.passages AS known_count, known.is_pending, (SELECT count(*) FROM nearest) AS nearest_count,
     (SELECT array_agg(frequency ORDER BY number) FROM counted) AS frequencies, spread.mean, spread.deviation,
-    pool.content_id, pool.chunk_number, pool.standing, pool.others, pool.before_id, pool.before_number, pool.after_id,
-    chunk.*, near.score, said.occurrences, called.names,
+    chunk.start_line, chunk.end_line, chunk.text, chunk.shown_sha256,
     {item_columns(item)},
     {session_title(item)},
     {other_keys(item)}
@@ -223,7 +226,7 @@ LEFT JOIN (
     ) AS item
 ) ON true
 LEFT JOIN LATERAL (
-    SELECT 1 - (embedding <=> %(embedding)s::halfvec) AS score FROM memory_context.agent_memory_embeddings
+    SELECT 1 - (embedding <=> %(embedding)b::halfvec) AS score FROM memory_context.agent_memory_embeddings
     WHERE user_id = %(user_id)s
         AND embedding_model = %(embedding_model)s
         AND content_id = pool.content_id

@@ -190,9 +190,9 @@ async def test_a_store_opens_by_itself_and_again_after_close(database_url: str) 
     await store.close()
 
 
-@pytest.mark.parametrize("way", ["at once", "by the index"])
+@pytest.mark.parametrize(("way", "statements"), [("at once", 5), ("by the index", 6)])
 async def test_plans_of_searches_stay_on_a_connection_and_settings_do_not(
-    database_url: str, monkeypatch: pytest.MonkeyPatch, way: str
+    database_url: str, monkeypatch: pytest.MonkeyPatch, way: str, statements: int
 ) -> None:
     """One plan for each statement that searches, also a large memory, or stores."""
     if way == "by the index":
@@ -210,7 +210,6 @@ async def test_plans_of_searches_stay_on_a_connection_and_settings_do_not(
             current_setting('memory_context.user_id', true) AS user_id, current_setting('enable_sort') AS sorts,
             current_setting('plan_cache_mode') AS plans"""
         ((row,),) = await pool.run(login, [Statement(query)], 5)
-        statements = 5
         assert row == {"prepared": statements, "planned_again": 0, "user_id": "", "sorts": "on", "plans": "auto"}
 
 

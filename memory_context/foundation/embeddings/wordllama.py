@@ -6,14 +6,15 @@ The package is not imported: it configures the root logger, and pads batches (2.
 import hashlib
 import logging
 import struct
+import sys
 import threading
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from .embedder import Batching, Purpose, embed_in_threads
+from .embedder import Batching, Purpose, embed_in_threads, well_formed
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -52,6 +53,8 @@ class WordLlamaEmbedder:
             ImportError: wordllama is not installed.
             RuntimeError: Its model files are missing or unknown.
         """
+        if _model is not None and sum(map(len, texts)) <= 1_000:  # handing over to a thread would take longer
+            return _embed([well_formed(text) for text in texts])
         return await embed_in_threads(_embed, texts, _BATCHING)
 
     def __repr__(self) -> str:
@@ -70,22 +73,16 @@ def default_embedder() -> WordLlamaEmbedder | None:
     return None
 
 
-class _Model(NamedTuple):
-    tokenizer: "Tokenizer"
-    weights: bytes
-
-
-_model: _Model | None = None
+_model: "tuple[Tokenizer, bytes] | None" = None
 _loading = threading.Lock()
 
 
-def _load() -> _Model:
+def _load() -> "tuple[Tokenizer, bytes]":
     global _model
-    if _model is None:
-        with _loading:
-            if _model is None:
-                _model = _read_model(_package_folder())
-    return _model
+    with _loading:
+        if _model is None:
+            _model = _read_model(_package_folder())
+        return _model
 
 
 def _package_folder() -> Path:
@@ -95,12 +92,12 @@ def _package_folder() -> Path:
     return Path(next(iter(package.submodule_search_locations)))
 
 
-def _read_model(folder: Path) -> _Model:
+def _read_model(folder: Path) -> "tuple[Tokenizer, bytes]":
     from tokenizers import Tokenizer
 
     weights = _read(folder / _WEIGHTS_FILE, _WEIGHTS_SHA256)
     tokenizer = _read(folder / _TOKENIZER_FILE, _TOKENIZER_SHA256)
-    return _Model(Tokenizer.from_str(tokenizer.decode()), weights)
+    return Tokenizer.from_str(tokenizer.decode()), weights
 
 
 def _read(file: Path, sha256: str) -> bytes:
@@ -115,18 +112,20 @@ def _read(file: Path, sha256: str) -> bytes:
 
 
 def _embed(texts: list[str]) -> list[list[float]]:
-    model = _load()
-    encodings = model.tokenizer.encode_batch_fast(texts, add_special_tokens=False)  # encode would hold the GIL
-    return [_mean(one.ids, model.weights) for one in encodings]
+    tokenizer, weights = _load()
+    encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)  # encode would hold the GIL
+    return [_mean(one.ids, weights) for one in encodings]
 
 
 def _mean(tokens: list[int], weights: bytes) -> list[float]:
-    if len(tokens) <= _SHORT_TOKENS:
+    if len(tokens) <= _SHORT_TOKENS and "numpy" not in sys.modules:
         rows = [_VECTOR.unpack_from(weights, _WEIGHTS_OFFSET_BYTES + token * _VECTOR.size) for token in tokens]
         return [sum(column) / len(rows) for column in zip(*rows, strict=True)] or [0.0] * _DIMENSIONS
     import numpy
 
     vectors = numpy.frombuffer(weights, "<f2", offset=_WEIGHTS_OFFSET_BYTES).reshape(-1, _DIMENSIONS)
+    if len(tokens) <= _SHORT_TOKENS:  # the same to the last bit: so few halves add up exactly
+        return (vectors[tokens].astype(float).sum(axis=0) / max(len(tokens), 1)).tolist()
     # counts of distinct tokens need less memory
     unique, counts = numpy.unique(numpy.array(tokens, dtype=numpy.int32), return_counts=True)
     shares = counts.astype(numpy.float32) / numpy.float32(len(tokens))

@@ -124,7 +124,7 @@ def _distinct_hits(candidates: Sequence[Candidate], profile: QueryProfile, query
         if row["superseded_by"] is not None or not is_as_stored(stored_form(text), row):
             continue
         words = frozenset(text.casefold().split())
-        if any(_are_alike(words, others) for others in seen) or not _adds(row, query, hits):
+        if _is_alike(words, seen) or not _adds(row, query, hits):
             continue
         seen.append(words)
         hits.append(_hit(ranked, *test(ranked, hits[0] if hits else None)))
@@ -133,10 +133,11 @@ def _distinct_hits(candidates: Sequence[Candidate], profile: QueryProfile, query
     return hits
 
 
-def _are_alike(words: frozenset[str], others: frozenset[str]) -> bool:
-    """Empty passages are never alike. Most pairs differ in size alone."""
-    least, most = sorted((len(words), len(others)))
-    return bool(words) and least >= _ALIKE * most and len(words & others) >= _ALIKE * len(words | others)
+def _is_alike(words: frozenset[str], seen: Iterable[frozenset[str]]) -> bool:
+    """Return whether a passage is a near-duplicate of another; an empty one never is."""
+    size = len(words)  # in which alone most pairs differ
+    near = (others for others in seen if size >= _ALIKE * len(others) and len(others) >= _ALIKE * size)
+    return size > 0 and any(len(words & others) >= _ALIKE * len(words | others) for others in near)
 
 
 def _adds(row: Mapping[str, Any], query: str, hits: Iterable[SearchHit]) -> bool:

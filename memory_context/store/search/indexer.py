@@ -22,14 +22,7 @@ from ..jobs import Claim, JobKind, Jobs
 from ..sql import Statement, load_queries
 from .conversation import CONVERSATION_JOB
 
-__all__ = [
-    "EMBED_SECONDS",
-    "EMBED_TEXTS",
-    "IndexReport",
-    "Indexer",
-    "model_of",
-    "reindex",
-]
+__all__ = ["EMBED_SECONDS", "EMBED_TEXTS", "IndexReport", "Indexer", "model_of", "reindex"]
 
 _QUERIES = load_queries("index")
 _logger = logging.getLogger("memory_context")
@@ -250,13 +243,9 @@ async def reindex(database: Database, indexer: Indexer, embedder: Embedder, prog
         after = (-1, -1)
         while True:
             model = await indexer.ensure_model(user_id, embedder)
-            params = {
-                "embedding_model": model,
-                "after_content_id": after[0],
-                "after_chunk_number": after[1],
-                "limit": EMBED_TEXTS,
-            }
-            (chunks,) = await database.read(user_id, _QUERIES("select_chunks_without_embedding", params), kind="batch")
+            params = {"embedding_model": model, "after_content_id": after[0], "after_chunk_number": after[1]}
+            next_chunks = _QUERIES("select_chunks_without_embedding", params, limit=EMBED_TEXTS)
+            (chunks,) = await database.read(user_id, next_chunks, kind="batch")
             if not chunks:
                 break
             statement = await _embedded(embedder, model, await indexer.masked(chunks))

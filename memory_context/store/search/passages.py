@@ -3,7 +3,7 @@
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from ..database import Database
 from ..items import ANYBODY, MemoryCriteria, ReadScope, criteria_params, scope_params
 from ..sql import Statement, expanded, load_queries
 from .indexer import Indexer, model_of
+from .postings import strings_literal
 from .rank import EMPHASIS, Candidate, QueryProfile
 
 __all__ = ["CANDIDATES", "PassageSearch", "QueryVector", "ranking_statement", "related_keys"]
@@ -54,6 +55,7 @@ _INDEX_SECONDS = 0.5  # for what was stored just now
 _LEFT_ALONE_SECONDS = 600.0
 _SEARCHING = "searching by meaning"
 _USERS_REMEMBERED = 1000
+_LATE_FROM = "known_count"  # what is before ranks
 
 
 @dataclass(frozen=True)
@@ -116,9 +118,10 @@ class PassageSearch:
         """
         vector, emphasised = await self.embed_query(query), pointing_terms(query)
         params: dict[str, Any] = {
-            **await self._filter_params(user_id, criteria, scope),
-            "terms": list(terms),
-            "emphases": _numbers(EMPHASIS if term in emphasised else 1.0 for term in terms),
+            **criteria_params(criteria, await related_keys(self._database, user_id, criteria, scope)),
+            **scope_params(scope),
+            "terms": strings_literal(terms),  # the driver's lists take four times as long
+            "emphases": strings_literal(str(EMPHASIS if term in emphasised else 1.0) for term in terms),
             "postings_limit": POSTINGS_LIMIT,
             "limit": limit,
             "with_neighbours": CANDIDATES,
@@ -129,10 +132,11 @@ class PassageSearch:
         reach = "narrow" if scope.is_narrow else "filtered" if criteria.is_filter else "user"
         rows = await self._by_index(user_id, params, vector) if vector is not None and reach == "user" else None
         if rows is None:
-            statement = Statement(ranking_statement("select_candidates", reach), params, keeps_plan=reach == "user")
-            rows = await self._read(user_id, statement)
-            if vector is not None and reach == "user":
-                self._note_growth(user_id, vector.model, rows[0]["known_count"])
+            text = ranking_statement("select_candidates", reach)
+            rows = await self._read(user_id, Statement(text, params, reach == "user", _LATE_FROM))
+            known = None if vector is None else self._sizes.get((user_id, vector.model))
+            if vector is not None and known is not None and known.until == math.inf and reach == "user":
+                self._sizes[user_id, vector.model] = known._replace(own=rows[0]["known_count"])
         first = rows[0]
         profile = QueryProfile(
             passages=first["known_count"],
@@ -156,16 +160,10 @@ class PassageSearch:
         dimensions = len(vector.values)
         if dimensions > NEAREST_DIMENSIONS_LIMIT or not (size := await self._size(user_id, vector.model)).is_for_index:
             return None
+        scope = _QUERIES("set_nearest_scope", ef_search=EF_SEARCH)._replace(keeps_plan=True)
+        text = ranking_statement("select_candidates", "user", vector.model, dimensions)
         params = {**params, "nearest": NEAREST, "sample": SAMPLE}
-        rows = await self._read(
-            user_id,
-            _QUERIES("set_nearest_scope", ef_search=EF_SEARCH),
-            Statement(
-                ranking_statement("select_candidates", "user", vector.model, dimensions),
-                params,
-                keeps_plan=True,
-            ),
-        )
+        rows = await self._read(user_id, scope, Statement(text, params, True, _LATE_FROM))
         known = rows[0]["known_count"]
         is_enough = rows[0]["nearest_count"] >= min(NEAREST, known)
         # where the index finds too few it is left alone for a while: embeddings may still be made
@@ -180,20 +178,11 @@ class PassageSearch:
             self._remember_size(user_id, model, _Size(row["own"], row["indexed"]))
         return self._sizes[user_id, model]
 
-    def _note_growth(self, user_id: str, model: str, own: int) -> None:
-        known = self._sizes.get((user_id, model))
-        if known is not None and known.until == math.inf:
-            self._remember_size(user_id, model, known._replace(own=own))
-
     def _remember_size(self, user_id: str, model: str, size: _Size) -> None:
         self._sizes.pop((user_id, model), None)
         self._sizes[user_id, model] = size
         while len(self._sizes) > _USERS_REMEMBERED:
             self._sizes.popitem(last=False)
-
-    async def _filter_params(self, user_id: str, criteria: MemoryCriteria, scope: ReadScope) -> dict[str, Any]:
-        related = await related_keys(self._database, user_id, criteria, scope)
-        return {**criteria_params(criteria, related), **scope_params(scope)}
 
 
 async def related_keys(database: Database, user_id: str, criteria: MemoryCriteria, scope: ReadScope) -> list[str]:
@@ -221,16 +210,11 @@ def ranking_statement(name: str, reach: str, model: str = "", dimensions: int = 
     return text.encode()
 
 
-def _numbers(values: Iterable[float]) -> str:
-    """Return an array literal: the driver's lists take four times as long."""
-    return "{" + ",".join(map(repr, values)) + "}"
-
-
 def _candidate(row: dict[str, Any], terms: Sequence[str]) -> Candidate:
     called: Sequence[int] = row["names"] or ()
     held: Sequence[int] = row["occurrences"] or ()
     occurrences = {terms[number - 1]: 1 for number in called}
-    occurrences.update((terms[(one >> 8) - 1], one & 255) for one in held)
+    occurrences.update([(terms[(one >> 8) - 1], one & 255) for one in held])
     before, after = row["before_number"], row["after_id"]
     return Candidate(
         row["content_id"],
@@ -240,8 +224,8 @@ def _candidate(row: dict[str, Any], terms: Sequence[str]) -> Candidate:
         row["end_char"] - row["start_char"],
         None if before is None else (row["before_id"], before),
         None if after is None else (after, 0),
-        row["session_id"],
-        row["content_bytes"],
+        row["session"],
+        row["size"],
         row["standing"],
         row["others"] or (),
         row,

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import fmean
 from typing import Any, NamedTuple
 
 __all__ = ["EMPHASIS", "Candidate", "PassagePlace", "QueryProfile", "Ranked", "inverse_frequency", "rank"]
@@ -147,9 +146,8 @@ def rank(candidates: Sequence[Candidate], query: QueryProfile) -> list[Ranked]:
     - Meaning: `QueryProfile.evidence`.
     - Item and session: `SIZE_PENALTY`, `SESSION_GAIN`.
     """
-    known = {one.place: one for one in candidates}
-    links = _links(known)
-    beside = [links[one.place] for one in candidates]
+    links = _links(candidates)
+    beside = [links.get(one.place) for one in candidates]
     own = [query.bm25(one.occurrences, one.length) for one in candidates]
     semantic = [query.evidence(one.semantic) for one in candidates]
     penalties = [SIZE_PENALTY * math.log(max(one.content_bytes / 1000, 1.0)) for one in candidates]
@@ -161,7 +159,8 @@ def rank(candidates: Sequence[Candidate], query: QueryProfile) -> list[Ranked]:
     of_group: defaultdict[str | int, list[float]] = defaultdict(list)
     for one, group, context, by_meaning, penalty in zip(candidates, groups, around, semantic, penalties, strict=True):
         of_group[group] += (context + by_meaning, *(other - penalty for other in one.others))
-    gains = {group: SESSION_GAIN * fmean(sorted(scores)[-3:]) for group, scores in of_group.items()}
+    bests = ((group, sorted(scores)[-3:]) for group, scores in of_group.items())
+    gains = {group: SESSION_GAIN * (math.fsum(best) / len(best)) for group, best in bests}
     most = (BM25_K1 + 1) * math.fsum(query.weights.values()) or 1.0
     ranked = [
         Ranked(
@@ -176,12 +175,15 @@ def rank(candidates: Sequence[Candidate], query: QueryProfile) -> list[Ranked]:
     return sorted(ranked, key=lambda one: (-one.total, -one.candidate.content_id, one.candidate.chunk_number))
 
 
-def _links(known: Mapping[PassagePlace, Candidate]) -> dict[PassagePlace, list[Candidate]]:
-    """Return adjacent candidates by place, in order: at most one before and one after.
+def _links(candidates: Sequence[Candidate]) -> dict[PassagePlace, list[Candidate]]:
+    """Return adjacent candidates by place, in order: at most one before and one after. Empty if nothing is adjacent.
 
     A link in one direction counts in both. Of the many neighbours of a content that was said often ("thanks") the
     newest counts.
     """
+    if all(one.before is None and one.after is None for one in candidates):
+        return {}
+    known = {one.place: one for one in candidates}
     before: dict[PassagePlace, PassagePlace] = {}
     after: dict[PassagePlace, PassagePlace] = {}
     own_links = [(place, known[place].before, known[place].after) for place in sorted(known)]
