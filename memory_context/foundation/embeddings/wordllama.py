@@ -14,7 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .embedder import Batching, Purpose, embed_in_threads, well_formed
+from ..utf8 import sendable
+from .embedder import Batching, Purpose, embed_in_threads
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -54,7 +55,7 @@ class WordLlamaEmbedder:
             RuntimeError: Its model files are missing or unknown.
         """
         if _model is not None and sum(map(len, texts)) <= 1_000:  # handing over to a thread would take longer
-            return _embed([well_formed(text) for text in texts])
+            return _embed([*map(sendable, texts)])
         return await embed_in_threads(_embed, texts, _BATCHING)
 
     def __repr__(self) -> str:
