@@ -13,6 +13,7 @@ from binascii import a2b_base64
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import count
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from .runtime.background import in_thread_if_large
@@ -226,7 +227,7 @@ def _read_encodings() -> _Encodings:
         raise RuntimeError(f"{file} is missing or damaged ({error}); reinstall memory-context") from error
     if (digest := hashlib.sha256(data).hexdigest()) != _RANKS_SHA256:
         raise RuntimeError(f"{file} has sha256 {digest}, not {_RANKS_SHA256}; reinstall memory-context")
-    ranks = {a2b_base64(token): int(rank) for token, rank in map(bytes.split, data.splitlines())}
+    ranks = dict(zip(map(a2b_base64, data.split()[::2]), count()))  # the known file has them in order
     blanks = re.sub(f"[^{_BLANK}]", "", "".join(map(chr, range(0x3001)))).encode()
     return _Encodings(
         Encoding("o200k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={}),

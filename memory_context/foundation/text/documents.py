@@ -5,6 +5,7 @@ tokens, never text.
 import html
 import re
 import unicodedata
+from functools import lru_cache
 from itertools import islice
 
 __all__ = ["headings_in", "is_document", "is_prose"]
@@ -69,6 +70,11 @@ def is_document(content: str) -> bool:
     if len(content) > _LOOKED_AT:
         middle, part = len(content) // 2, _LOOKED_AT // 4
         sample = "\n\n".join([content[: 2 * part], content[middle : middle + part], content[-part:]])
+    return _is_mostly_prose(sample)
+
+
+@lru_cache(maxsize=8)  # description, first view and planner ask for the same result
+def _is_mostly_prose(sample: str) -> bool:
     if sample.count('":') * _FIELD_CHARACTERS > len(sample):
         return False
     if "\\n" in sample:  # escaped text in a JSON field
@@ -76,15 +82,21 @@ def is_document(content: str) -> bool:
     is_html = _TAG.match(sample.lstrip()) is not None
     text = _text_of(sample)
     lines = sum(1 for line in text.split("\n") if line.strip())
-    if sum(1 for _ in _CODE.finditer(text)) > max(lines * _CODE_SHARE, 2):
+    if any(islice(_CODE.finditer(text), int(max(lines * _CODE_SHARE, 2)), None)):
         return False
     paragraphs = _BLANK_LINE.split(_bare(text))
-    prose = sum(len(paragraph) for paragraph in paragraphs if is_prose(paragraph))
-    if not prose:
-        return False
     is_page = is_html or sum(1 for _ in islice(_HEADING.finditer(text), _HEADINGS_OF_PAGE)) == _HEADINGS_OF_PAGE
     least = (_PROSE_SHARE_OF_PAGE if is_page else _PROSE_SHARE) * sum(map(len, paragraphs))
-    return prose > max(least, (_PROSE_OF_HTML if is_html else _PROSE_OF_ALL) * len(sample))
+    least = max(least, (_PROSE_OF_HTML if is_html else _PROSE_OF_ALL) * len(sample))
+    prose, left = 0, sum(map(len, paragraphs))
+    for paragraph in paragraphs:
+        if prose + left <= least:
+            return False
+        left -= len(paragraph)
+        prose += len(paragraph) if is_prose(paragraph) else 0
+        if prose > least:
+            return True
+    return False
 
 
 def headings_in(text: str) -> list[tuple[str, str]]:
