@@ -124,6 +124,8 @@ def orders_in(passages: Sequence[str]) -> list[str]:
 def ended_orders(passages: Sequence[str], standing: Sequence[str]) -> set[int]:
     """Return the indices of the orders that the user takes back, or replaces by a newer answer to the same question."""
     ended: set[int] = set()
+    if not standing:
+        return ended
     for sentence in (_bare(one) for passage in passages for one in sentences(passage)):
         ended.update(indices_of_ended(sentence, standing))
         subject, terms = (
