@@ -128,7 +128,7 @@ class Claims:
             await self._confirming.result(self._renew_asked)
 
     async def _renew_asked(self) -> None:
-        claims, self._asked = self._asked, set()
+        claims, self._asked = self._asked, set[UUID]()
         await self._renew_now([*claims])
 
     def _start_renewing(self) -> None:
