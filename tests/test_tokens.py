@@ -70,7 +70,7 @@ _ANY_TEXT = st.text(st.characters(), max_size=200)
 @cache
 def _plain():
     """tiktoken as it is, with the same ranks."""
-    return tokens._load().text
+    return tokens._load()
 
 
 def _truth(text: str) -> int:
@@ -252,9 +252,9 @@ async def test_long_text_is_counted_in_a_thread_and_short_text_at_once():
 async def test_the_ranks_are_loaded_in_a_thread(monkeypatch):
     """Half a second would block the loop even for a short text."""
     threads: list[threading.Thread] = []
-    encodings = tokens._load()
-    monkeypatch.setattr(tokens, "_encodings", None)
-    monkeypatch.setattr(tokens, "_read_encodings", lambda: threads.append(threading.current_thread()) or encodings)
+    encoding = tokens._load()
+    monkeypatch.setattr(tokens, "_encoding", None)
+    monkeypatch.setattr(tokens, "_read_encoding", lambda: threads.append(threading.current_thread()) or encoding)
     assert not COUNTER.is_loaded
     assert await asyncio.gather(*(count_off_loop(COUNTER, ["hello world"]) for _ in range(8))) == [[2]] * 8
     assert len(threads) == 1
@@ -265,10 +265,10 @@ def test_damaged_ranks_are_a_clear_error(monkeypatch):
     """Not a wrong count."""
     monkeypatch.setattr(tokens, "_RANKS_SHA256", "0" * 64)
     with pytest.raises(RuntimeError, match=r"o200k_base\.tiktoken\.xz has sha256 446a.*reinstall"):
-        tokens._read_encodings()
+        tokens._read_encoding()
     monkeypatch.setattr(tokens, "_RANKS_FILE", "gone.xz")
     with pytest.raises(RuntimeError, match="missing or damaged"):
-        tokens._read_encodings()
+        tokens._read_encoding()
 
 
 def test_the_default_counter_is_shared():

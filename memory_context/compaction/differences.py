@@ -197,7 +197,7 @@ class DifferenceFinder:
 
 
 def _lines(text: str) -> list[str]:
-    return [line.rstrip("\n") for line in _LINE_END.split(text)]
+    return text.replace("\\n", "\\n\n").split("\n")  # as `_LINE_END` splits, without the line breaks
 
 
 def _compared(

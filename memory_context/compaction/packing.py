@@ -160,9 +160,9 @@ class Packer:
         threshold = self._policy.offload_threshold_tokens
         packed: list[PackedItem] = []
         for pointer, value in long_strings(text, least_characters=threshold):
-            if self._counter.is_over(value, threshold):
+            if (tokens := self._counter.count(value)) > threshold:
                 what, source = f"argument {pointer[1:]} of a {name} call", f"{name}_{pointer.rpartition('/')[2]}"
-                packed.append(self._pack_text(entry, part, value, what, source, self._counter.count(value), pointer))
+                packed.append(self._pack_text(entry, part, value, what, source, tokens, pointer))
         return packed
 
     def _pack_text(

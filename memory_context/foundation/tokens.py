@@ -13,7 +13,8 @@ from binascii import a2b_base64
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from itertools import count
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from .runtime.background import in_thread_if_large
 from .utf8 import sayable
@@ -99,7 +100,7 @@ class O200kTokenCounter:
     @property
     def is_loaded(self) -> bool:
         """Loading takes half a second."""
-        return _encodings is not None
+        return _encoding is not None
 
     def count(self, text: str) -> int:
         return _count_name(text) if len(text) <= _NAME_CHARACTERS else _count(text)
@@ -198,25 +199,20 @@ def cut_to_tokens(
         length = min(max(length, fits + 1), over - 1)
 
 
-class _Encodings(NamedTuple):
-    text: "Encoding"
-    blanks: "Encoding"  # a run is one piece
-
-
-_encodings: _Encodings | None = None
+_encoding: "Encoding | None" = None
 _loading = threading.Lock()
 
 
-def _load() -> _Encodings:
-    global _encodings
-    if _encodings is None:
+def _load() -> "Encoding":
+    global _encoding
+    if _encoding is None:
         with _loading:
-            if _encodings is None:
-                _encodings = _read_encodings()
-    return _encodings
+            if _encoding is None:
+                _encoding = _read_encoding()
+    return _encoding
 
 
-def _read_encodings() -> _Encodings:
+def _read_encoding() -> "Encoding":
     from tiktoken import Encoding
 
     file = files("memory_context.foundation") / "data" / _RANKS_FILE
@@ -226,17 +222,24 @@ def _read_encodings() -> _Encodings:
         raise RuntimeError(f"{file} is missing or damaged ({error}); reinstall memory-context") from error
     if (digest := hashlib.sha256(data).hexdigest()) != _RANKS_SHA256:
         raise RuntimeError(f"{file} has sha256 {digest}, not {_RANKS_SHA256}; reinstall memory-context")
-    ranks = {a2b_base64(token): int(rank) for token, rank in map(bytes.split, data.splitlines())}
+    ranks = dict(zip(map(a2b_base64, data.split()[::2]), count()))  # the known file has them in order
+    return Encoding("o200k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})
+
+
+@cache
+def _blanks_encoding() -> "Encoding":
+    """Return an encoding for which a run of blanks is one piece."""
+    from tiktoken import Encoding
+
     blanks = re.sub(f"[^{_BLANK}]", "", "".join(map(chr, range(0x3001)))).encode()
-    return _Encodings(
-        Encoding("o200k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={}),
-        # blanks suffice for a run; all tokens would cost 0.2 s and 35 MB
-        Encoding(
-            "o200k_base_blanks",
-            pat_str=r"(?s:.+)",
-            mergeable_ranks={token: rank for token, rank in ranks.items() if not token.strip(blanks)},
-            special_tokens={},
-        ),
+    # blanks suffice for a run; all tokens would cost 0.2 s and 35 MB
+    encoding = _load()
+    tokens = [token for token in encoding.token_byte_values() if not token.strip(blanks)]
+    return Encoding(
+        "o200k_base_blanks",
+        pat_str=r"(?s:.+)",
+        mergeable_ranks={token: encoding.encode_single_token(token) for token in tokens},
+        special_tokens={},
     )
 
 
@@ -270,7 +273,7 @@ def _chunks(text: str) -> Iterator[str]:
 
 
 def _count_chunk(chunk: str) -> int:
-    encodings = _load()
+    encoding = _load()
     total = start = 0
     if len(chunk) > _LONGEST_RUN:
         for run in _LONG_RUN.finditer(chunk):
@@ -279,10 +282,10 @@ def _count_chunk(chunk: str) -> int:
                 continue  # `\s*[\r\n]+` takes the run without a stack
             # the last blank belongs to the next piece
             end = run.end() - 1 if follower else run.end()
-            total += len(encodings.text.encode_ordinary(chunk[start : run.start()]))
-            total += len(encodings.blanks.encode_ordinary(chunk[run.start() : end]))
+            total += len(encoding.encode_ordinary(chunk[start : run.start()]))
+            total += len(_blanks_encoding().encode_ordinary(chunk[run.start() : end]))
             start = end
-    return total + len(encodings.text.encode_ordinary(chunk[start:]))
+    return total + len(encoding.encode_ordinary(chunk[start:]))
 
 
 def _estimate(text: str, limit_tokens: int | None) -> int:

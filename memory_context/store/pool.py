@@ -155,6 +155,7 @@ class _LateRow(dict[str, Any]):
 
 
 IDLE_SECONDS = 300  # less than common firewalls grant
+_LEAST_SHARE = 0.4  # of the limit, for a transaction that waited for its slot while others were answered
 _WHOSE_PROCESS = load_queries("transactions")("fetch_server_process")
 
 
@@ -167,6 +168,7 @@ class ConnectionPool:
         self._slot_seconds = slot_seconds
         self._open: set[Connection] = set()
         self._idle: list[tuple[float, Connection]] = []  # LIFO, so surplus ones age
+        self._answered_at = -math.inf
         self._is_closed = False
         self._process_id = os.getpid()
 
@@ -180,14 +182,16 @@ class ConnectionPool:
     ) -> list[list[DictRow]]:
         """Run statements in one pipeline, and return the rows of each.
 
-        They must begin and end their transaction: the driver's blocks add two round trips.
+        They must begin and end their transaction: the driver's blocks add two round trips. The wait for a connection is
+        at most `slot_seconds`; while the database answers others `seconds`, and 1.4 times these together.
 
         Raises:
             psycopg.Error: The first error; nothing was committed, unless the connection was lost at COMMIT.
             StoreUnavailableError: No connection became free in time.
         """
         deadline = time.monotonic() + seconds
-        await self._take_slot(seconds)
+        if not await self._take_slot(seconds):
+            deadline = max(deadline, time.monotonic() + _LEAST_SHARE * seconds)
         try:
             connection = self._take_idle()
             if connection is None:
@@ -231,15 +235,18 @@ class ConnectionPool:
         for connection in list(self._open):
             self._discard(connection)
 
-    async def _take_slot(self, seconds: float) -> None:
+    async def _take_slot(self, seconds: float) -> bool:
+        """Return whether a slot was free at once."""
         if not self._slots.locked():
             await self._slots.acquire()  # does not wait
-            return
-        limit = min(seconds, self._slot_seconds)
+            return True
+        is_answering = time.monotonic() - self._answered_at < self._slot_seconds
+        limit = seconds if is_answering else min(seconds, self._slot_seconds)
         try:
             await asyncio.wait_for(self._slots.acquire(), limit)
         except asyncio.TimeoutError:
             raise StoreUnavailableError(f"all connections to the database were busy for {limit:.3g} s") from None
+        return False
 
     def _take_idle(self) -> Connection | None:
         while self._idle:
@@ -250,7 +257,7 @@ class ConnectionPool:
         return None
 
     def _give_back(self, connection: Connection) -> None:
-        now = time.monotonic()
+        now = self._answered_at = time.monotonic()
         if self._is_closed or connection.pgconn.transaction_status != TransactionStatus.IDLE:
             self._discard(connection)
         else:

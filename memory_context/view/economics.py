@@ -320,6 +320,9 @@ class Savings:
 
     def open(self, transcript: Transcript) -> bool:
         """Return whether results may be reduced in the next view: if the tools that read them pay, or are there."""
+        if not transcript.state.has_items:  # there is none to reduce
+            self._is_opening = False
+            return True
         tokens = self.waiting_tools()
         self._is_opening = tokens > 0 and pays_for_tools(
             transcript, self._renderer.render(transcript), self._policy, tokens

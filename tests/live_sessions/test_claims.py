@@ -104,6 +104,22 @@ async def move_end(store: MemoryStore, seconds: float) -> None:
     await store._database.write("alice", Statement(statement, {"seconds": seconds}))
 
 
+async def test_confirmations_at_the_same_time_share_a_statement(store: MemoryStore, claims: Watched) -> None:
+    """Each one asks in a statement that began after it was called, also those that come while one is under way."""
+    held = [await claims.claim(key_of(f"s{number}"), 0) for number in range(20)]
+    before = store._database.write_transactions
+    first = [asyncio.ensure_future(claims.confirm(one)) for one in held[:10]]
+    await asyncio.sleep(0)
+    assert all(await asyncio.gather(*first, *map(claims.confirm, held[10:])))
+    assert store._database.write_transactions - before <= 4  # two, and the regular renewals
+
+
+async def test_a_lost_claim_among_others_is_told_apart(store: MemoryStore, claims: Watched) -> None:
+    held = [await claims.claim(key_of(f"s{number}"), 0) for number in range(3)]
+    await store.claim_rows.release(key_of("s1"), held[1])
+    assert await asyncio.gather(*map(claims.confirm, held)) == [True, False, True]
+
+
 async def test_claim_belongs_to_one_holder_until_it_is_released(claims: Watched, others: Watched) -> None:
     """The other is told which session is busy; another user's session of this name is another one."""
     claim = await claims.claim(KEY, 0)

@@ -175,6 +175,7 @@ async def test_a_busy_pool_says_so(database_url: str, server: Server) -> None:
     """Waiting for a connection has a bound."""
     async with MemoryStore(database_url, pool_size=1, limits=StoreLimits(slot_seconds=0.1)) as store:
         await store.items.insert_memories("alice", ITEM)
+        await asyncio.sleep(store.limits.slot_seconds)  # a newer answer is a sign of life: then the wait is longer
         with hanging(server):
             calls = [asyncio.create_task(store.items.fetch_contents("alice", ["k"])) for _ in range(2)]
             (refused,), (served,) = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)

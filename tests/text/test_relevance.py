@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.foundation.text.tokenize import parts_in, shared_parts, shared_words, tokens_by_word, words_in
+from memory_context.foundation.text.tokenize import parts_in, places_of_parts, places_of_words, words_in
 
 _LINES = st.lists(st.text(st.sampled_from("abcXY_ 1é"), max_size=30), max_size=8)
 
@@ -17,18 +17,20 @@ def test_words_and_parts_leave_stop_words_out() -> None:
 
 
 @given(_LINES)
-def test_shared_words_and_parts_are_those_of_each_line(lines: list[str]) -> None:
-    """One scan of all lines finds the same as a scan of each."""
-    words, parts = words_in(" ".join(lines)), parts_in(" ".join(lines))
-    assert shared_words(lines, words) == {i: found for i, line in enumerate(lines) if (found := words_in(line) & words)}
-    assert shared_parts(lines, parts) == {i: found for i, line in enumerate(lines) if (found := parts_in(line) & parts)}
+def test_places_of_words_and_parts_are_those_of_each_text(texts: list[str]) -> None:
+    """One scan of all texts finds the same as a scan of each."""
+    words, parts = places_of_words(texts), places_of_parts(texts)
+    for word in words_in(" ".join(texts)):
+        assert {*words[word]} == {place for place, text in enumerate(texts) if word in words_in(text)}
+    for part in parts_in(" ".join(texts)):
+        assert {*parts[part]} == {place for place, text in enumerate(texts) if part in parts_in(text)}
 
 
 @given(_LINES)
-def test_tokens_are_found_by_their_words(tokens: list[str]) -> None:
-    wanted = words_in(" ".join(tokens))
-    found = tokens_by_word(tokens)
+def test_a_word_has_a_place_for_each_occurrence(texts: list[str]) -> None:
+    wanted = words_in(" ".join(texts))
+    found = places_of_words(texts)
     assert {word: found[word] for word in wanted} == {
-        word: [token for token in tokens for each in re.findall(r"\w+", token) if each.lstrip("1") == word]
+        word: [i for i, text in enumerate(texts) for each in re.findall(r"\w+", text) if each.lstrip("1") == word]
         for word in wanted
     }

@@ -83,9 +83,10 @@ class Reading:
 
     def names(self, words: str) -> Names:
         """Return the names of the part that is analysed for these words; mostly the whole, so the same ones."""
-        text = without_markup(analysed_text(self.text, words))
-        if self._names is None or self._names.text != text:
-            self._names = Names(text, self.analysis.names)
+        if self._names is None or len(self.text) > ANALYSED_CHARACTERS:
+            text = without_markup(analysed_text(self.text, words))
+            if self._names is None or self._names.text != text:
+                self._names = Names(text, self.analysis.names)
         return self._names
 
     @property

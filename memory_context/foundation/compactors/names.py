@@ -7,14 +7,14 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from ..text.landmarks import definition_starts
-from ..text.tokenize import parts_in, shared_parts, shared_words, words_in
-from .lines import BREAK, LAST_BREAK, LONGEST_LINE, RUN, Lines, is_reserved
+from ..text.tokenize import parts_in, places_of_parts, places_of_words, words_in
+from .lines import BREAK, LAST_BREAK, LONGEST_LINE, Lines, is_reserved, runs_in
 
 __all__ = ["Names", "analysed_text", "is_name", "mentioned_names", "ranked_names", "reads_as_order", "stands_whole"]
 
@@ -81,14 +81,15 @@ class Names:
         self.text = text
         self.lines = Lines(text)
         self._worth = {name: _KNOWN * (1 - order / len(known)) for order, name in enumerate(known)}
+        self._near_task: tuple[frozenset[str] | None, list[float]] = None, []
 
     def ranked(self, task: str, answer: str) -> list[str]:
         """Return the names verbatim, those most likely to be needed first; see `ranked_names`."""
-        task_words, task_parts, answer_parts = words_in(task), parts_in(task), parts_in(answer)
-        gains, answered = self._line_values(task_words, words_in(answer))
+        (task_words, task_parts), (answer_words, answer_parts) = _said(task), _said(answer)
+        gains, answered = self._line_values(task_words, answer_words)
         is_answered = any(answered)
-        texts = [name.text for name in self._found]
-        of_words, of_parts = shared_words(texts, task_words), shared_parts(texts, task_parts | answer_parts)
+        of_words = _having(self._names_of_words, task_words)
+        of_parts = _having(self._names_of_parts, task_parts | answer_parts)
         scored: list[tuple[float, int, str]] = []
         for order, name in enumerate(self._found):
             score = name.value + max(map(gains.__getitem__, name.lines))
@@ -105,14 +106,15 @@ class Names:
 
     def _line_values(self, task_words: frozenset[str], answer_words: frozenset[str]) -> tuple[list[float], list[float]]:
         """Return what a name gains from each line, and how far the answer is about its block, 0 to 1."""
-        of_task, of_answer = self.lines.relevance(task_words), self.lines.relevance(answer_words)
+        of_answer = self.lines.relevance(answer_words)
         near_answer = _relative(_spread(of_answer))
-        near_task = self._of_blocks(of_task)
+        if task_words != self._near_task[0]:  # mostly the same task for first view and facts
+            self._near_task = task_words, self._of_blocks(self.lines.relevance(task_words))
         gains = [
             _NEAR_ANSWER * near + _IN_TASKS_BLOCK * in_task
-            for near, in_task in zip(near_answer, near_task, strict=True)
+            for near, in_task in zip(near_answer, self._near_task[1], strict=True)
         ]
-        for number in {self._line_at(match.start()) for match in _IMPORT.finditer(self.text)}:
+        for number in self._importing:
             gains[number] += _IMPORTED
         return gains, self._of_blocks(of_answer)
 
@@ -124,6 +126,18 @@ class Names:
             (end - start, sum(sorted(values[start:end])[-_LINES_OF_A_BLOCK:])) for start, end in pairwise(self._blocks)
         ]
         return _relative([value for length, value in sums for _ in range(length)])
+
+    @cached_property
+    def _importing(self) -> set[int]:
+        return {self._line_at(match.start()) for match in _IMPORT.finditer(self.text)}
+
+    @cached_property
+    def _names_of_words(self) -> dict[str, list[int]]:
+        return places_of_words([name.text for name in self._found])
+
+    @cached_property
+    def _names_of_parts(self) -> dict[str, list[int]]:
+        return places_of_parts([name.text for name in self._found])
 
     @cached_property
     def _blocks(self) -> list[int]:
@@ -168,10 +182,15 @@ def ranked_names(content: str, *, task: str, answer: str, known: Sequence[str] =
 def mentioned_names(text: str) -> frozenset[str]:
     """Return the names in a text, also by their parts."""
     names: set[str] = set()
-    for run in RUN.findall(text):
-        for name, _ in _names_in(run):
-            names.update((name, name.rpartition("/")[2], *_JOINT.split(name)))
-    return frozenset(name for name in names if not _is_ordinary(name))
+    for run in {*chain.from_iterable(runs_in(text))}:
+        names |= _mentioned_in(run)
+    return frozenset(names)
+
+
+@lru_cache(maxsize=_CACHED_RUNS)
+def _mentioned_in(run: str) -> frozenset[str]:
+    found = ((name, name.rpartition("/")[2], *_JOINT.split(name)) for name, _ in _names_in(run))
+    return frozenset(name for name in chain.from_iterable(found) if not _is_ordinary(name))
 
 
 def _is_ordinary(word: str) -> bool:
@@ -303,6 +322,15 @@ def _spread(values: Sequence[float]) -> list[float]:
 def _relative(values: list[float]) -> list[float]:
     most = max(values, default=0.0)
     return [value / most for value in values] if most else values
+
+
+@lru_cache(maxsize=8)  # the task, and what the agent says of one result and of the next
+def _said(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    return words_in(text), parts_in(text)
+
+
+def _having(places: Mapping[str, list[int]], wanted: frozenset[str]) -> set[int]:
+    return {*chain.from_iterable(map(places.__getitem__, wanted & places.keys()))}
 
 
 @lru_cache(maxsize=_CACHED_RUNS)

@@ -5,6 +5,7 @@ tokens, never text.
 import html
 import re
 import unicodedata
+from functools import lru_cache
 from itertools import islice
 
 __all__ = ["headings_in", "is_document", "is_prose"]
@@ -69,6 +70,11 @@ def is_document(content: str) -> bool:
     if len(content) > _LOOKED_AT:
         middle, part = len(content) // 2, _LOOKED_AT // 4
         sample = "\n\n".join([content[: 2 * part], content[middle : middle + part], content[-part:]])
+    return _is_mostly_prose(sample)
+
+
+@lru_cache(maxsize=8)  # description, first view and planner ask for the same result
+def _is_mostly_prose(sample: str) -> bool:
     if sample.count('":') * _FIELD_CHARACTERS > len(sample):
         return False
     if "\\n" in sample:  # escaped text in a JSON field
@@ -76,15 +82,20 @@ def is_document(content: str) -> bool:
     is_html = _TAG.match(sample.lstrip()) is not None
     text = _text_of(sample)
     lines = sum(1 for line in text.split("\n") if line.strip())
-    if sum(1 for _ in _CODE.finditer(text)) > max(lines * _CODE_SHARE, 2):
+    if any(islice(_CODE.finditer(text), int(max(lines * _CODE_SHARE, 2)), None)):
         return False
     paragraphs = _BLANK_LINE.split(_bare(text))
-    prose = sum(len(paragraph) for paragraph in paragraphs if is_prose(paragraph))
-    if not prose:
-        return False
-    is_page = is_html or sum(1 for _ in islice(_HEADING.finditer(text), _HEADINGS_OF_PAGE)) == _HEADINGS_OF_PAGE
-    least = (_PROSE_SHARE_OF_PAGE if is_page else _PROSE_SHARE) * sum(map(len, paragraphs))
-    return prose > max(least, (_PROSE_OF_HTML if is_html else _PROSE_OF_ALL) * len(sample))
+    prose, left = 0, sum(map(len, paragraphs))
+    of_all = (_PROSE_OF_HTML if is_html else _PROSE_OF_ALL) * len(sample)
+    of_page, enough = max(_PROSE_SHARE_OF_PAGE * left, of_all), max(_PROSE_SHARE * left, of_all)
+    for paragraph in paragraphs:
+        if prose + left <= of_page or prose > enough:
+            break
+        left -= len(paragraph)
+        prose += len(paragraph) if is_prose(paragraph) else 0
+    if of_page < prose <= enough:
+        return is_html or any(islice(_HEADING.finditer(text), _HEADINGS_OF_PAGE - 1, None))
+    return prose > enough
 
 
 def headings_in(text: str) -> list[tuple[str, str]]:
@@ -123,11 +134,11 @@ def is_prose(text: str) -> bool:
     lines = [line for line in text.split("\n") if line.strip()]
     if len(words) < 5 * len(lines):
         return False
-    if len(lines) > 2 and sum(_MACHINE_LINE.match(line) is not None for line in lines) * 2 > len(lines):
-        return False
     if _SENTENCE_END.search(text) is None:
         return False
-    return sum(word.strip(".,;:!?'\"()").isalpha() for word in words) * 10 > 7 * len(words)
+    if sum(word.strip(".,;:!?'\"()").isalpha() for word in words) * 10 <= 7 * len(words):
+        return False
+    return len(lines) <= 2 or not any(islice(filter(_MACHINE_LINE.match, lines), len(lines) // 2, None))
 
 
 def _bare(text: str) -> str:

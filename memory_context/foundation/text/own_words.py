@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 from .tokenize import verbatim_parts
 
-__all__ = ["own_passages", "sentences"]
+__all__ = ["LONG_CHARACTERS", "own_passages", "sentences"]
 
-_LONG_CHARACTERS = 4000  # longer messages are mostly pasted: only their first paragraph counts
+LONG_CHARACTERS = 4000
+"""Longer messages are mostly pasted: only their first paragraph counts."""
 _FIRST_CHARACTERS = 1000
 _SHORT_QUOTE_WORDS = 3
 
@@ -61,7 +62,7 @@ _DATE = re.compile(r"\D{0,2}\d{1,2}\. (?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Ok
 _END = re.compile(r"[.!?…]+[\"')\]]*(?=\s|$)|[。！？؟।]|[;\n]")
 
 
-def own_passages(text: str, limit_characters: int = _LONG_CHARACTERS) -> list[str]:
+def own_passages(text: str, limit_characters: int = LONG_CHARACTERS) -> list[str]:
     """Return the author's own passages in order, each verbatim.
 
     Excluded: fences, quoted and indented lines, code and logs, tagged blocks, quotations of three words and more, and

@@ -25,14 +25,13 @@ __all__ = [
     "TERM_LIMIT_CHARACTERS",
     "folded",
     "parts_in",
+    "places_of_parts",
+    "places_of_words",
     "pointing_terms",
     "query_terms",
     "relevance",
-    "shared_parts",
-    "shared_words",
     "telling_terms",
     "terms_of",
-    "tokens_by_word",
     "verbatim_parts",
     "verbatim_pattern",
     "words_in",
@@ -104,46 +103,32 @@ def parts_in(text: str) -> frozenset[str]:
     return frozenset(part.lower() for part in _ASCII_PARTS.findall(text) if len(part) > 1) - _COMMON_WORDS
 
 
-def tokens_by_word(tokens: Sequence[str]) -> dict[str, list[str]]:
-    """Return the tokens that hold each unstemmed word; they hold no line break."""
-    found: dict[str, list[str]] = {}
-    text = "\n".join(tokens)
-    pattern = _ASCII_WORD_OR_BREAK if text.isascii() else _WORD_OR_BREAK
-    index = 0
-    for word in pattern.findall(text):
-        if word == "\n":
-            index += 1
-        elif word in found:
-            found[word].append(tokens[index])
-        else:
-            found[word] = [tokens[index]]
-    return found
+def places_of_words(texts: Sequence[str]) -> dict[str, list[int]]:
+    """Return the indices of the texts that hold each unstemmed word, stop words too; they hold no line break.
 
-
-def shared_words(lines: Sequence[str], wanted: frozenset[str]) -> dict[int, set[str]]:
-    """Return the wanted words of each line that has any, by index; lines hold no line break.
-
-    One scan for all lines is several times faster.
+    One scan for all of them is several times faster.
     """
-    text = "\n".join(lines)
-    pattern = _ASCII_WORD_OR_BREAK if text.isascii() else _WORD_OR_BREAK
-    return _by_line(pattern.findall(text), wanted)
+    joined = "\n".join(texts)
+    pattern = _ASCII_WORD_OR_BREAK if joined.isascii() else _WORD_OR_BREAK
+    return _places(pattern.findall(joined))
 
 
-def shared_parts(lines: Sequence[str], wanted: frozenset[str]) -> dict[int, set[str]]:
-    """Return the wanted parts of each line, as `shared_words` does."""
-    return _by_line(map(str.lower, _PART_OR_BREAK.findall("\n".join(lines))), wanted)
+def places_of_parts(texts: Sequence[str]) -> dict[str, list[int]]:
+    """Return the indices of the texts that hold each part, as `places_of_words` does."""
+    return _places(map(str.lower, _PART_OR_BREAK.findall("\n".join(texts))))
 
 
-def _by_line(found: Iterable[str], wanted: frozenset[str]) -> dict[int, set[str]]:
-    shared: dict[int, set[str]] = {}
+def _places(found: Iterable[str]) -> dict[str, list[int]]:
+    places: dict[str, list[int]] = {}
     index = 0
     for text in found:
         if text == "\n":
             index += 1
-        elif text in wanted:
-            shared.setdefault(index, set()).add(text)
-    return shared
+        elif text in places:
+            places[text].append(index)
+        else:
+            places[text] = [index]
+    return places
 
 
 def terms_of(text: str) -> list[str]:

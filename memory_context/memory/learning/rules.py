@@ -6,9 +6,10 @@ Also the vetoes for a model's answers: a story, a role, hearsay or another perso
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from memory_context.foundation.text.lexicon import NEGATIONS
-from memory_context.foundation.text.own_words import own_passages, sentences
+from memory_context.foundation.text.own_words import LONG_CHARACTERS, own_passages, sentences
 from memory_context.foundation.text.statements import ends_another, indices_of_ended, replaces_others, subject_of
 from memory_context.foundation.text.tokenize import telling_terms, terms_of
 
@@ -61,6 +62,11 @@ class Statement:
 
 def has_statement(text: str) -> bool:
     """Return True if a message states something explicitly. No I/O."""
+    return _has_statement(text[: LONG_CHARACTERS + 1])
+
+
+@lru_cache(maxsize=32)  # asked as the message comes, and again for its batch
+def _has_statement(text: str) -> bool:
     return bool(explicit_statements(own_passages(text)))
 
 
@@ -118,6 +124,8 @@ def orders_in(passages: Sequence[str]) -> list[str]:
 def ended_orders(passages: Sequence[str], standing: Sequence[str]) -> set[int]:
     """Return the indices of the orders that the user takes back, or replaces by a newer answer to the same question."""
     ended: set[int] = set()
+    if not standing:
+        return ended
     for sentence in (_bare(one) for passage in passages for one in sentences(passage)):
         ended.update(indices_of_ended(sentence, standing))
         subject, terms = (

@@ -21,8 +21,8 @@ def _words(words: str) -> frozenset[str]:
 
 def _phrases(phrases: str) -> re.Pattern[str]:
     """Compile phrases, one a line, that begin at a word's start."""
-    lines = (line.strip() for line in phrases.splitlines())
-    return re.compile("|".join(rf"(?<![\w'])(?:{line})" for line in lines if line), re.IGNORECASE)
+    lines = filter(None, map(str.strip, phrases.splitlines()))
+    return re.compile(rf"(?<![\w'])(?:{'|'.join(lines)})", re.IGNORECASE)
 
 
 FUNCTION_WORDS = ENGLISH_STOP_WORDS | _words("""

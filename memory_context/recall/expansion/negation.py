@@ -5,6 +5,7 @@ A request is read clause by clause. Only orders and contrasts count: "why does c
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 __all__ = ["without_negated"]
 
@@ -36,6 +37,7 @@ _WHOLE = re.compile(
     rf"|(?!.*\b(?:kann|konnte|können|lässt|ließ|warum|wieso|weshalb|wenn|ob|dass)\b).*\bnicht (?:mehr )?{_LESEN}\s*$",
     re.IGNORECASE | re.DOTALL,
 )
+_IN_WHOLE = re.compile(r"not (?:to )?be|nicht", re.IGNORECASE)
 _APART = re.compile(
     r"\b(?:instead of|rather than|except|apart from|other than|statt|anstatt|anstelle|außer|bis auf"
     r"|without \w+ing|ohne)\s",
@@ -45,7 +47,8 @@ _AND = r"(?:and|or|nor|und|oder|noch)\s+"
 _NAMES = re.compile(rf"\s*(?:{_AND})?{_NAME}(?:\s+{_AND}{_NAME})*\s*$")
 
 
-def without_negated(request: str) -> tuple[str, list[str]]:
+@lru_cache(maxsize=4)  # the rules ask, and who looks for keys in the same message
+def without_negated(request: str) -> tuple[str, tuple[str, ...]]:
     """Return a request without the phrases that say what not to open, and those phrases."""
     kept: list[str] = []
     negated: list[str] = []
@@ -53,7 +56,7 @@ def without_negated(request: str) -> tuple[str, list[str]]:
         kept.append(clause[:at])
         if at < len(clause):
             negated.append(clause[at:])
-    return ("".join(kept), negated) if negated else (request, [])
+    return ("".join(kept), tuple(negated)) if negated else (request, ())
 
 
 def _negations(pieces: list[str]) -> Iterator[tuple[str, int]]:
@@ -66,7 +69,8 @@ def _negations(pieces: list[str]) -> Iterator[tuple[str, int]]:
             continue
         is_order = _ORDER.match(clause) is not None or (is_listing and _NAMES.match(clause) is not None)
         apart = _APART.search(clause)
-        if is_order or _CONTRAST.match(clause) or _WHOLE.match(clause):
+        is_whole = _WHOLE.match(clause) if _IN_WHOLE.search(clause) else None  # which reads it again and again
+        if is_order or is_whole or _CONTRAST.match(clause):
             yield clause, 0
         else:
             yield clause, apart.start() if apart else len(clause)

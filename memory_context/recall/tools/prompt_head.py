@@ -205,7 +205,7 @@ class PromptHead:
 
     def _tokens_of(self, names: frozenset[str]) -> int:
         if names not in self._tokens:
-            schemas = [schema for schema in _memory_schemas() if schema["name"] in names]
+            schemas = [schema for schema in _memory_schemas() if schema["name"] in names] if names else []
             self._tokens[names] = tool_tokens(schemas, self._counter)
         return self._tokens[names]
 

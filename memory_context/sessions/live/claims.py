@@ -50,6 +50,8 @@ class Claims:
         self._held: dict[UUID, _Held] = {}
         self._timer = Timer(self._start_renewing)
         self._work = Background[None]("memory_context claims")
+        self._asked = set[UUID]()
+        self._confirming = Background[None]("memory_context confirmation")
         self._outages = OutageLog()
 
     async def claim(self, key: SessionKey, wait_seconds: float) -> UUID:
@@ -91,7 +93,7 @@ class Claims:
             StoreUnavailableError: The database does not answer, and did not within the lease.
         """
         try:
-            await self._renew_now([claim])
+            await self._renew_with_others(claim)
         except StoreUnavailableError:
             held = self._held.get(claim)
             # no other process can have it before the lease ends, which began after the question
@@ -110,6 +112,7 @@ class Claims:
         self._timer.cancel()
         for claim in [*self._held]:
             await self.release(claim)
+        await self._confirming.wait()
         await self._work.wait()
 
     async def _give_up(self, key: SessionKey, claim: UUID, asking: "asyncio.Future[bool] | None") -> None:
@@ -117,6 +120,16 @@ class Claims:
             await asyncio.wait([asking])
         with suppress(StoreError):
             await self._rows.release(key, claim)
+
+    async def _renew_with_others(self, claim: UUID) -> None:
+        """Renew a claim in the next statement, which all share that ask until it is sent."""
+        self._asked.add(claim)
+        while claim in self._asked:  # a statement that is under way began before the question
+            await self._confirming.result(self._renew_asked)
+
+    async def _renew_asked(self) -> None:
+        claims, self._asked = self._asked, set[UUID]()
+        await self._renew_now([*claims])
 
     def _start_renewing(self) -> None:
         if self._held:
