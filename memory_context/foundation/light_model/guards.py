@@ -26,6 +26,7 @@ RETRY_SECONDS = 30.0
 
 DECISION_SECONDS = 5.0
 """The longest that a step waits for a decision about expansions; then the rules decide."""
+_DECISION_TOKENS = 300
 SUMMARY_SECONDS = 30.0
 """The longest for a summary, a title, or what is learned; with `compaction.mode="model"` a result waits so long."""
 SUMMARY_TOKENS = 200
@@ -54,7 +55,7 @@ class LightModelGuards:
     """
 
     def __init__(self, client: ChatCompletionClient | None) -> None:
-        def guard(seconds: float, limit_tokens: int = 300, *, is_background: bool = True) -> LightModel | None:
+        def guard(seconds: float, limit_tokens: int = _DECISION_TOKENS, *, is_background: bool = True) -> LightModel | None:
             if client is None:
                 return None
             return LightModel(
