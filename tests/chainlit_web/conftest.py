@@ -185,14 +185,17 @@ class Person:
     async def show(self, tab: str) -> None:
         """Open the side panel at a tab."""
         if not await self.page.locator(".mc-panel").is_visible():
-            await self.page.locator("#header a[href='#memory']").click()
-        chosen = self.page.get_by_role("tab", name=tab, exact=True)
+            await self.click_for(self.page.locator("#header a[href='#memory']"), self.page.locator(".mc-panel"))
         selected = self.page.get_by_role("tab", name=tab, selected=True)
-        for _ in range(int(PATIENT_SECONDS / _CLICK_SECONDS)):  # a click is lost on a panel that is just shown anew
-            await chosen.click()
+        await self.click_for(self.page.get_by_role("tab", name=tab, exact=True), selected)
+
+    async def click_for(self, button: Locator, wanted: Locator) -> None:
+        """Click until something is there: as a person would, where the page is built anew and a click is lost."""
+        for _ in range(int(PATIENT_SECONDS / _CLICK_SECONDS)):
+            await button.click()
             with suppress(AssertionError):
-                return await expect(selected).to_be_visible(timeout=_CLICK_SECONDS * 1000)
-        raise AssertionError(f"the panel does not show {tab}")
+                return await expect(wanted).to_be_visible(timeout=_CLICK_SECONDS * 1000)
+        raise AssertionError(f"{wanted} does not come")
 
 
 @pytest_asyncio.fixture(loop_scope="module")

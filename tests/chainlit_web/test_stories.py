@@ -38,8 +38,8 @@ async def test_a_large_result_opens_by_its_reference_lasts_and_is_forgotten(
     await page.get_by_role("button", name="read file: context.py").click()
     reference = page.locator("a[href^='#memory/read_file']").first
     await expect(reference).to_have_text(re.compile(r"^context\.py, .* · [\d,]+ tokens$"))
-    await reference.click()
     content = page.locator(".mc-content")
+    await ada.click_for(reference, content)
     await expect(content).to_contain_text("MemoryContext: the drop-in context of an AutoGen agent")
     await expect(page.locator(".mc-pages")).to_contain_text("lines 1–300 of")
     await page.get_by_role("button", name="After").click()
@@ -73,7 +73,7 @@ async def test_a_large_result_opens_by_its_reference_lasts_and_is_forgotten(
     await items.filter(has_text="context.py").get_by_role("button", name="Forget").click()
     await expect(items).to_have_count(1)
     await page.get_by_role("button", name="read file: context.py").click()
-    await page.locator("a[href^='#memory/read_file']").first.click()
+    await ada.click_for(page.locator("a[href^='#memory/read_file']").first, page.locator(".mc-problem"))
     await expect(page.locator(".mc-problem")).to_contain_text("was forgotten on")
 
 

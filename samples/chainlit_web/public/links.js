@@ -1,8 +1,9 @@
 // What Chainlit's page cannot do by itself: links that open the side panel, patience with a server that restarts, and
 // the demo logins on the login page. Nothing here changes anything on the server.
 
-const FIRST_WAIT_MS = 500;
-const MOST_ASKS = 8;
+const WHO_AGAIN_MS = 500;
+const ASK_AGAIN_MS = 2000; // an answer that comes twice builds the page anew, and a click at that moment is lost
+const MOST_ASKS = 6;
 
 // Chainlit's page asks now and then who is logged in. If the server does not answer, it takes nobody to be, and leaves
 // the chat for the login page: so ask until it answers.
@@ -15,7 +16,7 @@ window.fetch = async (asked, options) => {
     } catch (error) {
       if (!isWho || options?.signal?.aborted) throw error;
     }
-    await new Promise((resolve) => setTimeout(resolve, FIRST_WAIT_MS));
+    await new Promise((resolve) => setTimeout(resolve, WHO_AGAIN_MS));
   }
 };
 
@@ -30,7 +31,7 @@ window.askMemory = (asked) => {
     window.postMessage({ memory_context: { ...asked, id } }, window.location.origin);
     setTimeout(post, wait, asks - 1, 2 * wait); // twice as long: a slow server is not asked more and more
   };
-  post(MOST_ASKS, FIRST_WAIT_MS);
+  post(MOST_ASKS, ASK_AGAIN_MS);
 };
 
 // '#memory' opens the panel, '#memory/<key>' an item in it. The header puts its links into buttons.
