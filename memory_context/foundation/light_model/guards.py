@@ -26,12 +26,11 @@ RETRY_SECONDS = 30.0
 
 DECISION_SECONDS = 5.0
 """The longest that a step waits for a decision about expansions; then the rules decide."""
-_DECISION_TOKENS = 300
 SUMMARY_SECONDS = 30.0
 """The longest for a summary, a title, or what is learned; with `compaction.mode="model"` a result waits so long."""
 SUMMARY_TOKENS = 200
 """The most of a summary: nearly what the facts take that it replaces."""
-_LEARNING_TOKENS = 600
+_DECISION_TOKENS, _LEARNING_TOKENS = 300, 600
 OBSERVING_SECONDS = 60.0
 """The longest of one observer or reflector call in the background."""
 OBSERVING_NOW_SECONDS = 10.0
@@ -55,14 +54,14 @@ class LightModelGuards:
     """
 
     def __init__(self, client: ChatCompletionClient | None) -> None:
-        def guard(seconds: float, limit_tokens: int = _DECISION_TOKENS, *, is_background: bool = True) -> LightModel | None:
+        def guard(seconds: float, tokens: int = _DECISION_TOKENS, *, is_background: bool = True) -> LightModel | None:
             if client is None:
                 return None
             return LightModel(
                 client,
                 timeout_seconds=seconds,
                 retry_seconds=RETRY_SECONDS,
-                answer_limit_tokens=limit_tokens,
+                answer_limit_tokens=tokens,
                 is_background=is_background,
             )
 
