@@ -168,30 +168,27 @@ async def choose_agent(action: cl.Action) -> dict[str, Any]:
 async def _show(asked: dict[str, Any]) -> None:
     # what an action shows answers the last question, too: public/links.js asks again until its answer shows
     question = str(asked.get("id") or cl.user_session.get("asked") or "")[:40]
-    if asked.get("id") and cl.user_session.get("answered_now") == question:
+    if asked.get("id") and cl.user_session.get("answering") == [question]:
         return  # a second answer would build the panel anew under the reader's finger
+    answering = [question]
     cl.user_session.set("asked", question)
-    cl.user_session.set("answered_now", question)
+    cl.user_session.set("answering", answering)
     try:
-        await _send_panel(asked, question)
+        chat = chats.peek(current_key())
+        if asked.get("show") == "agent":
+            shown = agent_panel(chat)
+        else:
+            shown = await shown_panel(store, current_key(), asked, chat.contexts if chat else {})
+        if cl.user_session.get("answering") is not answering:
+            return  # the reader asked for something else meanwhile
+        panel = cl.CustomElement(
+            id=f"memory-{current_key().session_id}",  # always the same, so that one replaces the other
+            name="Memory",
+            display="side",
+            props={**shown, "asked": question, "is_operator": is_operator()},
+            url="/public/elements/Memory.jsx",  # without an address, Chainlit writes what is shown to a file
+        )
+        await panel.send(for_id="", persist=False)
     finally:
-        if cl.user_session.get("answered_now") == question:
-            cl.user_session.set("answered_now", None)
-
-
-async def _send_panel(asked: dict[str, Any], question: str) -> None:
-    chat = chats.peek(current_key())
-    if asked.get("show") == "agent":
-        shown = agent_panel(chat)
-    else:
-        shown = await shown_panel(store, current_key(), asked, chat.contexts if chat else {})
-    if cl.user_session.get("asked") != question:
-        return  # the reader asked for something else meanwhile
-    panel = cl.CustomElement(
-        id=f"memory-{current_key().session_id}",  # always the same, so that one replaces the other
-        name="Memory",
-        display="side",
-        props={**shown, "asked": question, "is_operator": is_operator()},
-        url="/public/elements/Memory.jsx",  # without an address, Chainlit writes what is shown to a file
-    )
-    await panel.send(for_id="", persist=False)
+        if cl.user_session.get("answering") is answering:
+            cl.user_session.set("answering", None)

@@ -37,6 +37,7 @@ async def test_an_open_page_goes_on_in_its_thread_after_a_restart_when_the_datab
     await page.get_by_role("button", name="Check").click()
     await page.get_by_role("button", name="Go on with it").click()
     await expect(page.locator(".mc-panel")).to_contain_text("A pasted agent answers: secretary.")
+    await page.wait_for_url("**/thread/*")
     thread_id = page.url.rpartition("/")[2]
 
     async with MemoryStore(chainlit_database_url) as store:

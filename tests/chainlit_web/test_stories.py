@@ -192,6 +192,7 @@ async def test_a_deleted_chat_is_gone_with_its_memory(
     page = eve.page
     await eve.log_in("grace", "grace")
     await eve.say("remember that the key is under the mat", 1)
+    await page.wait_for_url("**/thread/*")
     thread = page.url.rpartition("/")[2]
     answer = await eve.profile.request.delete(f"{eve.server.url}project/thread", data={"threadId": thread})
     assert answer.ok
