@@ -26,7 +26,7 @@ from .limits import StoreLimits, TransactionKind, extend, most_seconds
 from .location import OWNER_URL_ENV, Location, read_url
 from .pool import ConnectionPool
 from .redact import Forgettings
-from .schema import ensure_pool_login, fetch_login, migrate, missing_migrations, refuse_unsafe
+from .schema import ensure_pool_login, fetch_login, is_usable, migrate, refuse_unsafe
 from .sql import Statement, load_queries
 
 __all__ = ["EVERY_AGENT", "Database", "every_user", "is_set_up", "prepare", "reach_server"]
@@ -240,7 +240,7 @@ async def prepare(location: Location, limits: StoreLimits) -> tuple[dict[str, st
                     f"of a login that may, in {OWNER_URL_ENV}, and start once ({where})"
                 )
             refuse_unsafe(login, where)
-            if await missing_migrations(connection, where):
+            if not await is_usable(connection, where):
                 raise SchemaError(
                     f"the schema memory_context is older than this version and login {login.name!r} may not change "
                     f"it: give the owner's URL in {OWNER_URL_ENV} and start once ({where})"

@@ -28,9 +28,8 @@ __all__ = [
     "MigrationState",
     "ensure_pool_login",
     "fetch_login",
-    "fetch_states",
+    "is_usable",
     "migrate",
-    "missing_migrations",
     "pool_login",
     "refuse_unsafe",
     "states_of",
@@ -81,10 +80,9 @@ def states_of(applied: Sequence[Mapping[str, Any]]) -> list[MigrationState]:
     return states
 
 
-async def fetch_states(connection: Connection) -> list[MigrationState]:
-    """Return all migrations in order, known ones and those that ran here."""
-    server = await _fetch_server(connection)
-    return states_of(await connection.fetch(_QUERIES["select_applied_migrations"]) if server["has_schema"] else [])
+async def is_usable(connection: Connection, where: str) -> bool:
+    """Return whether no migration is missing; `SchemaError` if this version cannot migrate it."""
+    return not await _missing(connection, where)
 
 
 async def migrate(connection: Connection, params: Mapping[str, str], where: str, limits: StoreLimits) -> None:
@@ -94,7 +92,7 @@ async def migrate(connection: Connection, params: Mapping[str, str], where: str,
         SchemaError: The server or login is unsuitable, or the schema is of another version.
         StoreUnavailableError: A table was in use; try again.
     """
-    if not await missing_migrations(connection, where):
+    if not await _missing(connection, where):
         return
     try:
         async with dedicated(params, limits.opening_seconds) as guard:
@@ -102,7 +100,7 @@ async def migrate(connection: Connection, params: Mapping[str, str], where: str,
             await _begin_alone(guard)
             connection.allow(limits.migration_seconds)
             await _ensure_vector(connection)
-            missing = await missing_migrations(connection, where)
+            missing = await _missing(connection, where)
             login = await fetch_login(connection)
             has_group = login.may_create_roles or login.is_superuser or await _exists(connection, _GROUP)
             for migration in missing:
@@ -182,8 +180,7 @@ async def _apply(connection: Connection, migration: Migration, limits: StoreLimi
         await connection.execute(_TRANSACTIONS["commit"])
 
 
-async def missing_migrations(connection: Connection, where: str) -> list[Migration]:
-    """Return the migrations that did not run here; `SchemaError` if this version cannot work with the database."""
+async def _missing(connection: Connection, where: str) -> list[Migration]:
     server = await _fetch_server(connection)
     if server["server_version"] < _OLDEST_SERVER * 10_000:
         found = server["server_version"] // 10_000
@@ -195,7 +192,7 @@ async def missing_migrations(connection: Connection, where: str) -> list[Migrati
             f"pgvector 0.8 or newer is needed, this database has {server['vector_version']}: install a newer one and "
             f"run ALTER EXTENSION vector UPDATE ({where})"
         )
-    states = await fetch_states(connection)
+    states = states_of(await _applied(connection))
     by_state = {state.state: state for state in states}  # the newest of each
     if "changed" in by_state:
         raise SchemaError(
@@ -225,6 +222,12 @@ async def _ensure_vector(connection: Connection) -> None:
                 "this server does not have pgvector: install it (such as the package postgresql-17-pgvector), "
                 "then start again"
             ) from error
+
+
+async def _applied(connection: Connection) -> Sequence[Mapping[str, Any]]:
+    if not (await _fetch_server(connection))["has_schema"]:
+        return []
+    return await connection.fetch(_QUERIES["select_applied_migrations"])
 
 
 async def _fetch_server(connection: Connection) -> Mapping[str, Any]:

@@ -1,17 +1,19 @@
 """Administration of a whole store. Reading the status neither migrates nor sets up a server."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Container, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Container, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+from psycopg.rows import DictRow
 
-from ..connection import Connection, dedicated, driver_errors
+from ..connection import driver_errors
 from ..database import Database, is_set_up, prepare, reach_server
-from ..schema import MigrationState, fetch_states, states_of, vector_advice
-from ..sql import load_migrations, load_queries
+from ..pool import ConnectionPool
+from ..schema import MigrationState, states_of, vector_advice
+from ..sql import Statement, load_migrations, load_queries
 from ..tables import TABLES
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["StoreAdmin", "StoreStatus"]
 
 _SCHEMA = load_queries("schema")
+_TRANSACTIONS = load_queries("transactions")
 _STATUS = load_queries("status")
 
 
@@ -77,22 +80,21 @@ class StoreAdmin:
         }
         if not is_set_up(location):
             return StoreStatus(**same, is_set_up=False, pending_migrations=tuple(one.name for one in known))
-        async with self._connected() as connection:
-            (server,) = await connection.fetch(_SCHEMA["fetch_server"])
-            (database,) = await connection.fetch(_SCHEMA["fetch_database"])
-            tables = await connection.fetch(_SCHEMA["select_table_sizes"])
-            states = await fetch_states(connection)
+        async with self._looking() as ask:
+            names = ("fetch_server", "fetch_database", "select_table_sizes", "select_vector_indexes")
+            (server,), (database,), tables, indexes = await ask(*_SCHEMA.each(names, {}))
+            states = await _states(ask)
             sizes: dict[str, int] = {row["name"]: row["total_bytes"] for row in tables}
             return StoreStatus(
                 **same,
                 server_version=database["server_version"].split()[0],
                 vector_version=server["vector_version"],
-                vector_advice=await _vector_advice(connection),
+                vector_advice=vector_advice(server["vector_version"], [row["name"] for row in indexes]),
                 schema_version=max((one.version for one in states if one.state not in ("pending", "ahead")), default=0),
                 pending_migrations=tuple(one.name for one in states if one.state == "pending"),
                 database_bytes=database["database_bytes"],
                 table_bytes=sizes,
-                **await _counts(connection, sizes),
+                **await _counts(ask, sizes),
             )
 
     def examine(self) -> "AsyncIterator[Finding]":
@@ -117,8 +119,8 @@ class StoreAdmin:
     async def migrations(self) -> list[MigrationState]:
         if not is_set_up(self._database.location):
             return states_of([])
-        async with self._connected() as connection:
-            return await fetch_states(connection)
+        async with self._looking() as ask:
+            return await _states(ask)
 
     async def migrate(self) -> list[str]:
         """Apply migrations; return their names. The previous version goes on working.
@@ -134,8 +136,9 @@ class StoreAdmin:
 
     async def vector_advice(self) -> str | None:
         """Return the remedy for an unsound pgvector."""
-        async with self._connected() as connection:
-            return await _vector_advice(connection)
+        async with self._looking() as ask:
+            (server,), indexes = await ask(_SCHEMA("fetch_server"), _SCHEMA("select_vector_indexes"))
+        return vector_advice(server["vector_version"], [row["name"] for row in indexes])
 
     def export_lines(
         self, user_id: str, session_id: str | None = None, *, progress: Callable[[int, int | None], None] | None = None
@@ -168,30 +171,47 @@ class StoreAdmin:
         return await import_lines(self._database, lines, user_id)
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncGenerator[Connection, None]:
-        """Open a connection as the address says, without migrating."""
+    async def _looking(self) -> AsyncGenerator["_Ask", None]:
+        """Yield a function that runs statements in one round trip, without migrating."""
         location, limits = self._database.location, self._database.limits
         params = await reach_server(location, limits)
-        with driver_errors(location.where):
-            async with dedicated(params, limits.transaction_seconds) as connection:
-                await connection.fetch(_SCHEMA["fetch_server"])  # a server that hangs is not waited for
-                connection.allow(limits.batch_seconds)
-                yield connection
+        pool = ConnectionPool(1, limits.slot_seconds)
+
+        async def ask(*statements: Statement, seconds: float = limits.batch_seconds) -> list[list[DictRow]]:
+            waits = _TRANSACTIONS(
+                "limit_waits",
+                statement_timeout=f"{round(1000 * seconds)}ms",
+                lock_timeout=f"{round(1000 * limits.lock_seconds)}ms",
+            )
+            everything = [_TRANSACTIONS("begin_read"), waits, *statements, _TRANSACTIONS("commit")]
+            return (await pool.run(params, everything, seconds))[2:-1]
+
+        try:
+            with driver_errors(location.where):
+                await ask(_SCHEMA("fetch_server"), seconds=limits.transaction_seconds)
+                yield ask
+        finally:
+            pool.close()
 
 
-async def _vector_advice(connection: Connection) -> str | None:
-    (server,) = await connection.fetch(_SCHEMA["fetch_server"])
-    indexes = await connection.fetch(_SCHEMA["select_vector_indexes"])
-    return vector_advice(server["vector_version"], [row["name"] for row in indexes])
+_Ask = Callable[..., Awaitable[list[list[DictRow]]]]
 
 
-async def _counts(connection: Connection, tables: Container[str]) -> dict[str, Any]:
+async def _states(ask: _Ask) -> list[MigrationState]:
+    ((server,),) = await ask(_SCHEMA("fetch_server"))
+    if not server["has_schema"]:
+        return states_of([])
+    (rows,) = await ask(_SCHEMA("select_applied_migrations"))
+    return states_of(rows)
+
+
+async def _counts(ask: _Ask, tables: Container[str]) -> dict[str, Any]:
     if "memory_users" not in tables:
         return {}
     names = {table.name: table.record for table in TABLES}
+    counting = _STATUS("fetch_counts"), _STATUS("select_row_counts", names=list(names))
     try:
-        (counts,) = await connection.fetch(_STATUS["fetch_counts"])
-        found = await connection.fetch(_STATUS["select_row_counts"], {"names": list(names)})
+        (counts,), found = await ask(*counting)
     except (psycopg.errors.UndefinedFunction, psycopg.errors.UndefinedColumn):  # another version's schema
         return {}
     row_counts = {row["name"]: row["row_count"] for row in found}
