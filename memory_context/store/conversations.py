@@ -500,7 +500,7 @@ class ConversationArchive:
         tally = await tally_of(self._database, user_id, counts, progress)
         was_known = False
         while True:
-            (said,) = await self._database.read(user_id, select_said, kind="batch")
+            (said,) = await self._database.read(user_id, select_said)
             params["memory_ids"] = [row["id"] for row in said]
             statements = [
                 *_QUERIES.each(_DELETE, params),

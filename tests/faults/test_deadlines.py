@@ -101,7 +101,8 @@ async def test_table_lock_ends_by_the_lock_timeout_of_the_server(database_url: s
     """The server answers, so the database is not looked at anew, and works on when the lock is gone."""
     async with MemoryStore(database_url) as store:
         with table_locked(database_url):
-            for call in (store.items.fetch_memory("alice", "k"), store.items.insert_memories("alice", ITEM)):
+            fetched, stored = store.items.fetch_memory("alice", "k"), store.items.insert_memories("alice", ITEM)
+            for call in (fetched, stored, store.admin.status()):
                 error = await ended(store, call, StoreLimits(lock_seconds=0.1))
                 assert isinstance(error.__cause__, psycopg.errors.LockNotAvailable)
         assert await store.items.insert_memories("alice", ITEM) == ["k"]
