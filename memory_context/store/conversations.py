@@ -510,7 +510,7 @@ class ConversationArchive:
                 *deletions,
                 _QUERIES("select_session_item_ids", params),
             ]
-            results = await self._write(user_id, statements, "batch" if said else "call")
+            results = await self._write(user_id, statements, "call" if len(said) < BATCH_ITEMS else "batch")
             *_, sessions, threads = results[: -len(deletions) - 1]
             rows, items = counted_rows(results[-len(deletions) - 1 : -1]), results[-1]
             if items:
