@@ -108,7 +108,7 @@ def _row(table: Table, row: DictRow) -> bytes:
     if not record.isascii():
         record = _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], record)  # only in strings
     head = f'{{"record":"{table.record}",{record[1:]}'
-    if table is not ITEMS:
+    if table.name != ITEMS.name:
         return f"{head}\n".encode("ascii")
     head, in_base64 = head[:-1], b""
     text = b"null"

@@ -195,7 +195,7 @@ _CHECKS: Mapping[str, Callable[[dict[str, Any]], _Item | None]] = {"item": _item
 
 
 def _page(table: Table, rows: Mapping[int, Any]) -> _Page:
-    if table is not ITEMS:
+    if table.name != ITEMS.name:
         return _Page(table, [*rows], {"records": f"[{','.join(rows.values())}]"})
     records, *parallel = zip(*rows.values(), strict=True)
     names = ("contents", "contents_raw", "sizes", "content_types", "hashes")
