@@ -412,8 +412,8 @@ class MemoryStore:
         await self._stop()
 
     async def _stop(self) -> None:
-        self._next_consolidation.cancel()
         await self._consolidating.stop()
+        self._next_consolidation.cancel()  # behind it: what is stopped plans the next one
         await self.events.stop()
         await self.jobs.stop()
         self._database.close()

@@ -5,7 +5,7 @@ psycopg's own pipeline flushes and polls for every statement, which costs the cl
 Not psycopg_pool (3.3.3), which was measured in its place. With its check on checkout a store of 1 kB took 1.65 of
 INSERT and count (here 1.25), and where the server had no connection left, a call waited 3 s and heard of a timeout:
 workers in the background connect, and keep the cause. Here it hears the cause at once. Without the check it was as
-quick (1.19, at 1.07 to 1.13 of the client's processor time), and is told as little.
+quick (1.19, at 1.07 to 1.13 of the client's processor time), and told causes as little.
 """
 
 import asyncio

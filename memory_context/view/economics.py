@@ -320,7 +320,7 @@ class Savings:
 
     def open(self, transcript: Transcript) -> bool:
         """Return whether results may be reduced in the next view: if the tools that read them pay, or are there."""
-        if not transcript.state.has_items:  # there is none to reduce
+        if not transcript.state.has_items:  # nothing is stored, so no result can be reduced
             self._is_opening = False
             return True
         tokens = self.waiting_tools()
