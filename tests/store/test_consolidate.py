@@ -17,6 +17,7 @@ from tests.agents.scripted import model
 from tests.conftest import Server, database_of
 from tests.context.steps import a_turn_of_the_loop
 from tests.support.rows import alter
+from tests.support.waiting import soon
 
 pytestmark = pytest.mark.fake_embedder
 
@@ -258,3 +259,20 @@ async def talk(store: MemoryStore, session: str, request: str, answer: str) -> N
     await context.get_messages()
     await context.add_message(AssistantMessage(content=answer, source="coder"))
     await context.close()
+
+
+async def test_a_store_that_is_closed_while_it_consolidates_plans_no_more(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = asyncio.Event()
+
+    async def wait() -> int:
+        begun.set()
+        await asyncio.Event().wait()
+        return 0
+
+    monkeypatch.setattr(store, "consolidate_due", wait)
+    store._next_consolidation.plan(0)
+    await soon(begun.wait())
+    await store.close()
+    assert store._next_consolidation._planned is None
