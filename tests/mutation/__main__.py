@@ -19,7 +19,7 @@ from .summary import LEAST_KILLED, Equivalent, Result, killed_share, read_equiva
 from .workspace import Workspace
 
 REPOSITORY = Path(__file__).parents[2]
-PACKAGES = [f"memory_context/{name}" for name in ("store", "live", "archive", "view", "transcript")]
+PACKAGES = [f"memory_context/{name}" for name in ("store", "sessions", "view")]
 LEFT_OUT = [  # pages in browsers, wheels, benchmarks, random requests: too slow to be asked about a line
     *("tests/chainlit/test_served.py", "tests/chainlit_web", "tests/web_chat", "tests/samples", "tests/mutation"),
     *("tests/test_project.py", "tests/test_benchmarks.py", "tests/web/test_openapi.py"),

@@ -6,6 +6,8 @@ import pytest
 
 pytest.importorskip("mutmut", reason="comes with the extra `mutation`")
 
+from tests.conftest import REPOSITORY
+from tests.mutation.__main__ import LEFT_OUT, PACKAGES
 from tests.mutation.mutants import Mutant, modules_of, sample, sites_of
 
 HEAD = '''"""A module."""
@@ -103,3 +105,9 @@ def test_mutant_tells_its_changed_lines_without_numbers(repository: Path) -> Non
 def test_folder_without_modules_is_refused(repository: Path) -> None:
     with pytest.raises(ValueError, match="'nowhere' has no modules"):
         modules_of(repository, ["package", "nowhere"])
+
+
+def test_what_a_run_mutates_and_leaves_out_by_default_exists() -> None:
+    """A room that was renamed would end the run before it begins."""
+    assert all(modules_of(REPOSITORY, [package]) for package in PACKAGES)
+    assert [name for name in LEFT_OUT if not (REPOSITORY / name).exists()] == []
