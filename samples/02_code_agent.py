@@ -31,7 +31,7 @@ QUESTIONS = (
 SCRIPT = (
     call("read_file", path="policy.py"),
     "first_view_by_tool says how, first_view_limit_tokens how much of it; offload_threshold_tokens says what is large.",
-    call("retrieve_memory", memory_key="{key}", transform="filtered", pattern="batch_seconds.*=", context_lines=0),
+    call("retrieve_memory", memory_key="{key}", pattern="batch_seconds.*=", context_lines=0),
     "A minute at most:\n{result}",
 )
 

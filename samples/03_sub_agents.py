@@ -29,7 +29,7 @@ async def read_meters(district: str) -> str:
 def look_up(view: Sequence[LLMMessage]) -> Call:
     """Do as a model does that was handed a key: look it up."""
     (key,) = set(re.findall(r"\bread_meters_\w+", str(view[1].content)))
-    return call("retrieve_memory", memory_key=key, transform="filtered", pattern="LEAK", context_lines=0)
+    return call("retrieve_memory", memory_key=key, pattern="LEAK", context_lines=0)
 
 
 def assistant(

@@ -37,7 +37,7 @@ SCRIBE = (
 )
 OPERATOR = (
     call("search_memory", query="which login does the migration need?"),
-    call("retrieve_memory", memory_key="{key}", transform="filtered", pattern="roll(ing)? back", ignore_case=True),
+    call("retrieve_memory", memory_key="{key}", pattern="roll(ing)? back", ignore_case=True),
     call("retrieve_memory", memory_key="runbook"),  # there is no such key: the answer says so
     "The migration needs the owner's login; `deploy --to previous` rolls back.",
 )

@@ -254,7 +254,7 @@ def _whole_of(ref: MemoryRef | None, message_number: int) -> str:
     """Return the call that reads what a table leaves out."""
     if ref is None:
         return f"whole by read_history(first_message={message_number})"
-    return f'more by retrieve_memory(memory_key="{ref.key}", transform="filtered", pattern="…")'
+    return f'more by retrieve_memory(memory_key="{ref.key}", pattern="…")'
 
 
 def _elision_of(ref: MemoryRef | None, message_number: int) -> Callable[[str, bool], str]:
@@ -269,6 +269,6 @@ def _elision_of(ref: MemoryRef | None, message_number: int) -> Callable[[str, bo
         start, _, end = rest.partition(" ")[0].partition("-")
         name = "char" if unit == "characters" else "line"
         span = f"start_{name}={start}, end_{name}={end or start}"
-        return f'[… {what} left out: retrieve_memory(memory_key="{ref.key}", transform="excerpt", {span}) …]'
+        return f'[… {what} left out: retrieve_memory(memory_key="{ref.key}", {span}) …]'
 
     return elision

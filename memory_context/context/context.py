@@ -441,7 +441,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     async def retrieve(self, memory_key: str, transform: str = "full", **params: Any) -> str:
         """Return the content behind a key byte for byte, or cut by a transform; of an image, its description.
 
-            errors = await context.retrieve(key, "filtered", pattern="error")
+            errors = await context.retrieve(key, pattern="error")
 
         Raises:
             ItemNotFoundError: No such item of this user; offers the nearest keys.

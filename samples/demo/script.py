@@ -125,8 +125,7 @@ def _recall(thought: str, path: str, pattern: str) -> Step:
 
     def step(seen: ScriptedClient) -> Decision:
         if key := seen.keys.get(path):
-            how = {"transform": "filtered", "pattern": pattern, "context_lines": 0}
-            return thought, call("retrieve_memory", memory_key=key, **how)
+            return thought, call("retrieve_memory", memory_key=key, pattern=pattern, context_lines=0)
         return _grep(thought, pattern, path)
 
     return step

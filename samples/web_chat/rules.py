@@ -76,7 +76,7 @@ def _after(question: str, results: Sequence[FunctionExecutionResult]) -> str | C
         lines = {"pattern": _definitions(question), "ignore_case": True, "context_lines": 12, "max_matches": 3}
         if first.name == "list_files":
             lines = {"pattern": r"^\w+\.py|__init__\.py", "context_lines": 0, "max_matches": 100}
-        return call("retrieve_memory", memory_key=reference[1], transform="filtered", **lines)
+        return call("retrieve_memory", memory_key=reference[1], **lines)
     answer = _ANSWERS.get(first.name, _told)(question, last.content)
     if reference and last.name != "search_memory":
         answer += f"\n\nAll of it is kept as `{reference[1]}` ({int(reference[2]):,} tokens); ask me about it."

@@ -91,7 +91,7 @@ async def test_machine_output_shows_an_excerpt_that_says_how_much_it_is_and_how_
     assert head.startswith("run_shell succeeded. [MemoryRef: run_shell_")
     assert line == f"Excerpt, {counter.count(excerpt):,} of its {counter.count(content):,} tokens:"
     first, last = re.search(
-        r'\[… lines \d+-\d+ left out: retrieve_memory\(memory_key="run_shell_\w+", transform="excerpt", '
+        r'\[… lines \d+-\d+ left out: retrieve_memory\(memory_key="run_shell_\w+", '
         r"start_line=(\d+), end_line=(\d+)\) …\]",
         excerpt,
     ).groups()  # type: ignore[union-attr]
@@ -255,7 +255,7 @@ async def test_a_list_of_records_is_shown_as_a_table_of_all_of_them(store: Memor
     assert head.startswith("list_tasks succeeded. [MemoryRef: list_tasks_")
     assert line.startswith(f"As a table, {counter.count(text.partition(line)[2].strip()):,} of its ")
     assert re.search(
-        r'; more by retrieve_memory\(memory_key="list_tasks_\w+", transform="filtered", pattern="…"\):$', line
+        r'; more by retrieve_memory\(memory_key="list_tasks_\w+", pattern="…"\):$', line
     )
     assert told.startswith("40 records in tasks")
     assert fields.startswith("id | title")

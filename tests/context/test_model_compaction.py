@@ -283,7 +283,7 @@ async def test_the_transform_returns_it_in_another_process(store: MemoryStore, s
         assert heading == "A model wrote this summary; the whole content is one retrieve_memory call away."
         assert lines[0].startswith(SUMMARY)
         assert "ERROR pool: no connection to db-7" in lines
-        assert f'Next: retrieve_memory(memory_key="{key}", transform="full")' in footer
+        assert f'Next: retrieve_memory(memory_key="{key}")' in footer
         short = (await other.retrieve(key, "summary", limit_tokens=50)).split("\n")
         assert short[0] == heading
         assert short[1] == SUMMARY

@@ -264,7 +264,7 @@ async def test_large_text_is_paged_within_answer_limit(store: MemoryStore):
         assert isinstance(resource, types.TextResourceContents)
         head, _, hint = resource.text.rpartition("\n")
         assert head == (line * 40_000)[:1_000_000]
-        assert f'retrieve_memory(memory_key="{key}", transform="excerpt", start_char=1000001' in hint
+        assert f'retrieve_memory(memory_key="{key}", start_char=1000001' in hint
 
 
 async def test_stored_half_surrogates_are_answered_escaped(store: MemoryStore):

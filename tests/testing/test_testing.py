@@ -59,7 +59,7 @@ async def test_scripted_agent_retrieves_from_temporary_store():
     model = ScriptedModel(
         call("report"),
         "I have read it.",
-        call("retrieve_memory", memory_key="{key}", transform="filtered", pattern="finding 7:"),
+        call("retrieve_memory", memory_key="{key}", pattern="finding 7:"),
         "{result}",
     )
     async with temporary_store() as store:

@@ -89,7 +89,7 @@ def _follow(content: str, footer: str) -> Cut:
     assert call is not None, footer
     params = eval(f"dict({call[1]})")
     assert params.pop("memory_key") == KEY
-    return cut(content, MemoryTransform.of(params.pop("transform"), **params), key=KEY, counter=COUNTER)
+    return cut(content, MemoryTransform.of(params.pop("transform", "full"), **params), key=KEY, counter=COUNTER)
 
 
 def test_content_within_the_limit_is_given_whole():
@@ -326,7 +326,7 @@ async def test_agent_reads_the_summary_of_a_stored_item(store: MemoryStore):
     assert not item.is_whole
     assert item.label == "summary of"
     assert "ERROR pool: no connection" in item.content
-    assert f'retrieve_memory(memory_key="{ref.key}", transform="excerpt", start_line=1, end_line=50)' in item.content
+    assert f'retrieve_memory(memory_key="{ref.key}", start_line=1, end_line=50)' in item.content
     assert f"({ref.token_count:,} tokens in all)" in item.content
     whole = await memory.retrieve(ref.key)
     assert whole is not None

@@ -1,5 +1,6 @@
 import json
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -58,7 +59,7 @@ def _next(footer: str) -> MemoryTransform | None:
         return None
     params = eval(f"dict({call[1]})")
     assert params.pop("memory_key") == "log_k3f9x2"
-    return MemoryTransform.of(params.pop("transform"), **params)
+    return MemoryTransform.of(**{"name": params.pop("transform", "full"), **params})
 
 
 def _read_on(content: str, transform: MemoryTransform, **options) -> str:
@@ -112,7 +113,7 @@ def test_footer_has_the_range_and_the_next_call():
     assert shown.label == "lines 1-50 of"
     assert _split(shown.text) == (
         "".join(LINES_500.splitlines(keepends=True)[:50]),
-        '[lines 1-50 of 500 (2,340 tokens in all). Next: retrieve_memory(memory_key="log_k3f9x2", transform="excerpt", '
+        '[lines 1-50 of 500 (2,340 tokens in all). Next: retrieve_memory(memory_key="log_k3f9x2", '
         "start_line=51, end_line=100)]",
     )
 
@@ -148,7 +149,8 @@ def test_a_range_partly_outside_is_clipped_and_one_outside_names_the_valid_range
     ("name", "params", "message"),
     [
         ("fulll", {}, "there is no transform 'fulll'; send one of full, excerpt"),
-        ("full", {"n": 3}, "full takes no parameters, not 'n'"),
+        ("full", {"words": 3}, "full takes no parameters, not 'words'"),
+        ("full", {"pattern": "a", "start_line": 3}, "not 'start_line'; send for example pattern="),
         (
             "excerpt",
             {"start_line": 1, "end_char": 9},
@@ -173,6 +175,23 @@ def test_wrong_call_is_refused_with_a_right_one(name, params, message):
     """In a sentence a model can act on."""
     with pytest.raises(TransformError, match=re.escape(message)):
         MemoryTransform.of(name, **params)
+
+
+@pytest.mark.parametrize(
+    ("params", "implied"),
+    [
+        ({}, MemoryTransform.full()),
+        ({"pattern": "a", "ignore_case": True}, MemoryTransform.filtered(pattern="a", ignore_case=True)),
+        ({"json_path": "$.a", "start_line": None}, MemoryTransform.filtered(json_path="$.a")),
+        ({"end_char": 9}, MemoryTransform.excerpt(end_char=9)),
+        ({"n": 3}, MemoryTransform.first_n(3)),
+        ({"limit_tokens": 90}, MemoryTransform.summary(90)),
+    ],
+)
+def test_parameters_imply_their_transform(params: dict[str, Any], implied: MemoryTransform):
+    """Models need not name it, and what they are told to call does not, either."""
+    assert MemoryTransform.of(**params) == MemoryTransform.of("full", **params) == implied
+    assert "transform" not in implied.call("log_k3f9x2")
 
 
 @pytest.mark.parametrize("name", ["excerpt", "first_n", "last_n"])

@@ -1,13 +1,14 @@
 """Ranges of a content within a limit: whole lines if possible, else characters, with a footer that continues."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from memory_context.foundation.errors import TransformError
 from memory_context.foundation.tokens import TokenCounter, cut_to_tokens
 
-__all__ = ["LEAST_ROOM_TOKENS", "Cut", "Slicer", "call_text"]
+__all__ = ["LEAST_ROOM_TOKENS", "PARAMETERS", "Cut", "Slicer", "call_text", "implied_by"]
 
 LEAST_ROOM_TOKENS = 16
 """Room beside the footer for at least a character, so that following footers terminates."""
@@ -182,8 +183,29 @@ class Slicer:
         return offset
 
 
+PARAMETERS: dict[str, tuple[str, ...]] = {
+    "full": (),
+    "filtered": (
+        *("pattern", "json_path", "first_match", "max_matches"),
+        *("ignore_case", "context_lines", "context_chars"),
+    ),
+    "excerpt": ("start_line", "end_line", "start_char", "end_char"),
+    "first_n": ("n", "unit"),
+    "last_n": ("n", "unit"),
+    "summary": ("limit_tokens",),
+}
+"""What each transform takes."""
+
+
+def implied_by(parameters: Iterable[str]) -> str:
+    """Return the first transform that takes one of these parameters; full without any."""
+    given = {*parameters}
+    return next((name for name, taken in PARAMETERS.items() if given.intersection(taken)), "full")
+
+
 def call_text(key: str, transform: str, params: dict[str, Any]) -> str:
-    """Return the tool call for an item and transform."""
-    arguments = {"memory_key": key, "transform": transform} | params
+    """Return the tool call for an item and transform, which is named unless its parameters imply it."""
+    named = {} if transform == implied_by(params) else {"transform": transform}
+    arguments = {"memory_key": key} | named | params
     values = (str(one) if isinstance(one, int) else json.dumps(one, ensure_ascii=False) for one in arguments.values())
     return f"retrieve_memory({', '.join(map('='.join, zip(arguments, values, strict=True)))})"

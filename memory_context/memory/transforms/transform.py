@@ -17,7 +17,7 @@ from memory_context.foundation.text.documents import is_document
 from memory_context.foundation.tokens import TokenCounter, cut_to_tokens
 
 from .filter import FilterResult, find_matches
-from .slicing import LEAST_ROOM_TOKENS, Cut, Slicer, call_text
+from .slicing import LEAST_ROOM_TOKENS, PARAMETERS, Cut, Slicer, call_text, implied_by
 
 __all__ = ["FULL", "MemoryTransform", "TransformName", "TransformUnit", "cut", "summarize"]
 
@@ -80,7 +80,7 @@ def _room(slicer: Slicer, limit: int, footer: str) -> int:
 
 
 def _footer(slicer: Slicer, call: str) -> str:
-    return f'[summary of {slicer.described()}. Next: {call}, or transform="filtered" with a pattern]'
+    return f"[summary of {slicer.described()}. Next: {call}, or a pattern]"
 
 
 def _call_for_first_gap(slicer: Slicer, passages: list[Passage]) -> str:
@@ -104,25 +104,13 @@ def _call_for_first_gap(slicer: Slicer, passages: list[Passage]) -> str:
 TransformName = Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"]
 TransformUnit = Literal["lines", "tokens"]
 
-# Parameters of each transform, and an example.
-_PARAMS: dict[str, tuple[str, ...]] = {
-    "full": (),
-    "excerpt": ("start_line", "end_line", "start_char", "end_char"),
-    "summary": ("limit_tokens",),
-    "first_n": ("n", "unit"),
-    "last_n": ("n", "unit"),
-    "filtered": (
-        *("pattern", "json_path", "first_match", "max_matches"),
-        *("ignore_case", "context_lines", "context_chars"),
-    ),
-}
 _EXAMPLES = {
     "full": 'transform="full"',
-    "excerpt": 'transform="excerpt", start_line=1, end_line=50 (or start_char=1, end_char=2000)',
+    "excerpt": "start_line=1, end_line=50 (or start_char=1, end_char=2000)",
     "summary": 'transform="summary", limit_tokens=300',
     "first_n": 'transform="first_n", n=50 (unit="lines" or "tokens")',
     "last_n": 'transform="last_n", n=50 (unit="lines" or "tokens")',
-    "filtered": 'transform="filtered", pattern="error|warning" (or json_path="$.items[0]")',
+    "filtered": 'pattern="error|warning" (or json_path="$.items[0]")',
 }
 _BOUNDS: dict[str, tuple[int, int | None]] = {
     "n": (1, None),
@@ -162,13 +150,13 @@ class MemoryTransform:
     limit_tokens: int = 300
 
     def __post_init__(self) -> None:
-        if self.name not in _PARAMS:
+        if self.name not in PARAMETERS:
             raise TransformError(
                 f"there is no transform {self.name!r}; send one of {', '.join(get_args(TransformName))}"
             )
         for name, value in self._given().items():
-            if name not in _PARAMS[self.name]:
-                takes = ", ".join(_PARAMS[self.name]) or "no parameters"
+            if name not in PARAMETERS[self.name]:
+                takes = ", ".join(PARAMETERS[self.name]) or "no parameters"
                 raise self._wrong(f"takes {takes}, not {name!r}")
             kind = _KINDS.get(name, int)
             if type(value) is not kind:
@@ -259,12 +247,18 @@ class MemoryTransform:
         )
 
     @classmethod
-    def of(cls, name: str, **params: Any) -> "MemoryTransform":
-        """Return the transform of a tool call; None means not sent."""
+    def of(cls, name: str = "full", **params: Any) -> "MemoryTransform":
+        """Return the transform of a tool call; None means not sent. `full` with parameters is the one that takes them.
+
+        Example:
+            >>> MemoryTransform.of(start_line=3, end_line=9) == MemoryTransform.excerpt(start_line=3, end_line=9)
+            True
+        """
         known = {field.name for field in fields(cls)} - {"name"}
         given = {key: value for key, value in params.items() if value is not None}
-        if name in _PARAMS and (unknown := [key for key in given if key not in known]):
-            takes = ", ".join(_PARAMS[name]) or "no parameters"
+        name = implied_by(given) if name == "full" else name
+        if name in PARAMETERS and (unknown := [key for key in given if key not in known]):
+            takes = ", ".join(PARAMETERS[name]) or "no parameters"
             raise TransformError(f"{name} takes {takes}, not {unknown[0]!r}; send for example {_EXAMPLES[name]}")
         return cls(cast(TransformName, name), **{key: value for key, value in given.items() if key in known})
 
@@ -303,7 +297,7 @@ class MemoryTransform:
             raise self._wrong("takes ignore_case, context_lines and context_chars with pattern only")
 
     def _check_bounds(self) -> None:
-        for name in filter(_BOUNDS.__contains__, _PARAMS[self.name]):
+        for name in filter(_BOUNDS.__contains__, PARAMETERS[self.name]):
             (least, most), value = _BOUNDS[name], getattr(self, name)
             if value < least or (most is not None and value > most):
                 range_text = f"of at least {least}" if most is None else f"between {least} and {most}"

@@ -22,6 +22,7 @@ from weakref import WeakSet, WeakValueDictionary, ref
 from autogen_core import CancellationToken, Component, FunctionCall
 from autogen_core.tools import BaseTool, ToolSchema
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
@@ -50,6 +51,7 @@ __all__ = [
     "Texts",
     "ToolArguments",
     "ToolHost",
+    "Unlisted",
     "answer_limit",
     "config_of",
     "failed_answer",
@@ -80,6 +82,9 @@ def _read_list(value: object) -> object:
             return json.loads(value)
     return value
 
+
+Unlisted = SkipJsonSchema
+"""Of an argument that is taken, but stands in no schema: it is seldom sent, and each call pays for a schema."""
 
 Texts = Annotated[list[str], BeforeValidator(_read_list)]
 """A list, which some clients send as JSON text."""

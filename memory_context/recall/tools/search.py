@@ -11,7 +11,7 @@ from memory_context.memory.agent_memory import MemoryCriteria, SearchHit
 from memory_context.memory.items import MemoryItem, MemoryType
 from memory_context.store.items import titled_once
 
-from .base import MemoryTool, Texts, ToolArguments, ToolHost, answer_limit, fitting
+from .base import MemoryTool, Texts, ToolArguments, ToolHost, Unlisted, answer_limit, fitting
 from .history import TimeText, parsed_time
 from .repeats import Answer
 
@@ -34,9 +34,9 @@ class _Filters(ToolArguments):
     """Filters of items; an item meets all of them."""
 
     type: Annotated[MemoryType | None, WithJsonSchema({"type": "string"})] = None
-    source: str | None = None
+    source: Unlisted[str | None] = None
     tags: Texts = Field(default_factory=list)
-    this_session_only: bool = False
+    this_session_only: Unlisted[bool] = False
     since: TimeText | None = None
     until: TimeText | None = None
 
@@ -179,7 +179,7 @@ def _page(host: ToolHost, query: str, hits: list[SearchHit]) -> tuple[str, int]:
     for count in range(len(hits), 0, -1):
         left_out = f" {len(hits) - count} more are left out for want of room." if count < len(hits) else ""
         first = f"{len(hits)} found for {query!r}, the best first.{left_out} {_DATA}"
-        last = 'To read on: retrieve_memory(memory_key, transform="excerpt", start_line=…, end_line=…).'
+        last = "To read on: retrieve_memory(memory_key, start_line=…, end_line=…)."
         if any(hit.is_conversation for hit in hits):
             last += " What was said around a message: read_history(session_id=…, first_message=…)."
         room = limit - counter.count(first + last) - 4 - sum(taken[:count])

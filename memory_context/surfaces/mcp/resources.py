@@ -102,7 +102,7 @@ async def read_resource(served: ServedMemory, uri: str) -> ReadResourceContents:
         return _contents(item.content, _mime_type(item), meta)
     hint = (
         f"\n[characters 1-{_MAX_CHARACTERS} of {len(item.content)}. Next: retrieve_memory("
-        f'memory_key="{item.key}", transform="excerpt", start_char={_MAX_CHARACTERS + 1}, end_char=…)]'
+        f'memory_key="{item.key}", start_char={_MAX_CHARACTERS + 1}, end_char=…)]'
     )
     return _contents(item.content[:_MAX_CHARACTERS] + hint, "text/plain", meta)
 
