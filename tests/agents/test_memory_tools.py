@@ -259,7 +259,7 @@ async def test_an_agent_that_loops_is_told(context: MemoryContext, lines: int) -
         if not contents[number]:
             assert shown in views[number + 1] or sum(contents[:number]) == 2, "neither in sight nor shown twice"
             assert f"lines 1-{lines} of [MemoryRef: {key} - log of the shop" in answer.content
-            call = f'start_line={lines + 1}, end_line={2 * lines}).'
+            call = f"start_line={lines + 1}, end_line={2 * lines})."
             assert f'Next: retrieve_memory(memory_key="{key}", {call}' in answer.content
             assert context.token_counter.count(answer.content) < 150
 

@@ -254,9 +254,7 @@ async def test_a_list_of_records_is_shown_as_a_table_of_all_of_them(store: Memor
     head, line, told, fields, *rows = text.split("\n")
     assert head.startswith("list_tasks succeeded. [MemoryRef: list_tasks_")
     assert line.startswith(f"As a table, {counter.count(text.partition(line)[2].strip()):,} of its ")
-    assert re.search(
-        r'; more by retrieve_memory\(memory_key="list_tasks_\w+", pattern="…"\):$', line
-    )
+    assert re.search(r'; more by retrieve_memory\(memory_key="list_tasks_\w+", pattern="…"\):$', line)
     assert told.startswith("40 records in tasks")
     assert fields.startswith("id | title")
     assert [row.partition(" | ")[0] for row in rows] == [one["id"] for one in records]
