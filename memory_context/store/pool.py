@@ -14,7 +14,7 @@ import os
 import re
 import select
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -84,7 +84,7 @@ def _exchange(connection: Connection, statements: Sequence[Statement]) -> PQGen[
     for statement in answered:
         result = yield from _result(connection)
         if statement is not None:
-            rows.append(_rows(connection, result, statement.late_from))
+            rows.append(_rows(connection, result))
     yield from _result(connection)  # of the end of the pipeline
     pgconn.exit_pipeline_mode()
     return rows
@@ -117,7 +117,7 @@ def _result(connection: Connection) -> PQGen[PGresult]:
     return results[-1]
 
 
-def _rows(connection: Connection, result: PGresult, late_from: str) -> list[DictRow]:
+def _rows(connection: Connection, result: PGresult) -> list[DictRow]:
     if result.status != ExecStatus.TUPLES_OK:
         return []
     names = [(result.fname(column) or b"").decode() for column in range(result.nfields)]
@@ -127,31 +127,7 @@ def _rows(connection: Connection, result: PGresult, late_from: str) -> list[Dict
 
     transformer = Transformer(connection)
     transformer.set_pgresult(result)
-    if not late_from:
-        return transformer.load_rows(0, result.ntuples, row)
-    columns = range(names.index(late_from))
-    early = Transformer(connection)
-    early.set_loader_types([result.ftype(column) for column in columns], Format.BINARY)
-    return [
-        _LateRow(
-            zip(names, early.load_sequence([result.get_value(number, column) for column in columns]), strict=False),
-            lambda number=number: transformer.load_rows(number, number + 1, row)[0],
-        )
-        for number in range(result.ntuples)
-    ]
-
-
-class _LateRow(dict[str, Any]):
-    """A row that reads all of its columns when one is asked for that it lacks."""
-
-    def __init__(self, first: Iterable[tuple[str, Any]], read: Callable[[], DictRow]) -> None:
-        super().__init__(first)
-        self._read = read
-
-    def __missing__(self, name: str) -> Any:
-        row = self._read()
-        self.update(row)
-        return row[name]
+    return transformer.load_rows(0, result.ntuples, row)
 
 
 IDLE_SECONDS = 300  # less than common firewalls grant

@@ -28,14 +28,12 @@ _TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|('(?:[^']|'')*'|\"[^\"]*\"|\w+|[^\w\s])
 class Statement(NamedTuple):
     """SQL with its parameters; a transaction adds `user_id`, the user it acts as.
 
-    With `keeps_plan` each connection keeps one plan, whatever the parameters, unless a pooler stands in between. Of a
-    row, the columns from `late_from` on are read when one of them is asked for.
+    With `keeps_plan` each connection keeps one plan, whatever the parameters, unless a pooler stands in between.
     """
 
     query: bytes
     params: Mapping[str, Any] = {}
     keeps_plan: bool = False
-    late_from: str = ""
 
 
 class Queries(Mapping[str, bytes]):

@@ -33,8 +33,8 @@ SELECT set_config('hnsw.ef_search', %(ef_search)s::text, true), set_config('enab
 -- terms are in what the reader may know, the spread of meaning, and whether text waits to be indexed that is not put off; one row
 -- without a passage if none is found. Only the rarest terms find. LATERAL with OFFSET fixes the plan: a row at a time by its
 -- index, also for a user whom the planner has no statistics of. Occurrences are term number * 256 + count. Names find the first
--- passage, unless it holds them itself (a posting without occurrences), and come with each passage of their content. The columns up
--- to `others` rank; the client reads the rest of few rows.
+-- passage, unless it holds them itself (a posting without occurrences), and come with each passage of their content. The row of
+-- an item is read once and carried along.
 WITH hidden AS MATERIALIZED (
     SELECT content_id FROM memory_context.hidden_contents(%(user_id)s, %(reader_agent)s, %(reader_session)s)
 ), {readable}{nearest}, known AS MATERIALIZED (
@@ -47,14 +47,12 @@ WITH hidden AS MATERIALIZED (
             WHERE user_id = %(user_id)s AND kind = 'index' AND NOT is_failed AND (claim IS NOT NULL OR due_at <= now())
         ) AS is_pending
 ), counted AS MATERIALIZED (
-    SELECT given.*, (
-        SELECT sum(passages)::bigint FROM (
-            SELECT passages FROM memory_context.agent_memory_terms
-            WHERE user_id = %(user_id)s AND term = given.term AND content_id {known_contents}
-            UNION ALL
-            SELECT count(DISTINCT content_id) FROM memory_context.agent_memory_names
-            WHERE user_id = %(user_id)s AND term = given.term AND posting >= 256 AND memory_id {known_items}
-        ) AS found
+    SELECT given.*, coalesce((
+        SELECT sum(passages) FROM memory_context.agent_memory_terms
+        WHERE user_id = %(user_id)s AND term = given.term AND content_id {known_contents}
+    ), 0) + (
+        SELECT count(DISTINCT content_id) FROM memory_context.agent_memory_names
+        WHERE user_id = %(user_id)s AND term = given.term AND posting >= 256 AND memory_id {known_items}
     ) AS frequency
     FROM unnest(%(terms)s::text[], %(emphases)s::float8[]) WITH ORDINALITY AS given (term, emphasis, number)
 ), wanted AS MATERIALIZED (
@@ -104,21 +102,26 @@ WITH hidden AS MATERIALIZED (
     SELECT content_id, chunk_number, sum(score) AS score FROM scored GROUP BY content_id, chunk_number
 ), chosen AS MATERIALIZED (
     SELECT
-        content_id, (array_agg(chunk_number ORDER BY score DESC, chunk_number))[1] AS chunk_number,
-        (array_agg(score ORDER BY score DESC, chunk_number))[2:3] AS others,
-        row_number() OVER (ORDER BY max(score) DESC, content_id DESC) AS standing
-    FROM best
-    GROUP BY content_id
-    ORDER BY standing
-    LIMIT %(limit)s
+        content_id, chunks[1] AS chunk_number, scores[2:3] AS others,
+        row_number() OVER (ORDER BY scores[1] DESC, content_id DESC) AS standing
+    FROM (
+        SELECT
+            content_id, array_agg(chunk_number ORDER BY score DESC, chunk_number) AS chunks,
+            array_agg(score ORDER BY score DESC, chunk_number) AS scores
+        FROM best
+        GROUP BY content_id
+        ORDER BY max(score) DESC, content_id DESC
+        LIMIT %(limit)s
+    ) AS item
 ), beside AS MATERIALIZED (
     SELECT
-        chosen.*, item.id AS item_id, before.id AS before_item, before.content_id AS before_id,
-        before.chunk_number AS before_number, after.id AS after_item, after.content_id AS after_id
+        chosen.*, item.item, before.item AS before_item, before.content_id AS before_id,
+        before.chunk_number AS before_number, after.item AS after_item, after.content_id AS after_id
     FROM chosen
     CROSS JOIN LATERAL (
         SELECT * FROM (
-            SELECT item.id, item.session_id, item.agent_id, item.memory_type FROM memory_context.agent_memories AS item
+            SELECT item.id, item.session_id, item.agent_id, item.memory_type, item
+            FROM memory_context.agent_memories AS item
             WHERE item.user_id = %(user_id)s
                 AND item.content_id = chosen.content_id
                 AND {meets(item)}
@@ -129,7 +132,7 @@ WITH hidden AS MATERIALIZED (
         LIMIT 1
     ) AS item
     LEFT JOIN LATERAL (
-        SELECT previous.id, previous.content_id, (
+        SELECT previous AS item, previous.content_id, (
             SELECT max(chunk.chunk_number) FROM memory_context.agent_memory_chunks AS chunk
             WHERE chunk.user_id = %(user_id)s AND chunk.content_id = previous.content_id
         ) AS chunk_number
@@ -147,7 +150,7 @@ WITH hidden AS MATERIALIZED (
         LIMIT 1
     ) AS before ON true
     LEFT JOIN LATERAL (
-        SELECT next.id, next.content_id
+        SELECT next AS item, next.content_id
         FROM memory_context.agent_memories AS next
         WHERE chosen.standing <= %(with_neighbours)s
             AND item.session_id <> ''
@@ -168,7 +171,7 @@ WITH hidden AS MATERIALIZED (
 ), pool AS MATERIALIZED (
     SELECT DISTINCT ON (content_id, chunk_number) *
     FROM (
-        SELECT content_id, chunk_number, item_id, standing, others, before_id, before_number, after_id FROM beside
+        SELECT content_id, chunk_number, item, standing, others, before_id, before_number, after_id FROM beside
         UNION ALL
         SELECT before_id, before_number, before_item, NULL, NULL, NULL, NULL, NULL FROM beside
         WHERE before_number IS NOT NULL
@@ -176,7 +179,7 @@ WITH hidden AS MATERIALIZED (
         SELECT after_id, 0, after_item, NULL, NULL, NULL, NULL, NULL FROM beside
         WHERE after_id IS NOT NULL
     ) AS passage
-    ORDER BY content_id, chunk_number, standing, item_id DESC
+    ORDER BY content_id, chunk_number, standing, (item).id DESC
 ), held AS (
     SELECT content_id, number, posting FROM posted
     UNION ALL
@@ -201,8 +204,7 @@ WITH hidden AS MATERIALIZED (
 )
 SELECT
     pool.content_id, pool.chunk_number, called.names, said.occurrences, near.score, chunk.start_char, chunk.end_char,
-    pool.before_id, pool.before_number, pool.after_id, item.session_id AS session, item.content_bytes AS size, pool.standing,
-    pool.others,
+    pool.before_id, pool.before_number, pool.after_id, pool.standing, pool.others,
     known.passages AS known_count, known.is_pending, (SELECT count(*) FROM nearest) AS nearest_count,
     (SELECT array_agg(frequency ORDER BY number) FROM counted) AS frequencies, spread.mean, spread.deviation,
     chunk.start_line, chunk.end_line, chunk.text, chunk.shown_sha256,
@@ -219,11 +221,7 @@ LEFT JOIN (
         WHERE user_id = %(user_id)s AND content_id = pool.content_id AND chunk_number = pool.chunk_number
         OFFSET 0
     ) AS chunk
-    CROSS JOIN LATERAL (
-        SELECT * FROM memory_context.agent_memories
-        WHERE user_id = %(user_id)s AND id = pool.item_id
-        OFFSET 0
-    ) AS item
+    CROSS JOIN LATERAL (SELECT (pool.item).*) AS item
 ) ON true
 LEFT JOIN LATERAL (
     SELECT 1 - (embedding <=> %(embedding)b::halfvec) AS score FROM memory_context.agent_memory_embeddings

@@ -146,7 +146,7 @@ async def test_the_store_is_written_and_searched_meanwhile(
     await soon(at_work.wait())
     for user in ("alice", "carol", "dora"):
         await store.items.insert_memories(user, [memory(f"new{n}", f"harbour stored later {n}") for n in range(5)])
-        candidates, _ = await store.search.candidates(user, "harbour", ["harbour"], ANY)
+        candidates, _ = await store.search.candidates(user, "harbour", ["harbour"], ANY, limit=30)
         assert len(candidates) == (5 if user == "dora" else 25)  # what was stored is found at once
     assert await store.flush_index() == IndexReport(0, 0)
     assert await store.items.forget_memories("carol", agent_id="", session_id="", memory_key="k3") == ["k3"]

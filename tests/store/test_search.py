@@ -32,7 +32,7 @@ async def store(store: MemoryStore) -> MemoryStore:
 async def test_both_scores_are_known_of_every_candidate(store: MemoryStore) -> None:
     """Also of those that only one ranking found."""
     candidates, profile = await store.search.candidates("alice", "common words", ["rare", "7"], ANY)
-    assert len(candidates) == 30
+    assert len(candidates) == module.CANDIDATES
     assert all(one.semantic is not None for one in candidates)
     assert all(one.occurrences.get("rare") == 1 for one in candidates)
     assert sum("7" in one.occurrences for one in candidates) == 1
@@ -50,7 +50,7 @@ async def test_of_very_common_terms_the_rarest_find_and_all_score(
     monkeypatch.setattr(module, "POSTINGS_LIMIT", 5_000)
     everything, _ = await store.search.candidates("alice", "x", ["common", "word", "7"], ANY)
     assert found[0].occurrences in [one.occurrences for one in everything]
-    assert len(everything) == 30
+    assert len(everything) == module.CANDIDATES
 
 
 async def test_names_of_an_item_count_in_each_of_its_passages(store: MemoryStore) -> None:
@@ -71,7 +71,7 @@ async def test_names_of_an_item_count_in_each_of_its_passages(store: MemoryStore
 
 async def test_no_terms_leave_it_to_meaning_and_no_meaning_to_terms(store: MemoryStore) -> None:
     """Neither is an error, nor is the lack of both."""
-    assert len((await store.search.candidates("alice", "words", [], ANY))[0]) == 30
+    assert len((await store.search.candidates("alice", "words", [], ANY))[0]) == module.CANDIDATES
     found = (await store.search.candidates("alice", "?!", ["7"], ANY))[0]
     assert any(one.occurrences for one in found)
     assert (await store.search.candidates("alice", "?!", [], ANY))[0] == []

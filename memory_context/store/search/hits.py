@@ -136,8 +136,11 @@ def _distinct_hits(candidates: Sequence[Candidate], profile: QueryProfile, query
 def _is_alike(words: frozenset[str], seen: Iterable[frozenset[str]]) -> bool:
     """Return whether a passage is a near-duplicate of another; an empty one never is."""
     size = len(words)  # in which alone most pairs differ
-    near = (others for others in seen if size >= _ALIKE * len(others) and len(others) >= _ALIKE * size)
-    return size > 0 and any(len(words & others) >= _ALIKE * len(words | others) for others in near)
+    for others in seen:
+        is_near = size >= _ALIKE * len(others) and len(others) >= _ALIKE * size > 0
+        if is_near and len(words & others) >= _ALIKE * len(words | others):
+            return True
+    return False
 
 
 def _adds(row: Mapping[str, Any], query: str, hits: Iterable[SearchHit]) -> bool:

@@ -37,8 +37,8 @@ _REACHES = {  # what is found is readable, contents and items; what is counted
     "narrow": ("{readable()}, {within_reach()}, ", *_READABLE, *_WITHIN_REACH),
 }
 _REACH_WORDS = ("readable", "contents", "items", "known_count", "known_contents", "known_items")
-CANDIDATES = 30
-"""Items that are ranked, with their neighbours: twice as many found no more."""
+CANDIDATES = 24
+"""Items that are ranked, with their neighbours: more than twice as many found no more."""
 NEAREST, NEAREST_OF_ALL = 60, 200
 """Passages nearest in meaning that the index finds, and a scan, which has compared all anyway."""
 LEAST_BY_INDEX = 2_000
@@ -48,14 +48,13 @@ It visits some NEAREST times all / own of them, and a scan each own one, at abou
 """
 NEAREST_DIMENSIONS_LIMIT = 4000  # pgvector's limit for halfvec indexes
 EF_SEARCH = 100  # twice as many found no more of 9,000 functions
-POSTINGS_LIMIT = 1_000  # twice as many found .0025 more of 9,000 functions, at twice the time
+POSTINGS_LIMIT = 800  # 1,000 found no more of 9,000 functions, 600 found .013 less
 SAMPLE = 100  # of the oldest embeddings and of the newest, which tell the spread of similarities
 _EMBED_QUERY_SECONDS = 5.0
 _INDEX_SECONDS = 0.5  # for what was stored just now
 _LEFT_ALONE_SECONDS = 600.0
 _SEARCHING = "searching by meaning"
 _USERS_REMEMBERED = 1000
-_LATE_FROM = "known_count"  # what is before ranks
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ class PassageSearch:
         rows = await self._by_index(user_id, params, vector) if vector is not None and reach == "user" else None
         if rows is None:
             text = ranking_statement("select_candidates", reach)
-            rows = await self._read(user_id, Statement(text, params, reach == "user", _LATE_FROM))
+            rows = await self._read(user_id, Statement(text, params, reach == "user"))
             known = None if vector is None else self._sizes.get((user_id, vector.model))
             if vector is not None and known is not None and known.until == math.inf and reach == "user":
                 self._sizes[user_id, vector.model] = known._replace(own=rows[0]["known_count"])
@@ -163,7 +162,7 @@ class PassageSearch:
         scope = _QUERIES("set_nearest_scope", ef_search=EF_SEARCH)._replace(keeps_plan=True)
         text = ranking_statement("select_candidates", "user", vector.model, dimensions)
         params = {**params, "nearest": NEAREST, "sample": SAMPLE}
-        rows = await self._read(user_id, scope, Statement(text, params, True, _LATE_FROM))
+        rows = await self._read(user_id, scope, Statement(text, params, True))
         known = rows[0]["known_count"]
         is_enough = rows[0]["nearest_count"] >= min(NEAREST, known)
         # where the index finds too few it is left alone for a while: embeddings may still be made
@@ -224,8 +223,8 @@ def _candidate(row: dict[str, Any], terms: Sequence[str]) -> Candidate:
         row["end_char"] - row["start_char"],
         None if before is None else (row["before_id"], before),
         None if after is None else (after, 0),
-        row["session"],
-        row["size"],
+        row["session_id"],
+        row["content_bytes"],
         row["standing"],
         row["others"] or (),
         row,
