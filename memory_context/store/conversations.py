@@ -350,10 +350,9 @@ class ConversationArchive:
             _, *done, (head,) = (await self._write(key.user_id, statements))[:archived]
         except StoreError as error:
             cause = error.__cause__
-            if isinstance(cause, psycopg.Error) and cause.sqlstate == _DELETED:
-                raise SessionGoneError(f"session {key.session_id!r} was {cause.diag.message_primary}") from cause
-            if is_known and isinstance(cause, psycopg.Error) and cause.sqlstate == _UNKNOWN:
-                raise SessionGoneError(f"session {key.session_id!r} was erased with its user") from cause
+            if isinstance(cause, psycopg.Error) and cause.sqlstate in (_DELETED, _UNKNOWN):
+                was = "erased with its user" if cause.sqlstate == _UNKNOWN else cause.diag.message_primary
+                raise SessionGoneError(f"session {key.session_id!r} was {was}") from cause
             raise
         forgotten = [row["key"] for row in done[1]] if batch is not None else []
         if batch is not None and forgotten:
