@@ -1,4 +1,4 @@
-"""Reversible encoding of any str for Postgres, JSON and UTF-8.
+"""Reversible encoding of any str for Postgres, JSON and UTF-8, and the codes of terminals in texts.
 
 Postgres refuses NUL and lone surrogates: `escape` writes them, and U+001A itself, as U+001A and four hexadecimal
 digits.
@@ -11,6 +11,7 @@ from typing import Any, cast
 
 __all__ = [
     "ESCAPE",
+    "TERMINAL_CODE",
     "escape",
     "escape_json",
     "from_utf8",
@@ -25,6 +26,7 @@ __all__ = [
     "to_utf8",
     "unescape",
     "unescape_json",
+    "without_terminal_codes",
 ]
 
 ESCAPE = "\x1a"
@@ -39,6 +41,11 @@ _IN_JSON = re.compile(
 )
 _HALF_IN_JSON = re.compile("\\\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _ESCAPED = re.compile("\x1a([0-9a-f]{4})")
+
+TERMINAL_CODE = re.compile(
+    r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,4000}(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])"
+)
+"""A colour, a movement, the target of a link or a character set, as programs write them for a terminal."""
 
 
 def is_plain(text: str) -> bool:
@@ -71,6 +78,11 @@ def escape_json(value: Any) -> Any:
 def unescape_json(value: Any) -> Any:
     """Reverse `escape_json`."""
     return map_strings(value, unescape)
+
+
+def without_terminal_codes(text: str) -> str:
+    """Return a text as a terminal shows it; the same object if it holds no codes."""
+    return TERMINAL_CODE.sub("", text) if "\x1b" in text else text
 
 
 def to_utf8(text: str) -> bytes:

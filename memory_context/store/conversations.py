@@ -282,7 +282,7 @@ class ClaimRows:
 _QUERIES = load_queries("conversations")
 _THREADS = load_queries("threads")
 _MESSAGE_CHARACTERS = 20_000
-_DELETED = "23M01"  # raised by touch_session
+_DELETED, _UNKNOWN = "23M01", "23502"  # raised by touch_session
 _DELETE = ("lock_session", "insert_session_deleted")
 
 
@@ -311,6 +311,7 @@ class ConversationArchive:
         branch: str = "",
         jobs: Sequence[NewJob] = (),
         known_keys: Collection[str] = (),
+        is_known: bool = False,
     ) -> Appended:
         """Archive a batch, chat messages, or both, in one transaction; the session is created if new.
 
@@ -320,8 +321,11 @@ class ConversationArchive:
         Retrying is harmless: handlers of jobs, which it writes again, are idempotent. A title replaces an existing one
         only if `title_is_final`.
 
+        Args:
+            is_known: The session was archived before, so without a row its user was erased.
+
         Raises:
-            SessionGoneError: The session was deleted.
+            SessionGoneError: The session was deleted, or its user erased.
             ValueError: The body is not JSON-native, a time is naive, or the session id is invalid.
         """
         checked_identifier("session_id", key.session_id)
@@ -330,6 +334,7 @@ class ConversationArchive:
             "title": title or None,
             "title_is_final": title_is_final,
             "summary": summary,
+            "is_known": is_known,
         }
         statements = [_QUERIES("touch_session", {**place, **named})]
         if batch is not None:
@@ -345,8 +350,9 @@ class ConversationArchive:
             _, *done, (head,) = (await self._write(key.user_id, statements))[:archived]
         except StoreError as error:
             cause = error.__cause__
-            if isinstance(cause, psycopg.Error) and cause.sqlstate == _DELETED:
-                raise SessionGoneError(f"session {key.session_id!r} was {cause.diag.message_primary}") from cause
+            if isinstance(cause, psycopg.Error) and cause.sqlstate in (_DELETED, _UNKNOWN):
+                was = "erased with its user" if cause.sqlstate == _UNKNOWN else cause.diag.message_primary
+                raise SessionGoneError(f"session {key.session_id!r} was {was}") from cause
             raise
         forgotten = [row["key"] for row in done[1]] if batch is not None else []
         if batch is not None and forgotten:

@@ -4,6 +4,7 @@ import fcntl
 import logging
 import os
 import pwd
+import shlex
 import subprocess
 import warnings
 from contextlib import suppress
@@ -24,12 +25,19 @@ _logger = logging.getLogger(__name__)
 _SETTINGS = "unix_socket_permissions = 0700  # set by memory_context: the server trusts whoever can reach its socket\n"
 
 
+class _Folder(type(Path())):
+    """A path that is quoted where it is formatted: the library formats it into options that a shell reads."""
+
+    def __format__(self, format_spec: str) -> str:
+        return shlex.quote(str(self))
+
+
 def start_server(folder: Path) -> None:
     """Start the server of a folder, created if missing; `RuntimeError` if it does not start.
 
     After a crash it may go on starting on return.
     """
-    pgdata = folder / "postgres"
+    pgdata = _Folder(folder / "postgres")
     if not (pgdata / "PG_VERSION").exists():
         _refuse_nameless_user()
     try:

@@ -2,8 +2,13 @@
 
 -- name: touch_session :exec
 -- Make a session or note its use, and hold its row; one that was deleted is refused.
+-- So is a known one without a row, by a session id of NULL: its user was erased, and nothing of it is written again.
 SELECT memory_context.touch_session(
-    %(user_id)s, %(session_id)s, %(agent_id)s, %(title)s, %(title_is_final)s, %(summary)s
+    %(user_id)s,
+    CASE WHEN NOT %(is_known)s OR EXISTS (
+        SELECT FROM memory_context.agent_sessions WHERE user_id = %(user_id)s AND session_id = %(session_id)s
+    ) THEN %(session_id)s END,
+    %(agent_id)s, %(title)s, %(title_is_final)s, %(summary)s
 );
 
 -- name: append_batch :one

@@ -243,8 +243,27 @@ def test_words_about_errors_in_the_middle_are_no_failure() -> None:
 
 
 def test_progress_bar_shows_its_last_state() -> None:
-    analysis = read("get\nDownloading 1%\rDownloading 50%\r\x1b[32mdone: 100%\x1b[0m\n", "curl -O x")
+    analysis = read("get\nDownloading 1%\rDownloading 50%\rdone: 100%\n", "curl -O x")
     assert analysis.facts == ["last line: done: 100%"]
+
+
+def test_coloured_output_keeps_the_facts_and_names_of_plain_output() -> None:
+    """Colours and links of a terminal are no part of names; the excerpt's passages are those of the content."""
+    hint = Hint(facts_limit_tokens=200)
+    coloured = "\n".join(
+        f"\x1b[0m\x1b[38;5;9m\x1b]8;;http://x\x07{one}\x1b]8;;\x07\x1b[K\x1b[0m" for one in PYTEST.split("\n")
+    )
+    coloured = coloured.replace("1 failed", "\x1b[31m1 failed\x1b[0m")
+    for wrap in (str, lambda text: json.dumps([{"type": "text", "text": text}])):
+        plain, shown = [Compactors().compact(bash(wrap(one), "pytest"), hint) for one in (PYTEST, coloured)]
+        assert shown == plain
+        assert "tests/unit/test_cart.py::test_total_is_exact" in shown.facts
+    long = "\n".join(coloured for _ in range(40))
+    cut = (
+        Compactors().compact(bash(long, "pytest"), Hint(excerpt_limit_tokens=400, facts_limit_tokens=100)).excerpt or ()
+    )
+    assert len(cut) >= 2
+    assert (cut[0].start, cut[-1].end) == (0, len(long)), "the codes around a passage go with it"
 
 
 def test_description_says_outcome_and_size() -> None:

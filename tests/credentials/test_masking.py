@@ -35,6 +35,21 @@ def test_credentials_of_real_outputs_are_masked_completely(seed: int):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_credentials_in_coloured_output_are_masked_like_plain_ones(seed: int):
+    """As `bat`, `jq -C` and `docker compose config` colour keys and values."""
+    outputs = [one for one in leaked_outputs(seed) if not parts_left(masked(one[1]), one[2])]
+    colour = "\x1b[38;5;186m{}\x1b[0m".format
+    missed = [
+        what for what, text, secret in outputs if parts_left(masked(text.replace(secret, colour(secret))), secret)
+    ]
+    assert len(missed) <= 0.01 * len(outputs), missed
+    assert (
+        masked("\x1b[36mDB_PASSWORD\x1b[0m=\x1b[32mhunter2zebra\x1b[0m")
+        == f"\x1b[36mDB_PASSWORD\x1b[0m=\x1b[32m{MASK}\x1b[0m"
+    )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_lookalikes_of_credentials_are_not_masked(seed: int):
     """Precision: of 342 outputs with hashes, ids, code and the like, at most 2 % are touched."""
     outputs = list(look_alikes(seed))
@@ -115,6 +130,7 @@ HOSTILE = {
     "backslashes": 'key\\\\\\\\"',
     "one word": "password",
     "spaces": "key ",
+    "colours": "\x1b[31mpassword=\x1b[0mx",
     "names in prose": "mein Passwort für den ",
     "names of CJK": "密码是",
     "variables": "ABCD=" + "a" * 40 + "\n",

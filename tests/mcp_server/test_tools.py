@@ -5,6 +5,7 @@ import json
 import logging
 import re
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -19,7 +20,7 @@ from memory_context import MemoryContext, MemoryStore
 from memory_context.store.memory_store import ItemStore
 from memory_context.surfaces.mcp import ServedMemory, create_server
 from tests.conftest import Server
-from tests.support.waiting import until
+from tests.support.waiting import soon, until
 
 from .conftest import connected, key_of, listening, over_http, said, stored
 
@@ -363,6 +364,30 @@ async def test_server_answers_errors_while_store_is_down_and_recovers(
         assert said(await client.call_tool("retrieve_memory", {"memory_key": key})) == "text"
     await store.close()
     server.execute("DROP DATABASE {name} WITH (FORCE)", name="comes_later")
+
+
+async def test_calls_are_answered_while_the_store_is_still_starting(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+):
+    """Each within a call's time, with what to do; the start goes on behind them, and the next call works."""
+    may_open, opened = asyncio.Event(), store.open
+
+    async def open_late() -> None:
+        await may_open.wait()
+        await opened()
+
+    monkeypatch.setattr(store, "open", open_late)
+    limits, store.limits = store.limits, replace(store.limits, call_seconds=0.5)
+    async with connected(store) as client:
+        for name, arguments in (("query_memory", {}), ("store_memory", {"content": "x"})):
+            result = await soon(client.call_tool(name, arguments))
+            assert result.isError
+            assert "is still starting, or does not answer: this goes on; try again" in said(result)
+        with pytest.raises(McpError, match="is still starting"):
+            await soon(client.list_resources())
+        may_open.set()
+        store.limits = limits
+        assert await stored(client, "text")
 
 
 async def test_unnamed_user_is_the_only_one_of_the_store(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):

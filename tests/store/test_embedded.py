@@ -376,6 +376,16 @@ async def test_a_long_folder_name_works_and_its_socket_is_private(
         embedded.release(folder)
 
 
+def test_a_folder_with_blanks_and_quotes_in_its_name_works(new_home: Path) -> None:
+    """The library passes the name of the socket's folder through a shell."""
+    folder = new_home / "Max' own folder (ü)"
+    folder.mkdir()
+    try:
+        assert Path(embedded.start(folder)["host"]) == folder / "postgres"
+    finally:
+        embedded.release(folder)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="for root only")
 def test_as_root_the_folder_is_outside_the_home(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's own system user has to pass through all parents."""

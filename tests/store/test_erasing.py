@@ -7,8 +7,10 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from autogen_core.models import UserMessage
 
-from memory_context import AgentMemory, MemoryCriteria, MemoryStore
+from memory_context import AgentMemory, MemoryContext, MemoryCriteria, MemoryStore
+from memory_context.foundation.errors import SessionGoneError
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.store import tables
 from memory_context.store.conversations import ChatMessage, NewBatch
@@ -89,6 +91,26 @@ async def test_an_erased_user_begins_anew(store: MemoryStore) -> None:
     assert hit.item.ref == ref
     _, profile = await store.search.candidates("alice", "", ["harbour"], MemoryCriteria())
     assert (profile.passages, profile.frequencies["harbour"]) == (1, 1)
+
+
+async def test_running_session_of_an_erased_user_is_not_written_again(
+    store: MemoryStore, server: Server, database_url: str
+) -> None:
+    """Whichever process erased the user; a session that begins afterwards is archived."""
+    context = MemoryContext("alice", "coder", "s", store)
+    await context.add_message(UserMessage(content="My boat is called Kestrel.", source="user"))
+    await context.archive()
+    async with MemoryStore(database_url) as elsewhere:
+        await elsewhere.erase_user("alice")
+    await context.add_message(UserMessage(content="Go on.", source="user"))
+    with pytest.raises(SessionGoneError, match="'s' was erased with its user"):
+        await context.archive()
+    await context.close()
+    assert set(row_counts(server, database_url, "alice").values()) == {0}
+    context = MemoryContext("alice", "coder", "s", store)
+    await context.add_message(UserMessage(content="Hello.", source="user"))
+    await context.close()
+    assert [one.session_id for one in await store.conversations.sessions("alice")] == ["s"]
 
 
 CLAIM = """

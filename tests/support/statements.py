@@ -81,6 +81,7 @@ PARAMS: dict[str, Any] = {
     "based_on": 0,
     "repeats": None,
     "is_erased": False,
+    "is_known": True,
     "kept_versions": 20,
     "claims": [],
     "least_seconds": 7.0,

@@ -76,6 +76,7 @@ def test_names_are_found_by_their_parts_and_by_each_other(query: str, text: str)
         ("हिन्दी", "यह हिन्दी है"),
         ("ｆｕｌｌ", "full"),
         ("STRASSE", "straße"),
+        ("src/owl.py error", "\x1b[35m\x1b[Ksrc/\x1b[01;31mowl\x1b[m.py:\x1b[31merror\x1b[0m"),
     ],
 )
 def test_a_query_finds_a_text(query: str, text: str):

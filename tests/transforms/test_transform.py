@@ -262,6 +262,19 @@ def test_context_lines_are_marked_and_merged():
         _cut(content, MemoryTransform.filtered(pattern="X", first_match=4))
 
 
+def test_coloured_lines_match_and_show_as_plain_ones():
+    """Unless the pattern asks for the codes, or positions in a long line are told, which are those of the content."""
+    content = "\x1b[1m\x1b[31mFAILED\x1b[0m tests/\x1b[32ma.py\x1b[0m\n\x1b[2mok\x1b[0m"
+    assert (
+        _split(_cut(content, MemoryTransform.filtered(pattern="^FAILED tests/a")).text)[0]
+        == "1: FAILED tests/a.py\n2- ok"
+    )
+    assert "\x1b[31mFAILED" in _cut(content, MemoryTransform.filtered(pattern=r"\x1b\[31m")).text
+    long = f"{content}\n\x1b[32m{'x' * 500} needle\x1b[0m"
+    found = re.search(r"chars (\d+)-(\d+): …(.*)$", _cut(long, MemoryTransform.filtered(pattern="needle")).text, re.M)
+    assert long[int(found[1]) - 1 : int(found[2])] == found[3]
+
+
 def test_matches_in_a_megabyte_on_one_line_are_shown_with_the_characters_around_them():
     """Not the whole line."""
     content = json.dumps([{"id": number, "name": f"näme {number}"} for number in range(30_000)], ensure_ascii=False)

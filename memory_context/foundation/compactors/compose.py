@@ -98,7 +98,8 @@ class Reading:
     @cached_property
     def labels(self) -> list[Label]:
         definitions = list(islice(definitions_in(self.inner.text), _LABELS))
-        named = [(Passage(one.start, one.end), one.signature) for one in definitions] + self.inner.elided.runs
+        named = [(Passage(one.start, one.end), one.signature) for one in definitions]
+        named += [(run, mark) for run, mark in self.inner.elided.runs if mark]
         placed = self.inner.outside([passage for passage, _ in named])
         return [(passage, name) for passage, (_, name) in zip(placed, named, strict=True)]
 

@@ -13,7 +13,7 @@ from itertools import chain
 from ..patterns import BytesPattern
 from ..text.landmarks import Passage
 from ..text.tokenize import places_of_words, relevance
-from ..utf8 import to_utf8
+from ..utf8 import TERMINAL_CODE, to_utf8
 
 __all__ = [
     "BREAK",
@@ -128,21 +128,28 @@ _LOOKED_AT = 400
 
 
 class Elided:
-    """A text with a mark for each run of base64, and the way back to the whole text.
+    """A text without codes of terminals, with a mark for each run of base64, and the way back to the whole text.
 
     Attributes:
         text: With marks.
-        runs: Ranges of the whole text that marks stand for, each with its mark.
+        runs: Ranges of the whole text that are left out, each with its mark; that of a code is empty.
     """
 
     def __init__(self, whole: str) -> None:
         found = _RUN.finditer(whole) if _MAY_BE_RUN.is_in(to_utf8(whole)) else ()
-        self.runs = [(Passage(*one.span()), _mark(one)) for one in found if _is_base64(one[0])]
+        marked = [(Passage(*one.span()), _mark(one)) for one in found if _is_base64(one[0])]
+        if "\x1b" in whole:
+            marked += [(Passage(*one.span()), "") for one in TERMINAL_CODE.finditer(whole)]
+            marked.sort(key=lambda one: one[0].start)
+        self.runs: list[tuple[Passage, str]] = []
         self._starts: list[int] = []
         self._ends: list[int] = []
         pieces: list[str] = []
         length = position = 0
-        for run, mark in self.runs:
+        for run, mark in marked:
+            if run.start < position:  # in the target of a link
+                continue
+            self.runs.append((run, mark))
             pieces += (whole[position : run.start], mark)
             self._starts.append(length + run.start - position)
             length = self._starts[-1] + len(mark)
@@ -151,21 +158,20 @@ class Elided:
         self.text = "".join([*pieces, whole[position:]])
 
     def outside(self, passages: Sequence[Passage]) -> list[Passage]:
-        """Return the corresponding passages of the whole text, split around the runs."""
+        """Return the corresponding passages of the whole text: split around base64, with their codes."""
         pieces: list[Passage] = []
         for passage in passages if self.runs else ():
-            start = passage.start
-            first, last = bisect_right(self._ends, start), bisect_left(self._starts, passage.end)
-            for number in range(first, last):
-                pieces.append(self._piece(start, self._starts[number], number))
-                start = self._ends[number]
-            pieces.append(self._piece(start, passage.end, last))
+            first, last = bisect_left(self._ends, passage.start), bisect_right(self._starts, passage.end)
+            start = passage.start + self._moved_by(first)
+            for run in (run for run, mark in self.runs[first:last] if mark):
+                pieces.append(Passage(start, run.start))
+                start = run.end
+            pieces.append(Passage(start, passage.end + self._moved_by(last)))
         return [one for one in pieces if one.end > one.start] if self.runs else list(passages)
 
-    def _piece(self, start: int, end: int, number: int) -> Passage:
-        """Return a passage between two runs: `number` runs stand before it."""
-        moved = self.runs[number - 1][0].end - self._ends[number - 1] if number else 0
-        return Passage(start + moved, max(end, start) + moved)
+    def _moved_by(self, number: int) -> int:
+        """Return how much further back the whole text stands after so many runs."""
+        return self.runs[number - 1][0].end - self._ends[number - 1] if number else 0
 
 
 def without_base64(text: str) -> str:

@@ -4,10 +4,12 @@ Contents stay as they are; derived texts (titles, facts, search terms) are maske
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 
-from memory_context.foundation.utf8 import to_utf8
+from memory_context.foundation.utf8 import TERMINAL_CODE, to_utf8
 
 __all__ = [
     "MASK",
@@ -32,7 +34,27 @@ class Credential:
 
 
 def credentials_in(text: str) -> list[Credential]:
-    """Return a text's credentials, in order and disjoint, in linear time."""
+    """Return a text's credentials, in order and disjoint, in linear time.
+
+    A coloured `KEY=value` of a terminal reads as without its colours; targets of links are read, too.
+    """
+    codes = [one.span() for one in TERMINAL_CODE.finditer(text) if one[0][1] != "]"] if "\x1b" in text else []
+    if not codes:
+        return _credentials_in(text)
+    starts, ends = [0, *(end for _, end in codes)], [*(start for start, _ in codes), len(text)]
+    pieces = [text[start:end] for start, end in zip(starts, ends, strict=True)]
+    places = [0, *accumulate(map(len, pieces))]  # of the pieces in what is read
+    return [
+        Credential(
+            one.start + starts[first := bisect_right(places, one.start) - 1] - places[first],
+            one.end + starts[last := bisect_left(places, one.end) - 1] - places[last],
+            one.kind,
+        )
+        for one in _credentials_in("".join(pieces))
+    ]
+
+
+def _credentials_in(text: str) -> list[Credential]:
     # here: their patterns take a third of the time of a command that only reads, and masks nothing
     from .assignments import named_credentials
     from .formats import formatted_credentials

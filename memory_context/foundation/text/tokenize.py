@@ -17,6 +17,7 @@ from typing import Protocol
 
 import Stemmer
 
+from ..utf8 import without_terminal_codes
 from .lexicon import CODE_STOP_WORDS, ENGLISH_STOP_WORDS, FOREIGN_STOP_WORDS, HOMOGRAPHS
 
 __all__ = [
@@ -203,6 +204,7 @@ def _distinct_terms(tokens: list[str]) -> list[str]:
 
 
 def _tokens_of(text: str) -> list[str]:
+    text = without_terminal_codes(text)
     if text.isascii():
         return _ASCII_TOKENS.findall(_CONTRACTION.sub("", text) if "'" in text else text)
     return _any_tokens().findall(_CONTRACTION.sub("", _fold(text)))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from memory_context.foundation.errors import TransformError
 from memory_context.foundation.patterns import LinePattern, OutOfTimeError
-from memory_context.foundation.utf8 import to_utf8
+from memory_context.foundation.utf8 import to_utf8, without_terminal_codes
 
 __all__ = ["FilterResult", "find_matches"]
 
@@ -76,11 +76,17 @@ def find_matches(
 ) -> FilterResult:
     """Return the matches from the `first_match`-th on, by default the first one.
 
+    Codes of terminals are left out, unless that would shift positions, or the pattern matches only with them.
+
     Raises:
         TransformError: The pattern is invalid, or nothing was found in time.
     """
-    search = _Search(content, LinePattern(pattern, ignore_case), first_match, max_matches)
+    plain = without_terminal_codes(content)
+    search = _Search(plain, LinePattern(pattern, ignore_case), first_match, max_matches)
     search.run()
+    if plain is not content and (not search.total or any(hit.is_in_long_line for hit in search.hits)):
+        plain, search = content, _Search(content, LinePattern(pattern, ignore_case), first_match, max_matches)
+        search.run()
     if not search.is_complete and not search.hits:
         raise TransformError(
             f"searching with {pattern!r} took longer than {_SEARCH_SECONDS:g} s; send a simpler pattern, "
@@ -89,7 +95,7 @@ def find_matches(
     hits = search.hits
 
     def render(count: int) -> str:
-        return "\n".join(_render(content, hits[:count], context_lines, context_chars))
+        return "\n".join(_render(plain, hits[:count], context_lines, context_chars))
 
     has_positions = any(hit.is_in_long_line for hit in hits)
     note = "Chars count from the start of the content, as start_char does." if has_positions else ""

@@ -65,7 +65,7 @@ class Archiver:
         batch_jobs: Written with each batch that needs them.
 
     Attributes:
-        is_gone: The session was deleted; it is no longer archived.
+        is_gone: The session was deleted or its user erased; it is no longer archived.
     """
 
     def __init__(
@@ -249,7 +249,7 @@ class Archiver:
 
         Raises:
             StoreError: The store refused or cannot be reached; everything stays buffered.
-            SessionGoneError: The session was deleted.
+            SessionGoneError: The session was deleted, or its user erased.
         """
         await self._flusher.flush(if_stopped=f"session {self.key.session_id} was closed while it was being archived")
 
@@ -277,10 +277,10 @@ class Archiver:
                 self._unanswered = self._next_write(await self._prepared_cursor())
                 if self._unanswered is None or await self._send(self._unanswered):
                     break
-        except SessionGoneError:
+        except SessionGoneError as error:
             self.is_gone = True
             self._chat.clear()
-            _logger.warning("session %s was deleted: it is archived no more", self.key.session_id)
+            _logger.warning("%s: it is archived no more", error)
             raise
 
     async def _prepared_cursor(self) -> BatchCursor:
@@ -334,6 +334,7 @@ class Archiver:
             branch=write.after.branch,
             jobs=write.jobs,
             known_keys=self._known_keys(),
+            is_known=write.after.sequence >= (0 if write.batch is None else 1),
         )
         self.transactions += 1
         await self._drop_forgotten(appended.forgotten_keys)

@@ -278,4 +278,6 @@ def parse_since(text: str | None) -> datetime | None:
             return datetime.now(timezone.utc) - parse_duration(text)
         except OverflowError:
             raise Failure(f"{text!r} reaches back further than time does", USAGE_ERROR) from None
+        except Failure as error:
+            raise Failure(f"{error}, or a date such as 2026-03-14", USAGE_ERROR) from None
     return day if day.tzinfo is not None else day.replace(tzinfo=timezone.utc)

@@ -2,7 +2,8 @@
 
 import asyncio
 import getpass
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
 
 from memory_context.foundation.errors import ItemNotFoundError, StoreUnavailableError
 from memory_context.foundation.identifiers import checked_identifier
@@ -14,11 +15,16 @@ from memory_context.memory.agent_memory import AgentMemory
 from memory_context.memory.items import MemoryItem
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.store.conversations import SessionInfo
+from memory_context.store.limits import within
 from memory_context.store.memory_store import MemoryStore
 
 from ..access.gate import UsageError
 
 __all__ = ["MemoryHost", "ServedMemory"]
+
+_Answer = TypeVar("_Answer")
+
+_READY_SHARE = 0.8  # of a call's time; the rest is for the call itself
 
 
 class MemoryHost:
@@ -65,17 +71,30 @@ class ServedMemory:
         self._is_ready = False
 
     async def ready(self) -> None:
-        """Wait for a store that is being set up, at most `start_seconds`: an embedded server takes a while to start.
+        """Wait most of a call's time for a store that is being set up, which goes on behind a call that gave up.
 
         A store that was ready once is not waited for again. Raises StoreError if it is unavailable.
         """
         if self._is_ready:
             return
+        seconds = _READY_SHARE * self.store.limits.call_seconds
         try:
-            await self._opening.result(self.store.open, self.store.limits.start_seconds)
+            await self._opening.result(self.store.open, seconds)
         except asyncio.TimeoutError:
-            raise StoreUnavailableError(f"{self.store.describe()} is still being set up; try again later") from None
+            raise StoreUnavailableError(
+                f"{self.store.describe()} is still starting, or does not answer: this goes on; try again in "
+                f"{seconds:.0f} s, and if it stays so, run memory-context doctor"
+            ) from None
         self._is_ready = True
+
+    async def in_time(self, answer: Callable[[], Coroutine[Any, Any, _Answer]]) -> _Answer:
+        """Return the answer of a call within `call_seconds`, of which a store that is being set up may take most."""
+
+        async def when_ready() -> _Answer:
+            await self.ready()
+            return await answer()
+
+        return await within(self.store.limits.call_seconds, when_ready())
 
     async def user_id(self) -> str:
         """Return the user, always the same; raise UsageError if several could be meant."""

@@ -1,7 +1,7 @@
 """The server of one user for any transport of the SDK: tools, resources, completion, a prompt and instructions."""
 
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, TypeVar
 
@@ -13,7 +13,6 @@ from pydantic import AnyUrl, Field
 
 from memory_context.foundation.errors import ItemNotFoundError, MemoryContextError, StoreError
 from memory_context.foundation.utf8 import sayable
-from memory_context.store.limits import within
 
 from ..access.gate import UsageError
 from .memory import ServedMemory
@@ -94,10 +93,10 @@ class MemoryServer(FastMCP[None]):
 
     async def read_resource(self, uri: AnyUrl | str) -> Iterable[ReadResourceContents]:
         """Return the one content behind an address; raise McpError if there is none."""
-        return [await self._answered(read_resource(self._served, str(uri)))]
+        return [await self._answered(lambda: read_resource(self._served, str(uri)))]
 
     async def _page(self, request: types.ListResourcesRequest) -> types.ListResourcesResult:
-        return await self._answered(list_resources(self._served, request.params and request.params.cursor))
+        return await self._answered(lambda: list_resources(self._served, request.params and request.params.cursor))
 
     async def _complete(
         self,
@@ -106,17 +105,16 @@ class MemoryServer(FastMCP[None]):
         _: types.CompletionContext | None,
     ) -> types.Completion:
         template = ref.uri if isinstance(ref, types.ResourceTemplateReference) else ""
-        return await self._answered(complete(self._served, template, argument))
+        return await self._answered(lambda: complete(self._served, template, argument))
 
     def _explain(self, about: Annotated[str, Field(description="What to look for first.")] = "") -> str:
         begin = f"\n\nBegin with search_memory for: {about.strip()}" if about.strip() else ""
         return f"{self.instructions}{begin}"
 
-    async def _answered(self, answer: Coroutine[Any, Any, _T]) -> _T:
+    async def _answered(self, answer: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
         """Return an answer in time; failures become the protocol's errors, as sentences without inner details."""
         try:
-            await self._served.ready()
-            return await within(self._served.store.limits.call_seconds, answer)
+            return await self._served.in_time(answer)
         except ItemNotFoundError as error:
             raise _error(_RESOURCE_NOT_FOUND, str(error)) from error
         except StoreError as error:
@@ -128,8 +126,6 @@ class MemoryServer(FastMCP[None]):
         except Exception as error:
             _logger.exception("a request failed")
             raise _error(types.INTERNAL_ERROR, f"a defect of the memory: {type(error).__name__}") from error
-        finally:
-            answer.close()  # it was not begun if the store is away
 
 
 def create_server(served: ServedMemory, *, read_only: bool = False, forgets: bool = False) -> MemoryServer:

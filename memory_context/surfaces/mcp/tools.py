@@ -28,7 +28,6 @@ from memory_context.recall.tools.items import (
 )
 from memory_context.recall.tools.repeats import Answer
 from memory_context.recall.tools.search import QueryMemoryTool, SearchMemoryTool
-from memory_context.store.limits import within
 
 from ..access.gate import UsageError
 from .memory import ServedMemory
@@ -190,15 +189,14 @@ class _ServedTool(Tool):
         return self._result(answer)
 
     async def _answer(self, arguments: dict[str, Any], context: Context[Any, Any, Any] | None) -> Answer:
-        await self._served.ready()
-
         async def answer() -> Answer:
             host = await self._served.host()
             return await self._tool(config_of(host), host, context).answer(arguments)
 
         if self._kind.waits_for_person:
+            await self._served.ready()
             return await answer()
-        return await within(self._served.store.limits.call_seconds, answer())
+        return await self._served.in_time(answer)
 
     def _tool(self, config: MemoryToolConfig, host: ToolHost, context: Context[Any, Any, Any] | None) -> MemoryTool:
         if self._kind is ReadSessionTool:

@@ -13,7 +13,6 @@ __all__ = ["analyze_command", "analyze_report"]
 _TAIL_CHARACTERS = 20_000
 _SUMMARY_LINES = 25  # from the end
 _LINE_CHARACTERS = 400
-_ANSI = re.compile(r"\x1b(?:\[[0-9;?]{0,20}[A-Za-z]|[()][A-Z0-9])")
 _SUMMARY = re.compile(
     r"\W{0,80}(?:Tests?(?: Suites| Files)?:?\s{1,9})?\d+ (?:passed|failed|failing|passing|failures?|errors?|problems?"
     r"|examples?|tests? (?:passed|completed))\b|Ran \d+ tests? in |(?:FAILED|OK) \(|OK$|FAIL$|(?:FAIL|ok  )\t"
@@ -113,8 +112,7 @@ def _raised(body: str) -> tuple[str, bool]:
 
 
 def _shown(text: str) -> str:
-    """Return a text as a terminal shows it: the last state of a line, no colours."""
-    text = _ANSI.sub("", text)
+    """Return a text with the last state of each line, as a terminal shows it."""
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")) if "\r" in text else text
 
 
