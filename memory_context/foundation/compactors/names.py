@@ -311,12 +311,14 @@ def _value(text: str, shape: str) -> float:
 
 def _spread(values: Sequence[float]) -> list[float]:
     """Spread values to surrounding lines, decreasing with distance."""
-    spread = [0.0] * len(values)
+    shares = [1 - abs(distance) / (_NEAR_LINES + 1) for distance in range(-_NEAR_LINES, _NEAR_LINES + 1)]
+    spread = [0.0] * (len(values) + 2 * _NEAR_LINES)
     for number, value in enumerate(values):
         if value:
-            for other in range(max(number - _NEAR_LINES, 0), min(number + _NEAR_LINES + 1, len(values))):
-                spread[other] = max(spread[other], value * (1 - abs(other - number) / (_NEAR_LINES + 1)))
-    return spread
+            for other, share in enumerate(shares, number):
+                if (near := value * share) > spread[other]:  # `max` takes three times as long
+                    spread[other] = near
+    return spread[_NEAR_LINES:-_NEAR_LINES]
 
 
 def _relative(values: list[float]) -> list[float]:
