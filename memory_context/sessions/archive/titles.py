@@ -50,6 +50,7 @@ class Titles:
         self._user_sources = user_sources
         self._requests, self._answers = _Finder(self._is_request), _Finder(_is_answer)
         self._model = model
+        self._titled = "", ""
         self._from_model = ""
         self.has_news = False
         self._asking = Background[None]("memory_context title")
@@ -80,7 +81,9 @@ class Titles:
         if (model := self._model) is not None and not self._has_asked and answer is not None:
             self._has_asked, words = True, answer.words.strip()
             self._asking.start(lambda: self._ask(model, said, words))
-        return self._line(said, TITLE_LIMIT_CHARACTERS), False
+        if said != self._titled[0]:  # else as with the batch before: masking takes longer than all else here
+            self._titled = said, self._line(said, TITLE_LIMIT_CHARACTERS)
+        return self._titled[1], False
 
     def summary(self, transcript: Transcript) -> str:
         (_, request), (_, answer) = self._requests.ends(transcript), self._answers.ends(transcript)
