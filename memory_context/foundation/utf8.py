@@ -80,8 +80,6 @@ def to_utf8(text: str) -> bytes:
 
 def sayable(text: str) -> str:
     """Spell lone surrogates, such as `\\ud83d`, irreversibly; the same object if there are none."""
-    if text.isascii():  # a flag of the string: most texts need no search
-        return text
     try:
         text.encode()  # faster than a search
     except UnicodeEncodeError:

@@ -159,7 +159,7 @@ class Appended:
 
 async def params_for(batch: NewBatch) -> dict[str, Any]:
     """Return the parameters of `append_batch`; `ValueError` if invalid."""
-    size = sum(map(len, islice(strings_in(batch.body), _STRINGS)))
+    size = sum(map(len, map(str, islice(strings_in(batch.body), _STRINGS))))
     text = await in_thread_if_large(size, canonical_json, batch.body)
     return {
         "sequence": batch.sequence,
@@ -330,11 +330,7 @@ class ConversationArchive:
         """
         checked_identifier("session_id", key.session_id)
         place = {**key._asdict(), "branch": branch}
-        named = {
-            "title": title or None,
-            "title_is_final": title_is_final,
-            "summary": summary,
-        }
+        named = {"title": title or None, "title_is_final": title_is_final, "summary": summary}
         statements = [_QUERIES("touch_session", {**place, **named})]
         if batch is not None:
             params = {**place, **await params_for(batch)}

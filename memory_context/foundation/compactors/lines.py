@@ -66,15 +66,12 @@ class Lines:
         self.texts: list[str] = []
         for start, end in windows or [(0, len(text))]:
             for line in text[start:end].split("\n"):
-                if len(line) > LONGEST_LINE:
-                    *pieces, line = _cut(line)
-                    for piece in pieces:
-                        self.texts.append(piece)
-                        self.spans.append((start, start + len(piece)))
-                        start += len(piece)
-                self.texts.append(line)
-                self.spans.append((start, min(start + len(line) + 1, end)))
-                start += len(line) + 1
+                for piece in (line,) if len(line) <= LONGEST_LINE else _cut(line):
+                    self.texts.append(piece)
+                    self.spans.append((start, start + len(piece)))
+                    start += len(piece)
+                start = min(start + 1, end)
+                self.spans[-1] = self.spans[-1][0], start
 
     @cached_property
     def runs(self) -> dict[str, list[int]]:

@@ -110,10 +110,8 @@ class Names:
         near_answer = _relative(_spread(of_answer))
         if task_words != self._near_task[0]:  # mostly the same task for first view and facts
             self._near_task = task_words, self._of_blocks(self.lines.relevance(task_words))
-        gains = [
-            _NEAR_ANSWER * near + _IN_TASKS_BLOCK * in_task
-            for near, in_task in zip(near_answer, self._near_task[1], strict=True)
-        ]
+        both = zip(near_answer, self._near_task[1], strict=True)
+        gains = [_NEAR_ANSWER * near + _IN_TASKS_BLOCK * in_task for near, in_task in both]
         for number in self._importing:
             gains[number] += _IMPORTED
         return gains, self._of_blocks(of_answer)
@@ -307,8 +305,7 @@ class _Name:
 
 def _value(text: str) -> float | None:
     """Return what a name is worth in any line; None for an ordinary word."""
-    shape = _shape(text)
-    return None if shape is None else _SHAPES.get(shape, 0.0) + _COST * math.log(len(text) / 3.5)
+    return None if (shape := _shape(text)) is None else _SHAPES.get(shape, 0.0) + _COST * math.log(len(text) / 3.5)
 
 
 def _spread(values: Sequence[float]) -> list[float]:

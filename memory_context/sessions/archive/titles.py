@@ -87,10 +87,8 @@ class Titles:
 
     def summary(self, transcript: Transcript) -> str:
         (_, request), (_, answer) = self._requests.ends(transcript), self._answers.ends(transcript)
-        half = _SUMMARY_LIMIT_CHARACTERS // 2
-        return REQUEST_AND_ANSWER.join(
-            self._line(entry.words.strip(), half) for entry in (request, answer) if entry is not None
-        )
+        said = [entry.words.strip() for entry in (request, answer) if entry is not None]
+        return REQUEST_AND_ANSWER.join(self._line(one, _SUMMARY_LIMIT_CHARACTERS // 2) for one in said)
 
     async def close(self) -> None:
         """Give the model a second, then cancel."""
@@ -108,10 +106,8 @@ class Titles:
         return source_of(entry.message) in self._user_sources and not entry.carries_result and bool(entry.words.strip())
 
     async def _ask(self, model: LightModel, request: str, answer: str) -> None:
-        said = {
-            "user-said": shorten(self._read(request), _PROMPT_LIMIT_CHARACTERS),
-            "agent-answered": shorten(self._read(answer), _PROMPT_LIMIT_CHARACTERS),
-        }
+        said = {"user-said": request, "agent-answered": answer}
+        said = {mark: shorten(self._read(text), _PROMPT_LIMIT_CHARACTERS) for mark, text in said.items()}
         try:
             title = (await model.ask_about(TITLE_INSTRUCTIONS, said, TitleAnswer)).title
         except LightModelError:

@@ -61,9 +61,8 @@ class _Layer:
         runs: list[tuple[int, int, int, int]] = []
         inner = 0
         for literal in self.literals:
-            escape = escape_pattern(literal.is_python)
             outer = literal.start
-            for match in escape.finditer(self.content, literal.start, literal.end):
+            for match in escape_pattern(literal.is_python).finditer(self.content, literal.start, literal.end):
                 start, end = match.span()
                 length = start - outer
                 runs.append((inner, outer, length, length))
@@ -78,8 +77,7 @@ class _Layer:
         ends, runs = self._runs
         outer: list[int] = []
         for offset in offsets:
-            number = min(bisect_right(ends, offset - are_ends), len(runs) - 1)
-            start, outer_start, length, outer_length = runs[number]
+            start, outer_start, length, outer_length = runs[min(bisect_right(ends, offset - are_ends), len(runs) - 1)]
             inside = max(offset - start, 0)
             outer.append(outer_start + (inside if inside < length else outer_length))
         return outer
