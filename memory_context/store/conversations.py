@@ -6,11 +6,11 @@
 Retries with the same sequence and hash return `known`; no batch replaces another.
 """
 
-import asyncio
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from itertools import islice
 from typing import Any, Literal
 from uuid import UUID
 
@@ -20,6 +20,7 @@ from psycopg.rows import DictRow
 from memory_context.foundation.errors import SessionGoneError, StoreError
 from memory_context.foundation.identifiers import SessionKey, checked_identifier
 from memory_context.foundation.runtime.background import in_thread_if_large
+from memory_context.foundation.utf8 import strings_in
 
 from .codec import canonical_json, read_canonical
 from .database import Database
@@ -48,6 +49,8 @@ __all__ = [
     "checked_place",
     "params_for",
 ]
+
+_STRINGS = 2000  # so many tell whether a batch is large; that of a small turn has 150
 
 
 ChatSender = Literal["user", "ai"]
@@ -156,7 +159,8 @@ class Appended:
 
 async def params_for(batch: NewBatch) -> dict[str, Any]:
     """Return the parameters of `append_batch`; `ValueError` if invalid."""
-    text = await asyncio.to_thread(canonical_json, batch.body)
+    size = sum(map(len, map(str, islice(strings_in(batch.body), _STRINGS))))
+    text = await in_thread_if_large(size, canonical_json, batch.body)
     return {
         "sequence": batch.sequence,
         "message_batch": text,
@@ -330,12 +334,7 @@ class ConversationArchive:
         """
         checked_identifier("session_id", key.session_id)
         place = {**key._asdict(), "branch": branch}
-        named = {
-            "title": title or None,
-            "title_is_final": title_is_final,
-            "summary": summary,
-            "is_known": is_known,
-        }
+        named = {"title": title or None, "title_is_final": title_is_final, "summary": summary, "is_known": is_known}
         statements = [_QUERIES("touch_session", {**place, **named})]
         if batch is not None:
             params = {**place, **await params_for(batch)}

@@ -202,13 +202,14 @@ def _names_within(names: Iterable[str], limit_tokens: int, counter: TokenCounter
     """Return the first names that fit; rows differing in digits are sampled."""
     room = limit_tokens - _NAMES_HEAD_TOKENS
     kept: dict[str, int] = {}
+    said = ""  # also what a longer name has replaced, which stands in that name
     alike: Counter[str] = Counter()
     passed_over = 0
     for name in names:
         if room < _LEAST_NAME_TOKENS or passed_over > _PASSED_OVER:
             break
         row = _DIGITS.sub("0", name)
-        if alike[row] >= _NAMES_OF_A_ROW or any(name in text for text in kept):
+        if alike[row] >= _NAMES_OF_A_ROW or name in said:
             continue
         tokens = counter.count(f", {name}")
         parts = [one for one in kept if one in name]
@@ -220,6 +221,7 @@ def _names_within(names: Iterable[str], limit_tokens: int, counter: TokenCounter
             del kept[one]
         room += freed - tokens
         kept[name] = tokens
+        said += f"\n{name}"
         alike[row] += row != name
     return list(kept)
 

@@ -1,6 +1,6 @@
 """Excerpts of a long text: head, tail and the most relevant lines between, with named gaps."""
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 from ..references import shorten
@@ -105,15 +105,13 @@ class _Middle:
         self._content = content
         values = _relative(lines.relevance(words_in(words)), lines.spans, start, end)
         worth = {one.start: _ERROR_LINE if number < errors else _LANDMARK for number, one in enumerate(landmarks)}
-        places = sorted(worth)
-        for number, (first, last) in enumerate(lines.spans):
-            for place in places[bisect_left(places, first) : bisect_left(places, last)]:
+        for place in sorted(worth):
+            number = bisect_right(lines.spans, (place, len(content))) - 1
+            if number >= 0 and place < lines.spans[number][1]:
                 values[number] += worth[place]
-        cut = [
-            (max(first, start), min(last, end), value) for (first, last), value in zip(lines.spans, values, strict=True)
-        ]
-        self._lines = [Passage(first, last) for first, last, _ in cut if first < last]
-        self._values = _blurred([value for first, last, value in cut if first < last])
+        cut = [(first if first > start else start, last if last < end else end) for first, last in lines.spans]
+        self._lines = [one for one in cut if one[0] < one[1]]
+        self._values = _blurred([value for one, value in zip(cut, values, strict=True) if one[0] < one[1]])
 
     def best(self, budget: int, counter: TokenCounter, density: float) -> list[Passage]:
         """Return the best lines that fit, in order.
@@ -126,14 +124,14 @@ class _Middle:
         for number in sorted(worthy, key=lambda number: (-self._values[number], number)):
             if room <= 0:
                 break
-            cost = (self._lines[number].end - self._lines[number].start) / density + 1
+            cost = (self._lines[number][1] - self._lines[number][0]) / density + 1
             is_apart = number - 1 not in chosen and number + 1 not in chosen
             cost += ELISION_TOKENS if is_apart else 0
             if cost <= room:
                 room -= cost
                 chosen[number] = cost
         while chosen:
-            lines = [self._lines[number] for number in sorted(chosen)]
+            lines = [Passage(*self._lines[number]) for number in sorted(chosen)]
             passages = _merged(lines)
             tokens = counter.count("\n".join(self._content[one.start : one.end] for one in passages))
             excess = tokens + ELISION_TOKENS * len(passages) - budget
@@ -174,12 +172,13 @@ def _windows(content: str, start: int, end: int, words: str, landmarks: Sequence
 
 def _blurred(values: Sequence[float]) -> list[float]:
     """Spread scores to neighbouring lines, so that chosen lines are contiguous."""
-    blurred = [0.0] * len(values)
+    shares = [1 - abs(distance) / (_AROUND_LINES + 1) for distance in range(-_AROUND_LINES, _AROUND_LINES + 1)]
+    blurred = [0.0] * (len(values) + 2 * _AROUND_LINES)
     for number, value in enumerate(values):
         if value:
-            for other in range(max(number - _AROUND_LINES, 0), min(number + _AROUND_LINES + 1, len(values))):
-                blurred[other] += value * (1 - abs(other - number) / (_AROUND_LINES + 1))
-    return blurred
+            for other, share in enumerate(shares, number):
+                blurred[other] += value * share
+    return blurred[_AROUND_LINES:-_AROUND_LINES]
 
 
 def render_passages(

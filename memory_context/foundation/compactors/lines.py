@@ -4,15 +4,17 @@ Runs of base64, markup, numbers of graphics and reserved words name nothing and 
 """
 
 import html
+import math
 import re
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 
 from ..patterns import BytesPattern
 from ..text.landmarks import Passage
-from ..text.tokenize import places_of_words, relevance
+from ..text.tokenize import places_of_words
 from ..utf8 import TERMINAL_CODE, to_utf8
 
 __all__ = [
@@ -74,27 +76,26 @@ class Lines:
     @cached_property
     def runs(self) -> dict[str, list[int]]:
         """Lines of each run, one for each occurrence, in order of first occurrences."""
-        places: dict[str, list[int]] = {}
+        places = defaultdict[str, list[int]](list)
         for number, runs in enumerate(runs_in("\n".join(self.texts))):
             for run in runs:
-                if run in places:
-                    places[run].append(number)
-                else:
-                    places[run] = [number]
-        return places
+                places[run].append(number)
+        return dict(places)
 
     @cached_property
     def _runs_of_words(self) -> dict[str, list[int]]:
         return places_of_words(list(self.runs))
 
     def relevance(self, wanted: frozenset[str]) -> list[float]:
-        """Return the relevance of each line to unstemmed words."""
-        having: dict[int, set[str]] = {}
+        """Return the relevance of each line to unstemmed words, as `text.tokenize.relevance` weighs them."""
+        values = [0.0] * len(self.texts)
         lines = list(self.runs.values())
-        for word in wanted & self._runs_of_words.keys():
-            for number in chain.from_iterable(map(lines.__getitem__, self._runs_of_words[word])):
-                having.setdefault(number, set()).add(word)
-        return relevance(having, len(self.texts))
+        for word in sorted(wanted & self._runs_of_words.keys()):
+            having = {*chain.from_iterable(map(lines.__getitem__, self._runs_of_words[word]))}
+            weight = math.log(1 + len(values) / len(having))
+            for number in having:
+                values[number] += weight
+        return values
 
 
 def _cut(line: str) -> Iterator[str]:

@@ -110,10 +110,8 @@ class Names:
         near_answer = _relative(_spread(of_answer))
         if task_words != self._near_task[0]:  # mostly the same task for first view and facts
             self._near_task = task_words, self._of_blocks(self.lines.relevance(task_words))
-        gains = [
-            _NEAR_ANSWER * near + _IN_TASKS_BLOCK * in_task
-            for near, in_task in zip(near_answer, self._near_task[1], strict=True)
-        ]
+        both = zip(near_answer, self._near_task[1], strict=True)
+        gains = [_NEAR_ANSWER * near + _IN_TASKS_BLOCK * in_task for near, in_task in both]
         for number in self._importing:
             gains[number] += _IMPORTED
         return gains, self._of_blocks(of_answer)
@@ -156,14 +154,14 @@ class Names:
         """Return known names first; names that occur only as a field are left out."""
         found: dict[str, _Name] = {}
         for text in self._worth:
-            if "\n" not in text and (shape := _shape(text)) is not None:
-                found[text] = _Name(text, _value(text, shape) + self._worth[text], [0])
+            if "\n" not in text and (value := _value(text)) is not None:
+                found[text] = _Name(text, value + self._worth[text], [0])
         for run, lines in self.lines.runs.items():
-            for text, shape in _names_in(run):
+            for text, value in _names_in(run):
                 if (name := found.get(text)) is not None:
                     name.lines += lines
-                elif shape is not None:
-                    found[text] = _Name(text, _value(text, shape), lines[:])
+                elif value is not None:
+                    found[text] = _Name(text, value, lines[:])
         fields = _fields(self.text)
         return [name for name in found.values() if name.text in self._worth or len(name.lines) > fields[name.text]]
 
@@ -298,25 +296,28 @@ def _fields(text: str) -> Counter[str]:
 
 @dataclass(slots=True)
 class _Name:
-    """A name with its lines; `value` is what it is worth in any of them."""
+    """A name with its lines; `value` is `_value` and what the analyzer adds."""
 
     text: str
     value: float
     lines: list[int] = field(default_factory=list[int])
 
 
-def _value(text: str, shape: str) -> float:
-    return _SHAPES.get(shape, 0.0) + _COST * math.log(len(text) / 3.5)
+def _value(text: str) -> float | None:
+    """Return what a name is worth in any line; None for an ordinary word."""
+    return None if (shape := _shape(text)) is None else _SHAPES.get(shape, 0.0) + _COST * math.log(len(text) / 3.5)
 
 
 def _spread(values: Sequence[float]) -> list[float]:
     """Spread values to surrounding lines, decreasing with distance."""
-    spread = [0.0] * len(values)
+    shares = [1 - abs(distance) / (_NEAR_LINES + 1) for distance in range(-_NEAR_LINES, _NEAR_LINES + 1)]
+    spread = [0.0] * (len(values) + 2 * _NEAR_LINES)
     for number, value in enumerate(values):
         if value:
-            for other in range(max(number - _NEAR_LINES, 0), min(number + _NEAR_LINES + 1, len(values))):
-                spread[other] = max(spread[other], value * (1 - abs(other - number) / (_NEAR_LINES + 1)))
-    return spread
+            for other, share in enumerate(shares, number):
+                if (near := value * share) > spread[other]:  # `max` takes three times as long
+                    spread[other] = near
+    return spread[_NEAR_LINES:-_NEAR_LINES]
 
 
 def _relative(values: list[float]) -> list[float]:
@@ -343,11 +344,11 @@ def _share(some: frozenset[str], of: frozenset[str]) -> float:
 
 
 @lru_cache(maxsize=_CACHED_RUNS)
-def _names_in(run: str) -> Sequence[tuple[str, str | None]]:
-    """Return the names in a run with their shapes; the results of a session repeat them."""
+def _names_in(run: str) -> Sequence[tuple[str, float | None]]:
+    """Return the names in a run with their values; the results of a session repeat them."""
     if len(run) < _LEAST_LENGTH or _is_ordinary(run):
         return ()
-    return [(text, _shape(text)) for text in _texts_in(run)]
+    return [(text, _value(text)) for text in _texts_in(run)]
 
 
 def _texts_in(run: str) -> Iterable[str]:

@@ -81,7 +81,7 @@ def _is_mostly_prose(sample: str) -> bool:
         sample = sample.replace("\\n", "\n").replace('\\"', '"')
     is_html = _TAG.match(sample.lstrip()) is not None
     text = _text_of(sample)
-    lines = sum(1 for line in text.split("\n") if line.strip())
+    lines = sum(map(bool, map(str.strip, text.split("\n"))))
     if any(islice(_CODE.finditer(text), int(max(lines * _CODE_SHARE, 2)), None)):
         return False
     paragraphs = _BLANK_LINE.split(_bare(text))

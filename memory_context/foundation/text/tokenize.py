@@ -92,6 +92,7 @@ _WORD_OR_BREAK = re.compile(rf"{_WORD.pattern}|\n")
 _ASCII_WORD_OR_BREAK = re.compile(_WORD_OR_BREAK.pattern, re.ASCII)  # takes two thirds of the time
 _PART_OR_BREAK = re.compile(rf"{_PART}|\n")
 _COMMON_WORDS = ENGLISH_STOP_WORDS | CODE_STOP_WORDS
+_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 def words_in(text: str) -> frozenset[str]:
@@ -101,7 +102,7 @@ def words_in(text: str) -> frozenset[str]:
 
 def parts_in(text: str) -> frozenset[str]:
     """Return the lower-case parts of words and names, without stop words and single characters."""
-    return frozenset(part.lower() for part in _ASCII_PARTS.findall(text) if len(part) > 1) - _COMMON_WORDS
+    return frozenset(map(str.lower, _ASCII_PARTS.findall(text))) - _COMMON_WORDS - _CHARACTERS
 
 
 def places_of_words(texts: Sequence[str]) -> dict[str, list[int]]:

@@ -50,6 +50,7 @@ class Titles:
         self._user_sources = user_sources
         self._requests, self._answers = _Finder(self._is_request), _Finder(_is_answer)
         self._model = model
+        self._titled = "", ""
         self._from_model = ""
         self.has_news = False
         self._asking = Background[None]("memory_context title")
@@ -80,14 +81,14 @@ class Titles:
         if (model := self._model) is not None and not self._has_asked and answer is not None:
             self._has_asked, words = True, answer.words.strip()
             self._asking.start(lambda: self._ask(model, said, words))
-        return self._line(said, TITLE_LIMIT_CHARACTERS), False
+        if said != self._titled[0]:  # else as with the batch before: masking takes longer than all else here
+            self._titled = said, self._line(said, TITLE_LIMIT_CHARACTERS)
+        return self._titled[1], False
 
     def summary(self, transcript: Transcript) -> str:
         (_, request), (_, answer) = self._requests.ends(transcript), self._answers.ends(transcript)
-        half = _SUMMARY_LIMIT_CHARACTERS // 2
-        return REQUEST_AND_ANSWER.join(
-            self._line(entry.words.strip(), half) for entry in (request, answer) if entry is not None
-        )
+        said = [entry.words.strip() for entry in (request, answer) if entry is not None]
+        return REQUEST_AND_ANSWER.join(self._line(one, _SUMMARY_LIMIT_CHARACTERS // 2) for one in said)
 
     async def close(self) -> None:
         """Give the model a second, then cancel."""
@@ -105,10 +106,8 @@ class Titles:
         return source_of(entry.message) in self._user_sources and not entry.carries_result and bool(entry.words.strip())
 
     async def _ask(self, model: LightModel, request: str, answer: str) -> None:
-        said = {
-            "user-said": shorten(self._read(request), _PROMPT_LIMIT_CHARACTERS),
-            "agent-answered": shorten(self._read(answer), _PROMPT_LIMIT_CHARACTERS),
-        }
+        said = {"user-said": request, "agent-answered": answer}
+        said = {mark: shorten(self._read(text), _PROMPT_LIMIT_CHARACTERS) for mark, text in said.items()}
         try:
             title = (await model.ask_about(TITLE_INSTRUCTIONS, said, TitleAnswer)).title
         except LightModelError:

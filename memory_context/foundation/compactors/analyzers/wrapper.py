@@ -1,8 +1,8 @@
 """Unwraps MCP results (JSON or Python repr, perhaps nested or truncated) and maps offsets back, in linear time."""
 
 import re
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence, Set
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -55,6 +55,33 @@ class _Layer:
     literals: Sequence[Literal]
     inner: str
 
+    @cached_property
+    def _runs(self) -> tuple[list[int], list[tuple[int, int, int, int]]]:
+        """Ends of the runs of the inner text; of each its start, outer start, length and outer length."""
+        runs: list[tuple[int, int, int, int]] = []
+        inner = 0
+        for literal in self.literals:
+            outer = literal.start
+            for match in escape_pattern(literal.is_python).finditer(self.content, literal.start, literal.end):
+                start, end = match.span()
+                length = start - outer
+                runs.append((inner, outer, length, length))
+                runs.append((inner + length, start, 1, end - start))  # an escape is one inner character
+                inner, outer = inner + length + 1, end
+            runs.append((inner, outer, literal.end - outer, literal.end - outer))
+            inner += literal.end - outer + 1  # the joining newline
+        return [start + length for start, _, length, _ in runs], runs
+
+    def outside(self, offsets: Sequence[int], are_ends: bool) -> list[int]:
+        """Map inner offsets to the wrapper; ends follow the preceding character."""
+        ends, runs = self._runs
+        outer: list[int] = []
+        for offset in offsets:
+            start, outer_start, length, outer_length = runs[min(bisect_right(ends, offset - are_ends), len(runs) - 1)]
+            inside = max(offset - start, 0)
+            outer.append(outer_start + (inside if inside < length else outer_length))
+        return outer
+
 
 @dataclass(frozen=True)
 class Unwrapped:
@@ -106,7 +133,7 @@ class Unwrapped:
         inside = sorted(offsets)
         outside = inside
         for layer in reversed(self._layers):
-            outside = _outer_offsets(layer, outside, are_ends)
+            outside = layer.outside(outside, are_ends)
         return dict(zip(inside, outside, strict=True))
 
 
@@ -221,34 +248,3 @@ def _strings(content: str, position: int) -> list[Literal]:
     is_text = "\\" in content[literals[0].start : literals[0].end] and len(literals[0].text) > _SHORT
     is_escaped_json = holds_json and '"' in literals[0].text[:100]
     return literals if is_whole and (is_text or is_escaped_json) else []
-
-
-def _outer_offsets(layer: _Layer, offsets: Sequence[int], are_ends: bool) -> list[int]:
-    """Map inner offsets to the wrapper; ends follow the preceding character."""
-    outer: list[int] = []
-    steps = _steps(layer)
-    inner_start, outer_start, length, outer_length = next(steps)
-    for offset in offsets:
-        while offset - are_ends >= inner_start + length:
-            following = next(steps, None)
-            if following is None:
-                break
-            inner_start, outer_start, length, outer_length = following
-        inside = max(offset - inner_start, 0)
-        outer.append(outer_start + (inside if inside < length else outer_length))
-    return outer
-
-
-def _steps(layer: _Layer) -> Iterator[tuple[int, int, int, int]]:
-    """Yield runs: inner start, outer start, inner length, outer length."""
-    inner = 0
-    for literal in layer.literals:
-        escape = escape_pattern(literal.is_python)
-        outer = literal.start
-        for match in escape.finditer(layer.content, literal.start, literal.end):
-            length = match.start() - outer
-            yield inner, outer, length, length
-            yield inner + length, match.start(), 1, match.end() - match.start()  # an escape is one inner character
-            inner, outer = inner + length + 1, match.end()
-        yield inner, outer, literal.end - outer, literal.end - outer
-        inner += literal.end - outer + 1  # the joining newline
