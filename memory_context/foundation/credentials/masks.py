@@ -3,11 +3,12 @@
 Contents stay as they are; derived texts (titles, facts, search terms) are masked before any cut.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from memory_context.foundation.utf8 import to_utf8
+
+from ..patterns import regex
 
 __all__ = [
     "MASK",
@@ -19,7 +20,7 @@ __all__ = [
 ]
 
 MASK = "[credential]"
-_PADDED = re.compile(r"\[credential\*+\]")
+_PADDED = regex(r"\[credential\*+\]")
 
 
 @dataclass(frozen=True)

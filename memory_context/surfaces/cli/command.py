@@ -6,7 +6,6 @@ The store is closed however a command ends. A unique prefix names a session or i
 import asyncio
 import inspect
 import logging
-import re
 import signal
 import threading
 from collections.abc import Awaitable, Callable
@@ -20,6 +19,7 @@ import typer
 from typer import Option
 
 from memory_context.foundation.identifiers import SessionKey
+from memory_context.foundation.patterns import regex
 
 from .console import USAGE_ERROR, Failure, Output, present
 
@@ -51,7 +51,7 @@ _OFFERED_USERS = 10
 _OFFERED_NAMES = 3
 _SESSIONS_COMPARED = 1000  # with a mistyped id
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_DURATION = re.compile(rf"(\d{{1,6}})\s*([{''.join(_UNITS)}])")
+_DURATION = regex(rf"(\d{{1,6}})\s*([{''.join(_UNITS)}])")
 
 
 def not_empty(name: str | None) -> str | None:
