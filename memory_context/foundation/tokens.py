@@ -4,20 +4,18 @@ tiktoken's expression overflows (a Rust panic) on a million spaces, so text is c
 """
 
 import hashlib
+import lzma
 import math
 import random
 import re
-import struct
 import threading
-from bisect import bisect_left
+from binascii import a2b_base64
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
-from itertools import chain, pairwise
-from operator import itemgetter
+from itertools import count
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from .patterns import regex
 from .runtime.background import in_thread_if_large
 from .utf8 import sayable
 
@@ -44,8 +42,8 @@ IMAGE_TOKENS = 1100
 
 _MOST_GROWTH = 4
 _CLOSE_ENOUGH = 100  # 1% short saves counting
-_RANKS_FILE = "o200k_base.ranks"
-_RANKS_SHA256 = "423d56a1bc94da6f6300168c66eaac6021f25af7826681c293c55346326fd54f"
+_RANKS_FILE = "o200k_base.tiktoken.xz"
+_RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 _PATTERN = "|".join(
     (
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
@@ -59,21 +57,11 @@ _PATTERN = "|".join(
 )
 _LONGEST_TOKEN_BYTES = 128  # 128 spaces
 
-# short ASCII texts are counted without the encoding until they are many: to build it takes a tenth of a first message
-_ASCII_PIECE = regex(
-    _PATTERN.replace(r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", "A-Z")
-    .replace(r"\p{Ll}\p{Lm}\p{Lo}\p{M}", "a-z")
-    .replace(r"\p{L}\p{N}", "A-Za-z0-9")
-    .replace(r"\p{N}", "[0-9]"),
-    re.ASCII,
-)
-_SHORT_CHARACTERS, _LONG_PIECE, _MANY_PIECES = 500, 20, 500
-
 # Rust's \s, which excludes U+001C to U+001F; without and with line ends
 _BLANK = r"\t\x0b\x0c \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _SPACE = _BLANK + r"\r\n"
 # Ends of pieces; only stable characters, as Python's and Rust's Unicode tables differ.
-_BOUNDARY = regex(
+_BOUNDARY = re.compile(
     rf"[^{_SPACE}](?=[{_BLANK}])"
     r"|[A-Za-z0-9](?=[\r\n!-&(-/:-@\[-`{-~])"  # not before an apostrophe: 're, 'll
     rf"|[\r\n](?=[^{_SPACE}/])"  # punctuation takes these
@@ -83,7 +71,7 @@ _BOUNDARY = regex(
 )
 _CHUNK_CHARACTERS = 16_384
 _LONGEST_RUN = 16_384
-_LONG_RUN = regex(rf"(?<![{_BLANK}])[{_BLANK}]{{{_LONGEST_RUN},}}")
+_LONG_RUN = re.compile(rf"(?<![{_BLANK}])[{_BLANK}]{{{_LONGEST_RUN},}}")
 
 _NAME_CHARACTERS = 32
 _SAMPLES = 64
@@ -143,7 +131,7 @@ def default_token_counter() -> O200kTokenCounter:
 
 async def count_off_loop(counter: TokenCounter, texts: Sequence[str]) -> list[int]:
     """Count texts, in a thread if slow."""
-    is_ready = not isinstance(counter, O200kTokenCounter) or counter.is_loaded or None not in map(_few_pieces, texts)
+    is_ready = not isinstance(counter, O200kTokenCounter) or counter.is_loaded
     size = sum(map(len, texts)) if is_ready else math.inf
     return await in_thread_if_large(size, lambda: [counter.count(text) for text in texts])
 
@@ -227,52 +215,15 @@ def _load() -> "Encoding":
 def _read_encoding() -> "Encoding":
     from tiktoken import Encoding
 
-    known = _vocabulary()
-    tokens = (
-        struct.iter_unpack(f"{length}s", known.data[places.start : places.stop])
-        for length, (places, _) in enumerate(known.places)
-        if places
-    )
-    ranks = struct.unpack_from(f"<{(len(known.data) - known.end) // 4}I", known.data, known.end)
-    mergeable = dict(zip(map(itemgetter(0), chain.from_iterable(tokens)), ranks, strict=True))
-    return Encoding("o200k_base", pat_str=_PATTERN, mergeable_ranks=mergeable, special_tokens={})
-
-
-class _Vocabulary:
-    """The file of tokens: how many there are of each length; the tokens, sorted within a length; their ranks.
-
-    Attributes:
-        places: For each length, where its tokens begin, and how many are shorter.
-        end: Where the ranks begin.
-    """
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.places: list[tuple[range, int]] = [(range(0), 0)]
-        self.end, known = 4 * _LONGEST_TOKEN_BYTES, 0
-        for length, number in enumerate(struct.unpack_from(f"<{_LONGEST_TOKEN_BYTES}I", data), 1):
-            self.places.append((range(self.end, self.end + length * number, length), known))
-            self.end, known = self.end + length * number, known + number
-
-    def rank(self, token: bytes) -> float:
-        """Return the rank of a token; infinite for other bytes."""
-        places, known = self.places[len(token)]
-        found = bisect_left(places, token, key=lambda at: self.data[at : at + len(token)])
-        if found == len(places) or not self.data.startswith(token, places[found]):
-            return math.inf
-        return struct.unpack_from("<I", self.data, self.end + 4 * (known + found))[0]
-
-
-@cache
-def _vocabulary() -> _Vocabulary:
     file = files("memory_context.foundation") / "data" / _RANKS_FILE
     try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise RuntimeError(f"{file} is missing ({error}); reinstall memory-context") from error
+        data = lzma.decompress(file.read_bytes())
+    except (OSError, lzma.LZMAError) as error:
+        raise RuntimeError(f"{file} is missing or damaged ({error}); reinstall memory-context") from error
     if (digest := hashlib.sha256(data).hexdigest()) != _RANKS_SHA256:
         raise RuntimeError(f"{file} has sha256 {digest}, not {_RANKS_SHA256}; reinstall memory-context")
-    return _Vocabulary(data)
+    ranks = dict(zip(map(a2b_base64, data.split()[::2]), count()))  # the known file has them in order
+    return Encoding("o200k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})
 
 
 @cache
@@ -293,35 +244,10 @@ def _blanks_encoding() -> "Encoding":
 
 
 def _count(text: str) -> int:
-    if _encoding is None and (pieces := _few_pieces(text)) is not None:
-        return sum(map(_count_piece, pieces))
     text, size_bytes = _measure(text)
     if size_bytes is None:
         return _estimate(text, None)
     return sum(map(_count_chunk, _chunks(text)))
-
-
-def _few_pieces(text: str) -> list[str] | None:
-    """Return the pieces that are counted one by one; None if that could take longer than to build the encoding."""
-    if len(text) > _SHORT_CHARACTERS or not text.isascii() or _count_piece.cache_info().currsize == _MANY_PIECES:
-        return None
-    pieces: list[str] = _ASCII_PIECE.findall(text)
-    return pieces if all(len(piece) <= _LONG_PIECE for piece in pieces) else None
-
-
-@lru_cache(maxsize=_MANY_PIECES)
-def _count_piece(piece: str) -> int:
-    """Merge the bytes of a piece as the encoding does: always the pair of the lowest rank."""
-    rank = _vocabulary().rank
-    if rank(piece.encode()) < math.inf:
-        return 1
-    parts = [character.encode() for character in piece]
-    while len(parts) > 1:
-        lowest, at = min((rank(one + other), at) for at, (one, other) in enumerate(pairwise(parts)))
-        if lowest == math.inf:
-            break
-        parts[at : at + 2] = [parts[at] + parts[at + 1]]
-    return len(parts)
 
 
 _count_name = lru_cache(maxsize=1000)(_count)  # names of tools and sources come with every message

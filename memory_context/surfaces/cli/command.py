@@ -3,7 +3,6 @@
 The store is closed however a command ends. A unique prefix names a session or item; errors offer the nearest names.
 """
 
-import asyncio
 import inspect
 import logging
 import signal
@@ -13,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from typer import Option
@@ -161,6 +160,7 @@ def command(
 
 def _run(work: Awaitable[Output | None], target: Target) -> Output | None:
     """Do the work of a command and close its store; the first Ctrl-C interrupts it wherever it is."""
+    import asyncio  # a sixth of the time of `--help`
 
     async def work_and_close() -> Output | None:
         try:
@@ -191,8 +191,7 @@ def _run(work: Awaitable[Output | None], target: Target) -> Output | None:
 TranscriptOption = Annotated[str | None, Option("--agent", help="Whose transcript. [default: the only one]")]
 
 
-@dataclass(frozen=True)
-class NamedSession:
+class NamedSession(NamedTuple):
     """A session with its transcripts, the latest archived first."""
 
     user_id: str
