@@ -4,7 +4,6 @@ Pages of a browser, files read again and listings repeat most of what a call bef
 newest one that is shown as it is stays uncompacted until the next results come, which may repeat it, too.
 """
 
-import re
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from itertools import accumulate
 from memory_context.foundation.compactors.excerpt import Passage
 from memory_context.foundation.credentials.masks import masked, masked_in_place
 from memory_context.foundation.messages import calls_of
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.references import elided, one_line
 from memory_context.foundation.runtime.background import in_thread_if_large
@@ -36,7 +36,7 @@ _RECENT = 8
 _MOST_LINES, _MOST_CHARACTERS = 5000, 200_000
 _LEAST_GAP_CHARACTERS = 120
 _READ_OF_CALL, _CALL_LIMIT, _GONE_LIMIT, _GONE_LINES = 1000, 80, 80, 5
-_LINE_END = re.compile(r"(?<=\n)|(?<=\\n)")
+_LINE_END = regex(r"(?<=\n)|(?<=\\n)")
 """Also an escaped line break: many tools wrap their text in JSON."""
 
 

@@ -13,6 +13,7 @@ from memory_context.foundation.compactors.lines import without_base64
 from memory_context.foundation.compactors.registry import Compactors
 from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.messages import calls_of, long_strings, png_bytes, replace_strings, results_of, source_of
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.references import IMAGE_TYPE, PNG, MemoryRef, describe_image, shorten
 from memory_context.foundation.tokens import TokenCounter
@@ -81,14 +82,14 @@ _BEGINNING_CHARACTERS = 4_000  # searched for credentials before a description i
 _SHORTENED_AFTERWARDS = "(the call was made with the whole text; it was shortened here afterwards)"
 """Inside shortened arguments: models copy them and would write placeholders into files."""
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_WORDS = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SHELL = frozenset(("bash", "cmd", "command", "commands", "console", "exec", "powershell", "sh", "shell", "terminal"))
 _WEB = frozenset(("browse", "browser", "crawl", "http", "https", "scrape", "url", "web", "webpage", "website"))
 _PAGE_VERBS, _PAGES = frozenset(("fetch", "get", "open", "read", "visit")), frozenset(("link", "page", "pages", "site"))
 _DATABASE = frozenset(("bigquery", "database", "db", "duckdb", "mysql", "oracle", "postgres", "sql", "sqlite"))
 _COMMAND_ARGUMENTS = frozenset(("cmd", "command", "commands", "script", "shell_command"))
 _URL_ARGUMENTS = frozenset(("href", "link", "uri", "url", "urls"))
-_SQL = re.compile(r"\s*(?:select|with|insert|update|delete|explain|describe|pragma)\s+\S", re.IGNORECASE)
+_SQL = regex(r"\s*(?:select|with|insert|update|delete|explain|describe|pragma)\s+\S", re.IGNORECASE)
 _READ_CHARACTERS = 20_000
 REPEATED_SHARE = 0.8
 """Share of a text's word runs found in its sources from which it counts as a repeat."""
@@ -96,7 +97,7 @@ _RUN_WORDS = 8
 _CONTRIBUTING_SHARE = 0.1
 _MOST_SOURCES = 40
 _MOST_CHARACTERS = 1_000_000  # of sources; takes 0.1 s
-_WORD = re.compile(r"\w+|\S", re.ASCII)  # single letters of other scripts: some have no spaces
+_WORD = regex(r"\w+|\S", re.ASCII)  # single letters of other scripts: some have no spaces
 
 
 @dataclass(frozen=True)

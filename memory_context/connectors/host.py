@@ -5,7 +5,6 @@ Whatever they return is rendered within limits, so that an agent can read it.
 
 import asyncio
 import logging
-import re
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from autogen_core import CancellationToken, Image
 from autogen_core.tools import BaseTool
 from pydantic import BaseModel
 
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.policy import ConnectorsPolicy
 from memory_context.foundation.references import defused, one_line
 from memory_context.foundation.runtime.background import attempt, begin, in_own_thread
@@ -37,7 +37,7 @@ _MOST_OBSERVATIONS = 200  # of one answer
 _MOST_ELEMENTS = 1000  # of one observation or state
 _MOST_CHARACTERS = 4_000_000  # of one element: about 1 s to count
 _MOST_PIXELS = 40_000_000  # 8K; larger ones take seconds to encode
-_ID = re.compile(r"[A-Za-z0-9_-]+")  # AutoGen's rule for sources of messages
+_ID = regex(r"[A-Za-z0-9_-]+")  # AutoGen's rule for sources of messages
 
 _T = TypeVar("_T")
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from memory_context.foundation.errors import ConnectorError
+from memory_context.foundation.patterns import regex
 
 from .folder import FileStat
 
@@ -13,8 +14,8 @@ __all__ += ["plain_ends", "replaced", "with_own_ends"]
 
 WINDOW_LINES = 100
 _LINE_CHARACTERS = 300
-_END = re.compile(r"(?:\r\n|\n|\r(?!\n))")
-_LAST_END = re.compile(rf"{_END.pattern}\Z")
+_END = regex(r"(?:\r\n|\n|\r(?!\n))")
+_LAST_END = regex(rf"{_END.pattern}\Z")
 _BOM = "\ufeff"
 
 

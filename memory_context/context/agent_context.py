@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
@@ -27,6 +26,7 @@ from memory_context.connectors.protocols import (
     HistoryTurn,
 )
 from memory_context.foundation.messages import Address, calls_of, texts_of
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.utf8 import json_object, sayable, sayable_json, sayable_name
 from memory_context.sessions.transcript.entries import Entry
@@ -35,7 +35,7 @@ from memory_context.view.render import text_in_view
 
 __all__ = ["agent_context", "in_utc", "turn_messages"]
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = regex(r"[A-Za-z0-9_-]{1,64}")
 _NO_ACTION = "null"
 _FOLLOWS = "Done; what was observed follows."
 

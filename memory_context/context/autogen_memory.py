@@ -15,6 +15,7 @@ from typing_extensions import Self
 
 from memory_context.foundation.errors import MemoryContextError
 from memory_context.foundation.messages import MEMORY_SOURCE, source_of, texts_of
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.references import one_line
 from memory_context.foundation.runtime.background import Breaker, outages_of
 from memory_context.foundation.tokens import default_token_counter
@@ -242,7 +243,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         return cls(memory_store=store, **config.model_dump(exclude={"memory_store"}))
 
 
-_FENCED = re.compile(r"[^\n]*\n<(memory-[0-9a-f]{8})>\n.*?\n</\1>", re.DOTALL)
+_FENCED = regex(r"[^\n]*\n<(memory-[0-9a-f]{8})>\n.*?\n</\1>", re.DOTALL)
 """A memory text with its lead."""
 
 

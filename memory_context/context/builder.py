@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from autogen_core.models import ChatCompletionClient, ModelFamily, ModelInfo
 
 from memory_context.foundation.credentials.masks import masked
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.references import shorten
 from memory_context.store.memory_store import MemoryStore
@@ -29,13 +30,13 @@ LIGHT_MODEL_VARIABLE = "MEMORY_CONTEXT_LIGHT_MODEL"
 _SENTENCE_CHARACTERS = 400
 _CLIENT_PACKAGES = frozenset(["anthropic", "azure", "httpx", "httpx2", "ollama", "openai"])
 # a team wraps its agent's error as RuntimeError: type, text, stack trace
-_OF_TEAM = re.compile(
+_OF_TEAM = regex(
     r"(?:API\w*|(?:Authentication|PermissionDenied|RateLimit|InternalServer|BadRequest|NotFound)Error"
     r"|RemoteProtocolError|ReadError|ReadTimeout|ConnectError): (.*?)(?:\nTraceback:|$)",
     re.S,
 )
-_CODE = re.compile(r"Error code: (\d{3}) - ")
-_MESSAGE = re.compile(r"""['"]message['"]: (['"])(.*?)\1[,}]""", re.S)
+_CODE = regex(r"Error code: (\d{3}) - ")
+_MESSAGE = regex(r"""['"]message['"]: (['"])(.*?)\1[,}]""", re.S)
 
 
 @dataclass(frozen=True)

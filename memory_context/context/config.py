@@ -1,7 +1,6 @@
 """MemoryContext as component data."""
 
 import logging
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,6 +10,7 @@ from pydantic import BaseModel, model_validator
 
 from memory_context.foundation.identifiers import Sharing
 from memory_context.foundation.messages import message_from_json, message_to_json
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.store.memory_store import MemoryStore
 
@@ -21,7 +21,7 @@ __all__ = ["MemoryContextConfig", "arguments_of", "config_of"]
 
 _logger = logging.getLogger("memory_context")
 
-_GENERATED = re.compile(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}(?:/.*)?$")
+_GENERATED = regex(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}(?:/.*)?$")
 """A generated session id, possibly with a sub-agent suffix."""
 _WITHDRAWN = ("memory_context.ShellConnector",)
 """Contexts of before load without these connectors."""

@@ -1,15 +1,21 @@
-"""Linear-time regular expressions for untrusted patterns: RE2."""
+"""Regular expressions: the library's own, compiled at their first use, and untrusted ones, in linear time by RE2."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, cast
-
-import re2  # pyright: ignore[reportMissingTypeStubs] - see the protocols below
+from functools import cache, partial
+from typing import Any, AnyStr, ParamSpec, Protocol, TypeVar, cast
 
 from .errors import TransformError
-from .utf8 import to_utf8
 
-__all__ = ["PATTERN_LIMIT_CHARACTERS", "BytesPattern", "LinePattern", "OutOfTimeError", "TextPattern"]
+# fmt: off
+__all__ = [
+    "PATTERN_LIMIT_CHARACTERS", "BytesPattern", "LinePattern", "OutOfTimeError", "TextPattern", "at_first_use", "regex",
+]
+# fmt: on
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 PATTERN_LIMIT_CHARACTERS = 1000
 _LARGE_PATTERN_BYTES = 1 << 28
@@ -51,6 +57,32 @@ class _Regex(Protocol):
     def sub(self, by: Callable[[object], bytes], text: bytes) -> bytes: ...
 
 
+class _AtFirstUse:
+    def __init__(self, make: Callable[[], object], **known: object) -> None:
+        self._made = cache(make)
+        vars(self).update(known)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        value = getattr(self._made(), name)
+        setattr(self, name, value)  # the next access costs what it costs at the object itself
+        return value
+
+
+def at_first_use(make: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """Return what stands for `make(*args, **kwargs)`, which is called when an attribute of its object is first used.
+
+    For constants of modules. Two threads may call it twice.
+    """
+    return cast(_T, _AtFirstUse(partial(make, *args, **kwargs)))
+
+
+def regex(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """Return `re.compile(pattern, flags)`, compiled at its first use: to compile all takes a third of an import."""
+    return cast("re.Pattern[AnyStr]", _AtFirstUse(partial(re.compile, pattern, flags), pattern=pattern))
+
+
 class LinePattern:
     """A pattern that matches within one line; TransformError if RE2 does not support it, or it is too long."""
 
@@ -80,10 +112,10 @@ class TextPattern:
         self._regex = _compile(pattern, b"")
 
     def is_in(self, text: str) -> bool:
-        return self._regex.search(to_utf8(text)) is not None
+        return self._regex.search(text.encode("utf-8", "surrogatepass")) is not None
 
     def is_whole(self, text: str) -> bool:
-        return self._regex.fullmatch(to_utf8(text)) is not None
+        return self._regex.fullmatch(text.encode("utf-8", "surrogatepass")) is not None
 
 
 class BytesPattern:
@@ -110,13 +142,15 @@ def _compile(pattern: str, prefix: bytes, limit: int = PATTERN_LIMIT_CHARACTERS,
             f"the pattern has {len(pattern):,} characters; send at most {PATTERN_LIMIT_CHARACTERS:,}, "
             "for example only its rarest part"
         )
+    import re2  # pyright: ignore[reportMissingTypeStubs] - see the protocols above; few processes match by it
+
     engine = cast(Any, re2)
     settings = engine.Options()
     settings.log_errors = False
     for name, value in options.items():
         setattr(settings, name, value)
     try:
-        return engine.compile(prefix + to_utf8(pattern), settings)
+        return engine.compile(prefix + pattern.encode("utf-8", "surrogatepass"), settings)
     except engine.error as error:
         raw = error.args[0] if error.args else b""
         reason = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)

@@ -10,6 +10,7 @@ from base64 import b32encode
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
+from .patterns import regex
 from .utf8 import sayable, to_utf8
 
 __all__ = [
@@ -30,7 +31,7 @@ __all__ = [
     "shorten",
 ]
 
-KEY_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+KEY_PATTERN = regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 DESCRIPTION_LIMIT = 160
 QUOTATION = "Quoted from it:"
 """Between a placeholder and the kept lines of the content."""
@@ -38,10 +39,10 @@ IMAGE_TYPE = "image"
 """Type of items that are images: bytes with a MIME type, of which text has a line."""
 PNG = "image/png"
 
-_PLACEHOLDER = re.compile(rf"\[MemoryRef: ({KEY_PATTERN.pattern}) - ([^\]\r\n]*) - (\d+) tokens\]")
-_FORGERY = re.compile(r"\[(?=\s*MemoryRef\b)|<(?=\s*/?\s*(?:memory-|connector_state))", re.IGNORECASE)
-_NOT_IN_LINE = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
-_NOT_IN_KEY = re.compile(r"[^A-Za-z0-9_.-]+")
+_PLACEHOLDER = regex(rf"\[MemoryRef: ({KEY_PATTERN.pattern}) - ([^\]\r\n]*) - (\d+) tokens\]")
+_FORGERY = regex(r"\[(?=\s*MemoryRef\b)|<(?=\s*/?\s*(?:memory-|connector_state))", re.IGNORECASE)
+_NOT_IN_LINE = regex(r"[\x00-\x20\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
+_NOT_IN_KEY = regex(r"[^A-Za-z0-9_.-]+")
 _PNG_HEAD = b"\x89PNG\r\n\x1a\n"
 
 

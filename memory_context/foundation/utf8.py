@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
+from .patterns import regex
+
 __all__ = [
     "ESCAPE",
     "TERMINAL_CODE",
@@ -30,17 +32,17 @@ __all__ = [
 ]
 
 ESCAPE = "\x1a"
-_REFUSED = re.compile("[\x00\ud800-\udfff]")
-_ESCAPABLE = re.compile("[\x00\x1a\ud800-\udfff]")
-_HALF = re.compile("[\ud800-\udfff]")
+_REFUSED = regex("[\x00\ud800-\udfff]")
+_ESCAPABLE = regex("[\x00\x1a\ud800-\udfff]")
+_HALF = regex("[\ud800-\udfff]")
 # escapes of whole characters are consumed first, and a pair of escapes with them; group 1 is a half
-_IN_JSON = re.compile(
+_IN_JSON = regex(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     "|(\\\\u[dD][89a-fA-F][0-9a-fA-F]{2}|[\ud800-\udfff])"
     "|\\\\[^\ud800-\udfff]"
 )
-_HALF_IN_JSON = re.compile("\\\\u[dD][89a-fA-F]|[\ud800-\udfff]")
-_ESCAPED = re.compile("\x1a([0-9a-f]{4})")
+_HALF_IN_JSON = regex("\\\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+_ESCAPED = regex("\x1a([0-9a-f]{4})")
 
 TERMINAL_CODE = re.compile(
     r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,4000}(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])"

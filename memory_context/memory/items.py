@@ -2,12 +2,12 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.references import IMAGE_TYPE, KEY_PATTERN, memory_key_for, one_line
 from memory_context.foundation.utf8 import to_utf8
 from memory_context.store.items import (
@@ -57,7 +57,7 @@ MemoryType = str
 SUFFIX_LENGTHS = (6, 10, 20)
 """Lengths of key suffixes, tried in order on collision."""
 
-_TYPE = re.compile(r"\w[\w.-]*")
+_TYPE = regex(r"\w[\w.-]*")
 
 
 def is_too_large(text: str) -> bool:

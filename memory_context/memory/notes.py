@@ -12,6 +12,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Literal, get_args
 
 from memory_context.foundation.errors import ConflictError, NotesError
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.references import one_line
 from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.store.memory_store import MemoryStore
@@ -54,9 +55,9 @@ _TAKES: dict[NotesOperation, tuple[str, ...]] = {
 }
 _ATTEMPTS = 50  # each loses to a write of another session
 _PARSED_FACTOR = 50  # parsing Markdown takes some 50 times as long as reading it
-_HEADER = re.compile(r"(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?", re.DOTALL)
-_NUMBERED = re.compile(r"(.*\S) \((\d{1,3})\)", re.DOTALL)
-_TAGS = re.compile(r"(?:[ \t]+#[\w/-]+)+$")
+_HEADER = regex(r"(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?", re.DOTALL)
+_NUMBERED = regex(r"(.*\S) \((\d{1,3})\)", re.DOTALL)
+_TAGS = regex(r"(?:[ \t]+#[\w/-]+)+$")
 _PROBE = "# end"
 _LISTED = 30  # headers in an error
 _SHOWN_CHARACTERS = 80  # of a header there

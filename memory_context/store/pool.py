@@ -28,6 +28,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import DictRow
 
 from memory_context.foundation.errors import StoreUnavailableError
+from memory_context.foundation.patterns import regex
 
 from .codec import ADAPTERS
 from .connection import Connection, DeadlineError, connect
@@ -39,7 +40,7 @@ __all__ = ["ConnectionPool", "run_pipeline"]
 _PLANS_LIMIT = 50
 """Kept on one connection, of some 300 kB; types of parameters differ with the criteria that a search names."""
 _LONG = 200_000
-_PLACEHOLDER = re.compile(rb"%(?:\((\w+)\)([sb])|%)")
+_PLACEHOLDER = regex(rb"%(?:\((\w+)\)([sb])|%)")
 _FORMATS = {b"s": PyFormat.AUTO, b"b": PyFormat.BINARY}
 
 

@@ -14,15 +14,17 @@ from typing import Any, NamedTuple, cast
 from psycopg import sql
 from typing_extensions import LiteralString
 
+from memory_context.foundation.patterns import regex
+
 __all__ = ["Migration", "Queries", "Statement", "expanded", "load_migrations", "load_queries", "sql_folder"]
 
-_BLOCK = re.compile(r"^-- name: (\w+) :(?:one|many|exec)$", re.MULTILINE)
-_FRAGMENT = re.compile(r"^-- fragment: (\w+)\((\w*)\)$", re.MULTILINE)
-_USE = re.compile(r"\{(\w+)\(([\w.]*)\)\}")
-_COMMENT_LINE = re.compile(r"^\s*--.*\n", re.MULTILINE)
-_NO_TRANSACTION = re.compile(r"^-- transaction: none$", re.MULTILINE)
-_END_OF_STATEMENT = re.compile(r";\s*$", re.MULTILINE)
-_TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|('(?:[^']|'')*'|\"[^\"]*\"|\w+|[^\w\s])", re.DOTALL)
+_BLOCK = regex(r"^-- name: (\w+) :(?:one|many|exec)$", re.MULTILINE)
+_FRAGMENT = regex(r"^-- fragment: (\w+)\((\w*)\)$", re.MULTILINE)
+_USE = regex(r"\{(\w+)\(([\w.]*)\)\}")
+_COMMENT_LINE = regex(r"^\s*--.*\n", re.MULTILINE)
+_NO_TRANSACTION = regex(r"^-- transaction: none$", re.MULTILINE)
+_END_OF_STATEMENT = regex(r";\s*$", re.MULTILINE)
+_TOKEN = regex(r"--[^\n]*|/\*.*?\*/|('(?:[^']|'')*'|\"[^\"]*\"|\w+|[^\w\s])", re.DOTALL)
 
 
 class Statement(NamedTuple):

@@ -3,7 +3,6 @@
 stored ──same subject, newer──▶ superseded (kept, linked)        said late: superseded at once by the next newer one
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,6 +10,7 @@ from typing import Any
 
 from psycopg.rows import DictRow
 
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.text.tokenize import verbatim_pattern
 
 from .database import Database
@@ -46,7 +46,7 @@ __all__ = [
 REQUEST_AND_ANSWER = " — "
 """Stands between the last request and the last answer in a summary that no model made."""
 
-_WORD = re.compile(r"\w+")
+_WORD = regex(r"\w+")
 _BETWEEN = r"[\W_]+"
 
 _QUERIES = load_queries("statements")

@@ -4,16 +4,17 @@ A new table needs a migration that calls `fence_table`, queries that list its us
 here. Derived tables, jobs and claims have none.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
+
+from memory_context.foundation.patterns import regex
 
 from .sql import expanded, load_queries
 
 __all__ = ["ITEMS", "TABLES", "Column", "Table", "columns_of"]
 
-_NAME = re.compile(r"\{(\w+)\}")
+_NAME = regex(r"\{(\w+)\}")
 
 
 class Column(NamedTuple):

@@ -1,6 +1,5 @@
 """Conversations as a user interface showed them. A thread belongs to its first user; deleted threads refuse writes."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from memory_context.foundation.identifiers import checked_identifier
+from memory_context.foundation.patterns import regex
 
 from .codec import canonical_json
 from .conversations import ConversationArchive, checked_place
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _QUERIES = load_queries("threads")
-_WILDCARD = re.compile(r"[\\%_]")
+_WILDCARD = regex(r"[\\%_]")
 _FAVORITES = 200
 
 

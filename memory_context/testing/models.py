@@ -22,11 +22,12 @@ from autogen_core.models import (
 from pydantic import BaseModel
 from typing_extensions import Self
 
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.tokens import default_token_counter
 
 __all__ = ["Call", "Decision", "ScriptedModel", "ScriptedModelConfig", "call", "observe_by_script", "tool_calls"]
 
-_REFERENCE = re.compile(r"\[MemoryRef: ([^\s\]]+)")
+_REFERENCE = regex(r"\[MemoryRef: ([^\s\]]+)")
 _INFO = ModelInfo(
     vision=False, function_calling=True, json_output=False, family=ModelFamily.UNKNOWN, structured_output=False
 )
@@ -175,14 +176,12 @@ def _texts(view: Sequence[LLMMessage]) -> Iterator[str]:
             yield message.content
 
 
-_OBSERVED = re.compile(
-    r"^=== (\d+) \| (\w+)[^|\n]* \| (\d\d:\d\d)\n(.*?)(?=^=== |^</memory|\Z)", re.MULTILINE | re.DOTALL
-)
-_HEADING = re.compile(r"^result of [^\n]*:\n", re.MULTILINE)
-_CALLED = re.compile(r"called (\S+) with:\n([^\n]*)")
-_LOGGED = re.compile(r"^\[(\d+)\] \S+ \S+ (!!|!|~|x) (.*)", re.MULTILINE)
+_OBSERVED = regex(r"^=== (\d+) \| (\w+)[^|\n]* \| (\d\d:\d\d)\n(.*?)(?=^=== |^</memory|\Z)", re.MULTILINE | re.DOTALL)
+_HEADING = regex(r"^result of [^\n]*:\n", re.MULTILINE)
+_CALLED = regex(r"called (\S+) with:\n([^\n]*)")
+_LOGGED = regex(r"^\[(\d+)\] \S+ \S+ (!!|!|~|x) (.*)", re.MULTILINE)
 _WORDS = {"user": 40, "agent": 20, "tool": 10, "other": 20}
-_LIMIT = re.compile(r"at most (\d+) tokens")
+_LIMIT = regex(r"at most (\d+) tokens")
 _MERGED, _KEPT_WORDS = 6, 5
 _LINE_OVERHEAD, _CHARACTERS_PER_TOKEN = 30, 2
 

@@ -35,7 +35,7 @@ def load_everything() -> None:
             importlib.import_module(module.name)
     for name in _ALSO_LOADED:
         importlib.import_module(name)
-    default_token_counter().count("load the ranks")
+    default_token_counter().count("load the ränks")  # a short text in ASCII needs none
     gc.freeze()
 
 

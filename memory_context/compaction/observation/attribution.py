@@ -8,6 +8,7 @@ from functools import cached_property
 
 from memory_context.foundation.compactors.names import reads_as_order
 from memory_context.foundation.credentials.masks import masked
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.references import one_line, shorten
 from memory_context.foundation.text.lexicon import NEGATIONS
 from memory_context.foundation.text.own_words import own_passages, sentences
@@ -21,17 +22,17 @@ from .reading import ObservedMessage
 __all__ = ["attributed", "checked_hint", "claims_user", "is_covered"]
 
 _OTHERS_SHARE = 0.5  # of a line's terms in another's message: its words come from there
-_CLAIM = re.compile(
+_CLAIM = regex(
     r"^\W*(?:(?:the |der |die )?(?:user|nutzer|benutzer)(?:in)?\b|the user's)|\buser(?:'s)? (?:\w+ )?(?:ask|want|"
     r"request|order|need|"
     r"instruct|prefer|confirm|approv|allow|agree|said|say|told|wish)|\bby (?:the )?user\b",
     re.IGNORECASE,
 )
-_ORDER = re.compile(
+_ORDER = regex(
     r"\b(?:you|du|sie) (?:must|should|have to|need to|are to|shall|musst|müssen|sollst|sollen)\b", re.IGNORECASE
 )
-_QUOTED = re.compile(r"[\"“„«「]([^\"“”„«»「」\n]{3,}?)[\"“”»」]")
-_DATE = re.compile(r"\(\d{4}-\d\d-\d\d[^)]*\)")
+_QUOTED = regex(r"[\"“„«「]([^\"“”„«»「」\n]{3,}?)[\"“”»」]")
+_DATE = regex(r"\(\d{4}-\d\d-\d\d[^)]*\)")
 _REPORTING = frozenset(
     terms_of(
         "user users ask asks asked want wants wanted say says said tell tells told state states stated request "

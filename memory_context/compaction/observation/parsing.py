@@ -11,6 +11,7 @@ from autogen_core.models import LLMMessage
 
 from memory_context.foundation.errors import LightModelError
 from memory_context.foundation.light_model.answers import Completion
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.references import shorten
 from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.foundation.text.json_text import json_objects
@@ -39,30 +40,30 @@ _LEAST_DISTINCT = 0.5
 """Share of windows and of lines that must differ; of real observations more than nine tenths do."""
 
 _TAG = r"^[ \t]*<{0}>(.*?)(?:{1}|\Z)"
-_OBSERVATIONS = re.compile(
+_OBSERVATIONS = regex(
     _TAG.format("observations", r"^[ \t]*</observations>|^[ \t]*<(?:current-task|suggested-response)>"),
     re.DOTALL | re.MULTILINE | re.IGNORECASE,
 )
 _HINTS = {
-    name: re.compile(_TAG.format(name, rf"</{name}>|^[ \t]*<"), re.DOTALL | re.MULTILINE | re.IGNORECASE)
+    name: regex(_TAG.format(name, rf"</{name}>|^[ \t]*<"), re.DOTALL | re.MULTILINE | re.IGNORECASE)
     for name in ("current-task", "suggested-response")
 }
-_ANY_TAG = re.compile(r"^[ \t]*</?[a-z][a-z-]{0,30}>[ \t]*$", re.MULTILINE | re.IGNORECASE)
-_DATE = re.compile(r"^\W{0,8}(?:date\b\W{0,5})?(\d{4})-(\d\d)-(\d\d)(?:\W{1,4}\w{2,10}day)?\W{0,6}$", re.IGNORECASE)
-_ITEM = re.compile(r"^([ \t]*)(?:[-*•+]|\d{1,3}[.)])[ \t]+(.*\S)")
-_TIME = re.compile(r"^[(\[]?(\d{1,2}):(\d\d)(?::\d\d)?(?:[ ]?([ap])\.?m\b\.?)?[)\]]?[ \t,:-]*", re.IGNORECASE)
+_ANY_TAG = regex(r"^[ \t]*</?[a-z][a-z-]{0,30}>[ \t]*$", re.MULTILINE | re.IGNORECASE)
+_DATE = regex(r"^\W{0,8}(?:date\b\W{0,5})?(\d{4})-(\d\d)-(\d\d)(?:\W{1,4}\w{2,10}day)?\W{0,6}$", re.IGNORECASE)
+_ITEM = regex(r"^([ \t]*)(?:[-*•+]|\d{1,3}[.)])[ \t]+(.*\S)")
+_TIME = regex(r"^[(\[]?(\d{1,2}):(\d\d)(?::\d\d)?(?:[ ]?([ap])\.?m\b\.?)?[)\]]?[ \t,:-]*", re.IGNORECASE)
 _EMOJI: dict[str, Priority] = {"🔴": "user", "🟡": "project", "🟢": "minor", "✅": "done"}
 _PRIORITIES: dict[str, Priority] = {**{mark: cast(Priority, name) for name, mark in MARKS.items()}, **_EMOJI}
-_MARK = re.compile("(" + "|".join(map(re.escape, _PRIORITIES)) + r")\ufe0f?(?:[ \t]+|$)")
+_MARK = regex("(" + "|".join(map(re.escape, _PRIORITIES)) + r")\ufe0f?(?:[ \t]+|$)")
 _NUMBERS = r"\d{1,9}(?:\s?[-–]\s?\d{1,9})?(?:\s?,\s?\d{1,9}(?:\s?[-–]\s?\d{1,9})?)*"
-_CITED = re.compile(rf"[ \t]*[(\[](?:messages?[ ])?({_NUMBERS})[)\]]\.?$", re.IGNORECASE)
+_CITED = regex(rf"[ \t]*[(\[](?:messages?[ ])?({_NUMBERS})[)\]]\.?$", re.IGNORECASE)
 _CITED_CHARACTERS, _EDIT_CHARACTERS = 400, 20_000
-_SPAN = re.compile(r"(\d+)(?:\s?[-–]\s?(\d+))?")
-_NOTHING = re.compile(r"\W*(?:none|n/?a|nothing|empty|unknown|null|task|next|text|detail)?\W*", re.IGNORECASE)
-_PLACEHOLDER = re.compile(r"\b(?:HH:MM|YYYY-MM-DD|MARK TEXT|\(NUMBERS\))|^[\[<{][^\]>}]*[\]>}]$")
+_SPAN = regex(r"(\d+)(?:\s?[-–]\s?(\d+))?")
+_NOTHING = regex(r"\W*(?:none|n/?a|nothing|empty|unknown|null|task|next|text|detail)?\W*", re.IGNORECASE)
+_PLACEHOLDER = regex(r"\b(?:HH:MM|YYYY-MM-DD|MARK TEXT|\(NUMBERS\))|^[\[<{][^\]>}]*[\]>}]$")
 _ECHOED_WORDS = 5
 
-_EDIT = re.compile(
+_EDIT = regex(
     r"^[ \t]*(?:[-*•][ \t]+|\d{1,3}[.)][ \t]+)?\W{0,2}(merge|reword|drop)\b([\d \t,#*\[\]()–-]{1,4000})"
     r"(?:[:→=]>?[ \t]*(.*))?$",
     re.IGNORECASE,

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 
 from autogen_core.models import LLMMessage, SystemMessage, UserMessage
 
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.references import defused, fenced, one_line
 from memory_context.foundation.utf8 import sendable
 from memory_context.sessions.transcript.observations import ObservationLine
@@ -113,7 +114,7 @@ DETAIL = (
 AGAIN = "Your last answer was not usable: it repeated itself or did not have the form asked for. Answer again, briefly."
 
 _HEADING = "==="
-_IMITATED = re.compile(r"^([ \t]*)={3}(?=[ \t]*\d)", re.MULTILINE)
+_IMITATED = regex(r"^([ \t]*)={3}(?=[ \t]*\d)", re.MULTILINE)
 _GAP = timedelta(hours=1)
 _UNITS = ((86_400 * 7, "week"), (86_400, "day"), (3_600, "hour"), (60, "minute"))
 

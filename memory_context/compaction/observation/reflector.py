@@ -3,7 +3,6 @@
 A model proposes; a text that says more than its lines is refused, and what an edit would lose is appended verbatim.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -12,6 +11,7 @@ from functools import partial
 from memory_context.foundation.compactors.names import reads_as_order
 from memory_context.foundation.compactors.salient import SalientFact, Statement, all_facts
 from memory_context.foundation.errors import LightModelError
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.sessions.transcript.observations import (
@@ -38,7 +38,7 @@ _FACTS_SHARE = 0.3  # of the limit, for facts of edited lines; more if there is 
 _LEAST_ANSWER = 400
 _OVERHEAD_TOKENS = 150
 _DROPS_USER_LEVEL = 3  # from here on a line of the user's may be dropped
-_PIECES = re.compile(r"[-–—/:.]+")
+_PIECES = regex(r"[-–—/:.]+")
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from playwright.async_api import ElementHandle, Locator, Page
 from playwright.async_api import Error as PlaywrightError
 
 from memory_context.foundation.errors import ConnectorError
+from memory_context.foundation.patterns import regex
 
 from ..protocols import TextObservation
 from .browser import Browser
@@ -39,7 +40,7 @@ _SUGGEST_SECONDS = 0.35
 """Pages wait about so long for the next key before they ask for suggestions."""
 _OFFERED = 20
 _READ_BACK_CHARACTERS = 200
-_THIS_MACHINE = re.compile(r"(localhost|127\.[0-9.]+|\[::1\])(:|/|$)")
+_THIS_MACHINE = regex(r"(localhost|127\.[0-9.]+|\[::1\])(:|/|$)")
 
 _ABOUT = """one => {
   const field = one.tagName === "LABEL" && one.control ? one.control : one;

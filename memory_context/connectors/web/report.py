@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from itertools import islice
 
 from memory_context.foundation.errors import ConnectorError
-from memory_context.foundation.patterns import LinePattern, OutOfTimeError
+from memory_context.foundation.patterns import LinePattern, OutOfTimeError, regex
 from memory_context.foundation.tokens import TokenCounter, cut_to_tokens
 
 from ..open_file import ChangedLines
@@ -32,7 +32,7 @@ _MOST_TOLD = 10
 _OFTEN = 2
 _MOST_KNOWN = 500
 _LINE_CHARACTERS, _OLD_LINE_CHARACTERS = 300, 120
-_RUNNING = re.compile("[\\d|/\\\\.…·•●○\u2800-\u28ff◐-◿▁-█-]+")
+_RUNNING = regex("[\\d|/\\\\.…·•●○\u2800-\u28ff◐-◿▁-█-]+")
 """Digits, and what spinners are made of."""
 
 

@@ -19,6 +19,7 @@ from playwright.async_api import Browser, CDPSession
 from playwright.async_api import Error as PlaywrightError
 
 from memory_context.foundation.errors import ConnectorError
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.runtime.background import begin
 
 __all__ = ["RequestFilter", "address_problem", "addresses_of", "host_rule"]
@@ -27,7 +28,7 @@ _REFUSALS = 50
 _LOOK_UP_SECONDS = 10.0
 _KNOWN_SECONDS, _MOST_KNOWN = 60.0, 1000
 _PORTS = {"http": 80, "https": 443}
-_HOST = re.compile(r"(\*\.)?(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?", re.IGNORECASE | re.ASCII)
+_HOST = regex(r"(\*\.)?(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?", re.IGNORECASE | re.ASCII)
 _METADATA = frozenset(map(ip_address, ("168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254")))
 _NAT64 = IPv6Network("64:ff9b::/96")
 

@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from memory_context.foundation.patterns import regex
+
 __all__ = ["Box", "Fact", "Line", "References", "pruned", "quoted"]
 
 _CONTROLS = frozenset(
@@ -34,10 +36,10 @@ _NAME_CHARACTERS = 200
 _OPTIONS = 20
 _LABELS = 5000
 
-_KEY = re.compile(r'(/?[A-Za-z-]+)(?: ("(?:[^"\\]|\\.)*"|/.*?/))?((?: \[[^\]]*\])*)')
-_ATTRIBUTE = re.compile(r"\[([a-z-]+)(?:=([^\]]*))?\]")
-_HEX = re.compile(r"\\x([0-9a-fA-F]{2})")
-_UNSEEN = re.compile("[\u0000-\u0008\u000b-\u001f\u007f\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_KEY = regex(r'(/?[A-Za-z-]+)(?: ("(?:[^"\\]|\\.)*"|/.*?/))?((?: \[[^\]]*\])*)')
+_ATTRIBUTE = regex(r"\[([a-z-]+)(?:=([^\]]*))?\]")
+_HEX = regex(r"\\x([0-9a-fA-F]{2})")
+_UNSEEN = regex("[\u0000-\u0008\u000b-\u001f\u007f\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Characters that turn text around, or hide."""
 _STATES = ("checked", "disabled", "expanded", "invalid", "pressed", "selected")
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from itertools import islice
 
+from ..patterns import regex
 from ..references import DESCRIPTION_LIMIT, elided, one_line
 from ..text.landmarks import Passage, definitions_in
 from ..tokens import TokenCounter, cut_to_tokens, equal_shares
@@ -38,21 +39,21 @@ _ARGUMENTS_LIMIT = 90  # of a description; more if the rest leaves room
 _LEAST_ARGUMENT, _LEAST_CONTENT, _LONGEST_NAME = 10, 20, 200
 _PARSED_ARGUMENTS = 200_000
 _RANKED_WORDS = 20_000
-_EXIT_STATUS = re.compile(r"\bexit(?:ed)?\b[^\d\n]{0,40}\b(?:status|code)\b[ :=]*(-?\d+)", re.IGNORECASE)
-_WRAPPED_ERROR = re.compile(r"\bis_?error[\"']?\s*[=:]\s*true\b.{0,2}$", re.IGNORECASE)
-_NOTICE = re.compile(
+_EXIT_STATUS = regex(r"\bexit(?:ed)?\b[^\d\n]{0,40}\b(?:status|code)\b[ :=]*(-?\d+)", re.IGNORECASE)
+_WRAPPED_ERROR = regex(r"\bis_?error[\"']?\s*[=:]\s*true\b.{0,2}$", re.IGNORECASE)
+_NOTICE = regex(
     r"\b(?:truncated|(?:saved|written|stored|persisted|dumped) (?:to|in|at|as|under)|(?:full|complete|whole|entire) "
     r"(?:output|result|response|content|log|text|file))\b",
     re.IGNORECASE,
 )
-_PLACE = re.compile(r"\w[/\\]\w|[/\\]\w+[/\\.]|[A-Za-z_]\w*\.[A-Za-z]\w{0,4}\b|\b(?=\w*\d)(?=\w*[A-Za-z])[\w-]{6,}")
+_PLACE = regex(r"\w[/\\]\w|[/\\]\w+[/\\.]|[A-Za-z_]\w*\.[A-Za-z]\w{0,4}\b|\b(?=\w*\d)(?=\w*[A-Za-z])[\w-]{6,}")
 """A path, a file, or an identifier of letters and digits."""
 _NOTICE_LINES, _NOTICE_LIMIT = 4, 400
 _NAMES_HEAD_TOKENS = 6
 _QUOTATION_TOKENS = 8  # the text that marks names as quotations
 _LEAST_NAME_TOKENS = 3
 _NAMES_OF_A_ROW = 10
-_DIGITS = re.compile(r"\d+")
+_DIGITS = regex(r"\d+")
 _PASSED_OVER = 40  # most names skipped as too long
 _STATUS_LINE_LIMIT = 160
 _STATUS_LINES = 2

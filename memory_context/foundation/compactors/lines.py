@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 
-from ..patterns import BytesPattern
+from ..patterns import BytesPattern, at_first_use, regex
 from ..text.landmarks import Passage
 from ..text.tokenize import places_of_words
 from ..utf8 import TERMINAL_CODE, to_utf8
@@ -37,11 +37,11 @@ LONGEST_LINE = 240
 
 _IN_A_RUN = r"[^\s\"'`<>(){}\[\],;|\\]"
 _URL = rf"https?://(?:{_IN_A_RUN}|\({_IN_A_RUN}{{0,80}}\)|\[credential\**\])+"
-RUN = re.compile(rf"{_URL}|{_IN_A_RUN}+\(?")
+RUN = regex(rf"{_URL}|{_IN_A_RUN}+\(?")
 """A stretch that may hold names; an opening bracket tells calls."""
-BREAK = re.compile(r"(?:[\s\"'`<>{}\[\],;|]|\\[nrt])")
+BREAK = regex(r"(?:[\s\"'`<>{}\[\],;|]|\\[nrt])")
 """Ends any name."""
-LAST_BREAK = re.compile(rf".*{BREAK.pattern}", re.DOTALL)
+LAST_BREAK = regex(rf".*{BREAK.pattern}", re.DOTALL)
 _SPACES = str.maketrans(dict.fromkeys("\"'`<>){}[],;|\\", " "))
 
 
@@ -114,17 +114,17 @@ def _cut(line: str) -> Iterator[str]:
 MARK = "[base64, "
 """Beginning of the mark that stands for a run, such as `[base64, 41 kB]`."""
 
-_MARKED = re.compile(rf"{re.escape(MARK)}[\d,]+ k?B\]")
+_MARKED = regex(rf"{re.escape(MARK)}[\d,]+ k?B\]")
 _LEAST_RUN, _LEAST_IN_URL = 160, 40
-_RUN = re.compile(
+_RUN = regex(
     rf"(?<=;base64,)[A-Za-z0-9+/_%-]{{{_LEAST_IN_URL},}}={{0,2}}"
     rf"|(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{_LEAST_RUN},}}={{0,2}}"
     r"|^(?:[A-Za-z0-9+/]{60,76}\r?\n){3,}[A-Za-z0-9+/]{0,76}={0,2}\r?$",
     re.MULTILINE,
 )
-_MAY_BE_RUN = BytesPattern(r";base64,|[A-Za-z0-9+/_-]{60}")
+_MAY_BE_RUN = at_first_use(BytesPattern, r";base64,|[A-Za-z0-9+/_-]{60}")
 """Stands in each run; RE2 finds ten times faster that most texts have none."""
-_KINDS = (re.compile(r"[A-Z]"), re.compile(r"[a-z]"), re.compile(r"[0-9]"))
+_KINDS = (regex(r"[A-Z]"), regex(r"[a-z]"), regex(r"[0-9]"))
 _LOOKED_AT = 400
 
 
@@ -191,13 +191,13 @@ def _mark(match: re.Match[str]) -> str:
 
 # --- markup
 
-_MARKUP = re.compile(r"\s*<(?:!|\?xml|[A-Za-z][\w:.-]*[\s/>])")
-_UNREAD = re.compile(r"<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1|\Z)|<!\w[^>]*>", re.DOTALL | re.IGNORECASE)
-_TAG = re.compile(r"</?([A-Za-z_][\w:.-]*)([^<>]*)>")
-_VALUE = re.compile(r"(?<![\w:.-])([\w:.-]+)\s{0,9}=\s{0,9}(?:\"([^\"]*)\"|'([^']*)')")
-_DRAWN = re.compile(r"(?<=[\"'])[Mm] ?-?[\d.][-\d.,\sMmZzLlHhVvCcSsQqTtAae]{20,}")
+_MARKUP = regex(r"\s*<(?:!|\?xml|[A-Za-z][\w:.-]*[\s/>])")
+_UNREAD = regex(r"<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1|\Z)|<!\w[^>]*>", re.DOTALL | re.IGNORECASE)
+_TAG = regex(r"</?([A-Za-z_][\w:.-]*)([^<>]*)>")
+_VALUE = regex(r"(?<![\w:.-])([\w:.-]+)\s{0,9}=\s{0,9}(?:\"([^\"]*)\"|'([^']*)')")
+_DRAWN = regex(r"(?<=[\"'])[Mm] ?-?[\d.][-\d.,\sMmZzLlHhVvCcSsQqTtAae]{20,}")
 """Path data of graphics, also in scripts."""
-_PAGE = re.compile(r"<(?:html|head|body|div|svg)\b", re.IGNORECASE)
+_PAGE = regex(r"<(?:html|head|body|div|svg)\b", re.IGNORECASE)
 _LINKS = frozenset(("href", "src", "action", "value", "alt", "title"))
 _OF_MARKUP = frozenset(("class", "style", "d", "points", "transform", "viewBox", "encoding", "version", "type"))
 
@@ -235,7 +235,7 @@ _WORDS = (
     "NaN static_cast const_cast dynamic_cast reinterpret_cast size_t ssize_t wchar_t"
 )
 _RESERVED = frozenset(_WORDS.split())
-_TYPE = re.compile(r"u?int\d{1,3}_t|__\w+__")
+_TYPE = regex(r"u?int\d{1,3}_t|__\w+__")
 
 
 def is_reserved(word: str) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import chain, pairwise
 
+from ..patterns import regex
 from ..text.landmarks import definition_starts
 from ..text.tokenize import parts_in, places_of_parts, places_of_words, words_in
 from .lines import BREAK, LAST_BREAK, LONGEST_LINE, Lines, is_reserved, runs_in
@@ -41,32 +42,32 @@ _COST = -0.7  # for each factor of e in length
 _KNOWN = 1.0  # limit for the analyzer's names
 _SHAPES = {"path": -1.2, "number": -1.3, "hyphened": -1.0, "camel": -0.8, "dotted": -0.6}
 
-_ESCAPED_BREAK = re.compile(r"(?<!\\)\\+[nrt]")  # lookbehind keeps time linear
-_ESCAPED_QUOTE = re.compile(r"\\+(?=[\"'/\\])")
-_ESCAPED_CHARACTER = re.compile(r"(?<!\\)\\+u([0-9a-fA-F]{4})")
-_FIELD = re.compile(r"[\"']([A-Za-z_$][\w$-]{0,63}|[0-9]{1,2}[A-Za-z]{4,40})[\"']\s{0,20}:(\s{0,20}[{\[])?")
-_NUMBERED_FIELD = re.compile(r"(?=.*[A-Za-z]{4})[A-Za-z]*[0-9]{1,2}[A-Za-z]*")  # address1, 52WeekChange
+_ESCAPED_BREAK = regex(r"(?<!\\)\\+[nrt]")  # lookbehind keeps time linear
+_ESCAPED_QUOTE = regex(r"\\+(?=[\"'/\\])")
+_ESCAPED_CHARACTER = regex(r"(?<!\\)\\+u([0-9a-fA-F]{4})")
+_FIELD = regex(r"[\"']([A-Za-z_$][\w$-]{0,63}|[0-9]{1,2}[A-Za-z]{4,40})[\"']\s{0,20}:(\s{0,20}[{\[])?")
+_NUMBERED_FIELD = regex(r"(?=.*[A-Za-z]{4})[A-Za-z]*[0-9]{1,2}[A-Za-z]*")  # address1, 52WeekChange
 _WITHOUT_SPACES = "⺀"  # scripts without spaces start here
 _MASK = "***"  # a masked credential, not a glob
 _EDGES = ".,:-/(*#=!?&%~^"  # stripped, unless a pattern below keeps it
-_ROOT = re.compile(r"(?:(?<![/.~])(?:~|\.\.?(?:/\.\.?){0,9})?/\.?|^\.)$")
-_PADDED = re.compile(r"[A-Za-z0-9+/_-]{8,}={1,2}")  # Base64
-_URN = re.compile(r"[a-z][\w.+-]*(?::[\w.+%-]+)+:[\w.+%-]*\d[\w.+%-]*")
-_IMPORT = re.compile(r"^[ \t]*(?:\d+[\t :][ \t]*)?(?:import|from|#include|use|require|using)\b", re.MULTILINE)
-_JOINT = re.compile(r"[/.=@#]")
-_PLACE = re.compile(r"(.*?[^:])(?::\d+){1,2}")
-_ORDER = re.compile(
+_ROOT = regex(r"(?:(?<![/.~])(?:~|\.\.?(?:/\.\.?){0,9})?/\.?|^\.)$")
+_PADDED = regex(r"[A-Za-z0-9+/_-]{8,}={1,2}")  # Base64
+_URN = regex(r"[a-z][\w.+-]*(?::[\w.+%-]+)+:[\w.+%-]*\d[\w.+%-]*")
+_IMPORT = regex(r"^[ \t]*(?:\d+[\t :][ \t]*)?(?:import|from|#include|use|require|using)\b", re.MULTILINE)
+_JOINT = regex(r"[/.=@#]")
+_PLACE = regex(r"(.*?[^:])(?::\d+){1,2}")
+_ORDER = regex(
     r"\b(?:ignor|disregard|forget|overrid)\w*\b[^.\n]{0,40}\b(?:instructions?|prompts?|rules)\b"
     r"|\byou (?:are now|must now|must immediately)\b|\bsystem prompt\b",
     re.IGNORECASE,
 )
-_ORDER_IN_A_NAME = re.compile(
+_ORDER_IN_A_NAME = regex(
     r"\b(?:ignor|disregard|forget|overrid)[a-z]*\b.{0,40}\b(?:previous|prior|above|earlier|all|your|these|those)\b.{0,40}"
     r"\b(?:instructions?|prompts?|rules|orders)\b|\byou (?:are now|must|should|have to)\b|^please\b",
     re.IGNORECASE,
 )
 _JOINTS = str.maketrans("_-./\\:", "      ")
-_FILE_NAME = re.compile(r"[^\s/\\][^/\\]*\.[A-Za-z0-9]{1,5}")
+_FILE_NAME = regex(r"[^\s/\\][^/\\]*\.[A-Za-z0-9]{1,5}")
 _MOST_WORDS_OF_A_NAME = 6
 
 

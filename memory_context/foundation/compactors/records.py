@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
 
+from ..patterns import regex
 from ..references import elided
 from ..text.json_text import find_document
 from ..tokens import TokenCounter
@@ -24,10 +25,8 @@ _CUTS = (1_000, 240, 120, 60)
 _DEPTH, _FIELDS = 3, 200
 _CONSTANTS, _NAMED = 6, 12
 _TOLD_TOKENS = 60  # of the lines about what is the same and what is left out
-_SPACES = re.compile(r"\s+")
-_IDENTIFIER = re.compile(
-    r"(?:^|[._-]|(?<=[a-z])(?=[A-Z]))(?:id|key|name|title|number|code|slug|path|file)$", re.IGNORECASE
-)
+_SPACES = regex(r"\s+")
+_IDENTIFIER = regex(r"(?:^|[._-]|(?<=[a-z])(?=[A-Z]))(?:id|key|name|title|number|code|slug|path|file)$", re.IGNORECASE)
 
 
 def longest_list(value: Any, where: str = "", depth: int = 4) -> tuple[str, list[dict[str, Any]]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
+from ..patterns import regex
 from ..references import shorten
 from ..text.landmarks import error_lines
 from ..text.tokenize import words_in
@@ -29,17 +30,17 @@ _CONTEXT_CHARACTERS = 40  # context around a figure
 _SHORT = 4
 _NEAR_CHARACTERS = 40  # between an outcome's number and word
 
-_TIME = re.compile(
+_TIME = regex(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?|\b\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\b"
 )
-_URL = re.compile(r"\bhttps?://[^\s<>\"'`)\]}]{1,300}")
+_URL = regex(r"\bhttps?://[^\s<>\"'`)\]}]{1,300}")
 _SEGMENT = r"[\w.@+-]{1,100}"
 _FILE_TYPES = (
     "c cc cfg conf cpp cs css csv db doc docx env gif go gz h hpp html ini ipynb java jpg js json jsx kt lock log lua "
     "md parquet pdf php png pptx py r rb rs rst scala sh sql svg swift tar toml ts tsv tsx txt vue xls xlsx xml yaml "
     "yml zip"
 )
-_PATH = re.compile(
+_PATH = regex(
     rf"(?<![\w.@+:/\\<-])(?:(?:[A-Za-z]:)?[\\/]|~/)?(?:{_SEGMENT}[\\/]){{1,30}}{_SEGMENT}"
     rf"|(?<![\w.@+:/\\<-])/{_SEGMENT}"
     rf"|(?<![\w.@+:/\\<-])[\w-]{{1,80}}(?:\.[\w-]{{1,40}}){{0,3}}\.(?:{'|'.join(_FILE_TYPES.split())})\b"
@@ -50,40 +51,40 @@ _OUTCOME_WORDS = (
     r"count|found|rows?|match(?:es)?|affected|inserted|updated|deleted|added|removed|changed|missing|invalid|rejected|"
     r"timeouts?|retries|version|port|balance|amount|price|score)"
 )
-_WORD_THEN_NUMBER = re.compile(
+_WORD_THEN_NUMBER = regex(
     rf"\b({_OUTCOME_WORDS})\b(?:[ _](?:code|status|with|of|is|was)){{0,3}}[\"']?[ \t]{{0,4}}[:=]?[ \t]{{0,4}}[\"']?"
     rf"([-+]?[$€£¥]?{_NUMBER})(?![\w]|\.\d)",
     re.IGNORECASE,
 )
-_NUMBER_THEN_WORD = re.compile(
+_NUMBER_THEN_WORD = regex(
     rf"(?<![\w.,])([-+]?[$€£¥]?{_NUMBER})[ \t]{{1,3}}(?:[A-Za-z]{{1,20}}[ \t])?({_OUTCOME_WORDS})\b", re.IGNORECASE
 )
 _UNITS = (
     r"%|‰|°C|°F|ms|µs|us|ns|s|secs?|seconds?|min(?:utes?)?|hours?|days?|weeks?|months?|years?|[kKMGTP]i?[Bb]|bytes?|"
     r"kg|g|mg|km|m|cm|mm|mi|lb|kWh|kW|MW|W|V|A|[kMG]?Hz|USD|EUR|GBP|JPY|CHF|px|rpm|req/s|tokens?|users?|items?|requests?"
 )
-_FIGURE = re.compile(
+_FIGURE = regex(
     rf"(?<![\w.,:/-])(?:[-+±]?[$€£¥]{_NUMBER}|[-+±]{_NUMBER}|{_NUMBER}[ \u00a0]?(?:{_UNITS})(?![\w/])"
     rf"|\d{{1,12}}\.\d{{1,12}}(?![\w.])|\d{{4}}-\d\d-\d\d(?![\w-]))"
 )
-_LEADING_NUMBER = re.compile(rf"[-+±]?[$€£¥]?(?:\d{{4}}-\d\d-\d\d|{_NUMBER})")
-_LABELLED_ID = re.compile(
+_LEADING_NUMBER = regex(rf"[-+±]?[$€£¥]?(?:\d{{4}}-\d\d-\d\d|{_NUMBER})")
+_LABELLED_ID = regex(
     r"(?<![\w-])([\w-]{0,40}(?:id|key|uuid|sha|hash|ref|number|no))[\"']?[ \t]{0,2}[:=#][ \t]{0,2}[\"']?"
     r"([\w.@/-]{1,80}\w|\w)",
     re.IGNORECASE,
 )
-_ID = re.compile(
+_ID = regex(
     r"(?<![\w-])(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[A-Z][A-Z0-9]{1,9}-\d{1,10}"
     r"|[A-Za-z][A-Za-z0-9]{0,40}(?:_[A-Za-z0-9]{1,40}){0,6}_[A-Za-z0-9]{0,40}\d[A-Za-z0-9]{0,40}"
     r"|(?=[0-9a-f]{0,63}\d)(?=[0-9a-f]{0,63}[a-f])[0-9a-f]{7,64})(?![\w-])"
 )
-_ANY_NUMBER = re.compile(r"(?<!\w)[-+±]?[$€£¥]?\w{0,30}\d\w{0,30}(?:[.,:/-]\w{0,30}\d\w{0,30}){0,9}%?")
-_WORDS_BEFORE = re.compile(r"(?:[^\W\d_][\w-]{0,30}[ =:]{1,2}){1,2}$")
-_WORDS_AFTER = re.compile(r"(?:[ ]?[^\W\d_][\w-]{0,30}){1,2}")
-_SPOKEN = re.compile(r"[\w/~][\w./:@+#-]{2,120}\w")
-_WORD = re.compile(r"\w+")
-_DIGIT_COMMA = re.compile(r"(?<=\d)[,_](?=\d{3}(?!\d))")
-_SPACES = re.compile(r"\s+")
+_ANY_NUMBER = regex(r"(?<!\w)[-+±]?[$€£¥]?\w{0,30}\d\w{0,30}(?:[.,:/-]\w{0,30}\d\w{0,30}){0,9}%?")
+_WORDS_BEFORE = regex(r"(?:[^\W\d_][\w-]{0,30}[ =:]{1,2}){1,2}$")
+_WORDS_AFTER = regex(r"(?:[ ]?[^\W\d_][\w-]{0,30}){1,2}")
+_SPOKEN = regex(r"[\w/~][\w./:@+#-]{2,120}\w")
+_WORD = regex(r"\w+")
+_DIGIT_COMMA = regex(r"(?<=\d)[,_](?=\d{3}(?!\d))")
+_SPACES = regex(r"\s+")
 
 
 @dataclass(frozen=True)

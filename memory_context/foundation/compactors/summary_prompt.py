@@ -4,9 +4,9 @@ Quoted text stands between hash marks against prompt injection; lost facts are a
 """
 
 import hashlib
-import re
 
 from ..light_model.prompts import both_ends, check_template, fill_template
+from ..patterns import regex
 from ..references import one_line
 from ..text.tokenize import query_terms, terms_of
 from ..tokens import TokenCounter, cut_to_tokens
@@ -58,8 +58,8 @@ SUMMARY_SHARE = 0.6
 DEFAULT_CONTENT_TOKENS = 12_000
 _TASK_TOKENS, _SAID_TOKENS = 600, 400
 _FIELDS = ("task", "said", "source", "content", "limit_tokens", "mark")
-_NOT_IN_NAME = re.compile(r"[^\w.-]+")
-_MARK = re.compile(r"data-[0-9a-f]{16}")
+_NOT_IN_NAME = regex(r"[^\w.-]+")
+_MARK = regex(r"data-[0-9a-f]{16}")
 _NONE = "(none)"
 
 _HEADING = "Also in it, verbatim:"
@@ -68,7 +68,7 @@ _SPOKEN_CHARACTERS = 20_000
 _LEAST_SHARE = 0.3  # share of summary terms found in source or task
 _LEAST_TERMS, _LEAST_SHARED = 3, 2
 _MOST_LENGTH = 0.9  # share of the source's length
-_SENTENCE_END = re.compile(r"[.!?…][\"')\]]?(?=\s)|[。！？]|\n")
+_SENTENCE_END = regex(r"[.!?…][\"')\]]?(?=\s)|[。！？]|\n")
 
 
 def check_summary_prompt(prompt: str) -> None:

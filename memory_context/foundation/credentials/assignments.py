@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Literal
 
-from ..patterns import LinePattern
+from ..patterns import LinePattern, at_first_use, regex
 from ..utf8 import from_utf8, to_utf8
 from .lexicon import NAMES_PATTERN, CredentialName, Sort, name_of, names_a_credential
 
@@ -22,15 +22,17 @@ _KEY_WORD = (
     r"(?:passw(?:or)?d|pass(?:phrase|code)?|pwd|pswd|secret|token|key|auth|credentials?|sig|signature)"
     r"(?:[_-]?(?:value|base64|b64|plain|text|base|prod|staging|dev|old|new|\d{1,3}))?"
 )
-_ASSIGNED = LinePattern(
+_ASSIGNED = at_first_use(
+    LinePattern,
     _KEY_WORD + r"(?:\\*[\"']?[\])]?[ \t]{0,8}(?:[:=]|[ \t]\|[ \t])|>[^<\s]|[ \t]+\\*[\"'`][^ \t]|[ \t]+[^\s-]{6}"
     r"|\\*[\"'][ \t]*,|\\*[\"']?[ \t]*$"
     r"|\\*[\"'][ \t]+(?:value|content))",
     ignore_case=True,
 )
 """The last word of a name, and the separator before its value."""
-_WORD = re.compile(_KEY_WORD.encode() + rb"(?![A-Za-z0-9_])", re.IGNORECASE)
-_HEADER = LinePattern(
+_WORD = regex(_KEY_WORD.encode() + rb"(?![A-Za-z0-9_])", re.IGNORECASE)
+_HEADER = at_first_use(
+    LinePattern,
     r"\b(?:(?:proxy-)?authorization\b.{1,8}?\b(?:basic|bearer|token|apikey|bot|digest)|bearer)[ \t]+[^\s\"']"
     r"|(?:set-)?cookie\\*[\"']?[ \t]*[:=]"
     r"|(?:^|[\s\"'\[,])(?:-u|--user)(?:[ \t=]|\\*[\"'],[ \t]*)*\\*[\"']?[A-Za-z0-9._%+@-]{1,64}:[^\s:]",
@@ -40,17 +42,18 @@ _HEADER = LinePattern(
 _NamedSort = Sort | Literal["token", "variable", "random"]
 """`token`: must have a digit; `variable`: a key if it is one of the environment; `random`: must look random."""
 
-_SAID = LinePattern(NAMES_PATTERN, ignore_case=True, limit=len(NAMES_PATTERN))
+_SAID = at_first_use(LinePattern, NAMES_PATTERN, ignore_case=True, limit=len(NAMES_PATTERN))
 """A name of the lexicon."""
-_VARIABLE = LinePattern(
-    r"^[ \t]*(?:export[ \t]+|-[ \t]+)?[A-Z][A-Z0-9_]{2,60}=[\"']?[A-Za-z0-9_.~+/-]{32,200}=?=?[\"']?[ \t]*$"
+_VARIABLE = at_first_use(
+    LinePattern,
+    r"^[ \t]*(?:export[ \t]+|-[ \t]+)?[A-Z][A-Z0-9_]{2,60}=[\"']?[A-Za-z0-9_.~+/-]{32,200}=?=?[\"']?[ \t]*$",
 )
 """A line of a file of variables whose value may be a key, whatever the name says."""
 
 _NAME_REACH = 80
 _SAID_REACH = 120  # bytes from a name to its value
 _NAME_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$@-"
-_NAME_WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_NAME_WORD = regex(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SUFFIXES = frozenset(b"value base64 b64 plain text base prod staging dev old new".split())
 
 _PASSWORDS = frozenset((b"password", b"passwd", b"passphrase", b"passcode", b"pwd", b"pass", b"pswd"))
@@ -75,41 +78,39 @@ _OTHER_KEYS = frozenset(
 
 _OTHER_SECRETS = frozenset(b"existing pull tls name ref from".split())
 
-_OPENING = re.compile(rb"(?:\\*[\"'])?[\])]?[ \t]*(?:=>|:=|[:=]|(?<=[ \t])\|(?=[ \t]))?[ \t]*(?P<quote>\\*[\"'`])?|>")
-_PAIR = re.compile(
+_OPENING = regex(rb"(?:\\*[\"'])?[\])]?[ \t]*(?:=>|:=|[:=]|(?<=[ \t])\|(?=[ \t]))?[ \t]*(?P<quote>\\*[\"'`])?|>")
+_PAIR = regex(
     rb"\\*[\"']?[ \t]*,?\s{0,40}(?:\\*[\"'])?(?:value|content)(?:\\*[\"'])?[ \t]*[:=][ \t]*(?P<quote>\\*[\"'`])?",
     re.IGNORECASE,
 )
 """`{"name": "DB_PASSWORD", "value": "…"}`, `- name: DB_PASSWORD`, below it `value: …`, `name="password" value="…"`."""
-_QUOTED = {quote: re.compile(rb"[^\r\n" + re.escape(quote) + rb"\\]{1,4096}") for quote in (b'"', b"'", b"`")}
-_BARE = re.compile(rb"[^\s\"'`,;&<>(){}\[\]\\]{1,4096}")
-_TEXT_OF_XML = re.compile(rb"[^\s<>]{1,4096}(?=</)")
-_CODE = re.compile(rb"\|\||&&|=>|\(|^[=!\])},;|]")
+_QUOTED = {quote: regex(rb"[^\r\n" + re.escape(quote) + rb"\\]{1,4096}") for quote in (b'"', b"'", b"`")}
+_BARE = regex(rb"[^\s\"'`,;&<>(){}\[\]\\]{1,4096}")
+_TEXT_OF_XML = regex(rb"[^\s<>]{1,4096}(?=</)")
+_CODE = regex(rb"\|\||&&|=>|\(|^[=!\])},;|]")
 _BEHIND_A_QUOTE = (b"]", b")", b"}", b",", b";", b"|")
 """Beginnings of text after a closing quotation mark."""
-_LOGIN = re.compile(
-    rb"\blogin[ \t]+\S+[ \t]+password$|\bmachine[ \t]+\S+.{0,100}password$|--?[a-z][a-z-]*$", re.IGNORECASE
-)
-_COOKIE = re.compile(rb"([A-Za-z0-9_.-]{1,80})=([^;\s\"'\\,]{12,4096})")
-_COOKIE_NAME = re.compile(
+_LOGIN = regex(rb"\blogin[ \t]+\S+[ \t]+password$|\bmachine[ \t]+\S+.{0,100}password$|--?[a-z][a-z-]*$", re.IGNORECASE)
+_COOKIE = regex(rb"([A-Za-z0-9_.-]{1,80})=([^;\s\"'\\,]{12,4096})")
+_COOKIE_NAME = regex(
     rb"sess|(?:^|[._-])sid$|auth|token|csrf|xsrf|jwt|login|remember|identity|credential", re.IGNORECASE
 )
-_BARE_HEADER = re.compile(rb"[^\s\"'\\,<>]{4,8192}")
+_BARE_HEADER = regex(rb"[^\s\"'\\,<>]{4,8192}")
 _LINE_REACH = 4096
 _LEAST_PASSWORD, _LEAST_KEY, _LEAST_WORDS, _LEAST_LONE_KEY = 5, 8, 3, 32
 
-_ASCII_RUN = re.compile(rb"[!-~]{4,}")
-_AT_THE_END = re.compile("(?:[.:?*_]|»|”|“|’|」|』|。|，|、|？)+$".encode())  # not `!`, which ends passwords
-_DIGIT = re.compile(rb"\d")
-_LETTER = re.compile(rb"[A-Za-z\x80-\xff]")
+_ASCII_RUN = regex(rb"[!-~]{4,}")
+_AT_THE_END = regex("(?:[.:?*_]|»|”|“|’|」|』|。|，|、|？)+$".encode())  # not `!`, which ends passwords
+_DIGIT = regex(rb"\d")
+_LETTER = regex(rb"[A-Za-z\x80-\xff]")
 _COMPOUNDS = (b"passwort", b"kennwort", b"wachtwoord", b"password", b"passord")
-_NO_VALUE = re.compile(
+_NO_VALUE = regex(
     rb"\d{1,3}-[a-z]+$|\d{4}-\d\d-\d\d|(?:sha|md|aes|base|utf|argon|pbkdf|rsa|hmac|bcrypt|scrypt|oauth|v)-?\d"
     rb"|[^@\s]+@[^@\s]+\.[a-z]+$",
     re.IGNORECASE,
 )
 """Words after "password" in prose that are no password: `8-stellig`, a date, `SHA-256`, an address."""
-_NO_KEY = re.compile(
+_NO_KEY = regex(
     rb"sha\d*|hash|digest|checksum|sum|etag|integrity|commit|revision|rev|version|build|tag|uuid|guid|fingerprint|image"
     rb"|path|dirs?|home|url|uri|host|file|trace|span|cursor|public|_ids?$",
     re.IGNORECASE,
@@ -125,34 +126,32 @@ _LEAST_ENTROPY = 3.0  # bits a character; 16 random hex digits have 3.3, English
 _LONG_RUN_BYTES, _HIGH_ENTROPY = 20, 3.5  # no name is that long without separators
 _LEAST_CHANGES = 0.2  # share of neighbours of different classes
 
-_UUID = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_UUID = regex(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _STAND_INS = frozenset(
     b"none null nil true false undefined yes no on off required optional hidden masked encrypted string str int bytes "
     b"any password passwd pass passwort kennwort pwd pw secret token key user username todo na n/a empty test "
     b"value unset".split()
 )
-_TEMPLATE = re.compile(rb"[\[({<%$#]|([*x#._-])\1\1|\xe2\x80\xa2\xe2\x80\xa2", re.IGNORECASE)
+_TEMPLATE = regex(rb"[\[({<%$#]|([*x#._-])\1\1|\xe2\x80\xa2\xe2\x80\xa2", re.IGNORECASE)
 """Beginning of a variable, a template, `xxxx`, asterisks, bullets."""
-_SPEAKS_OF_ITSELF = re.compile(
+_SPEAKS_OF_ITSELF = regex(
     rb"\$[{(]|\{\{|<[a-z_ -]+>|%[(s]|\.\.\.|\xe2\x80\xa6|\*\*\*\*|xxxx|redacted|example|placeholder|change[_-]?me|"
     rb"replace|your[_-]|my[_-]?(?:secret|token|password|api)|dummy|insert",
     re.IGNORECASE,
 )
-_WORDS = re.compile(rb"[A-Za-z]*|[A-Za-z_$][A-Za-z_]*\d{0,2}(?:(?:\.|->|::|\?\.)[A-Za-z_]\w*)+")
+_WORDS = regex(rb"[A-Za-z]*|[A-Za-z_$][A-Za-z_]*\d{0,2}(?:(?:\.|->|::|\?\.)[A-Za-z_]\w*)+")
 _SEPARATORS = b"-_."
 _CLASSES = bytes.maketrans(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", b"A" * 26 + b"a" * 26 + b"0" * 10
 )
-_CHANGE = re.compile(rb"A(?=0)|a(?=[A0])|0(?=[Aa])")
-_BASE64 = re.compile(rb"[A-Za-z0-9+/]{24,}={0,2}")
-_TOKEN = re.compile(rb"[\w~+/=-]*\d[\w~+/=-]*")
-_LABEL = re.compile(rb"[A-Z][a-z]+\.?|.*[({].*")
-_NAME = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff-]*")
-_HEX = re.compile(rb"[0-9a-fA-F]+")
-_HEX_NUMBER = re.compile(rb"0x[0-9a-fA-F]+")
-_FILE = re.compile(
-    rb"(?:\.{0,2}/|~/|[A-Za-z]:\\).*|.*/.*\.[a-z]{1,5}|.*\.(?:py|js|ts|json|ya?ml|txt|md|pem|key|crt|html)"
-)
+_CHANGE = regex(rb"A(?=0)|a(?=[A0])|0(?=[Aa])")
+_BASE64 = regex(rb"[A-Za-z0-9+/]{24,}={0,2}")
+_TOKEN = regex(rb"[\w~+/=-]*\d[\w~+/=-]*")
+_LABEL = regex(rb"[A-Z][a-z]+\.?|.*[({].*")
+_NAME = regex(rb"[A-Za-z_\x80-\xff][\w\x80-\xff-]*")
+_HEX = regex(rb"[0-9a-fA-F]+")
+_HEX_NUMBER = regex(rb"0x[0-9a-fA-F]+")
+_FILE = regex(rb"(?:\.{0,2}/|~/|[A-Za-z]:\\).*|.*/.*\.[a-z]{1,5}|.*\.(?:py|js|ts|json|ya?ml|txt|md|pem|key|crt|html)")
 
 
 def named_credentials(data: bytes) -> Iterator[tuple[int, int, str]]:

@@ -1,10 +1,9 @@
 """Credentials recognised by published formats: RE2 finds prefixes in linear time, then the exact form is matched."""
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 
-from ..patterns import LinePattern
+from ..patterns import LinePattern, at_first_use, regex
 from .assignments import is_placeholder, is_random
 
 __all__ = ["formatted_credentials"]
@@ -96,9 +95,10 @@ _FORMATS: Mapping[str, tuple[str, str]] = {
     # github.com/FiloSottile/age
     "age": (r"AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[02-9AC-HJ-NP-Z]{58}"),
 }
-_PREFIX = LinePattern(
+_PREFIX = at_first_use(
+    LinePattern,
     r"(?:\b(?:" + "|".join(prefix for prefix, _ in _FORMATS.values()) + r")|\$(?:2[abxy]|5|6|y|argon2(?:id?|d))\$)"
-    r"[A-Za-z0-9_-]*"  # to the word's end, which bounds visits of a byte
+    r"[A-Za-z0-9_-]*",  # to the word's end, which bounds visits of a byte
 )
 _HASH = (
     # crypt(5) and the PHC string format: crackable by dictionaries
@@ -106,20 +106,21 @@ _HASH = (
     r"|y\$[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{1,86}\$[./A-Za-z0-9]{43}"
     r"|argon2(?:id?|d)\$v=\d{1,3}\$[a-z0-9=,]{1,60}\$[A-Za-z0-9+/]{8,90}\$[A-Za-z0-9+/]{16,90})"
 )
-_EXACT = re.compile(
+_EXACT = regex(
     "|".join([f"(?P<{kind}>{form})" for kind, (_, form) in _FORMATS.items()] + [f"(?P<password_hash>{_HASH})"]).encode()
 )
 _SHORT_PREFIXES = frozenset(("sk",))
 """Kinds whose prefix may begin a name, such as `sk-learn-contrib`: the rest must look random."""
 
-_PRIVATE_KEY = LinePattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")  # RFC 7468, RFC 9580
+# RFC 7468, RFC 9580
+_PRIVATE_KEY = at_first_use(LinePattern, r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _END_OF_KEY = b"-----END"
 _LONGEST_KEY = 16_384
-_KEY_BODY = re.compile(rb"[A-Za-z0-9+/=\\\s]{0,16384}")
-_LINE = re.compile(rb"[^\r\n]+")
+_KEY_BODY = regex(rb"[A-Za-z0-9+/=\\\s]{0,16384}")
+_LINE = regex(rb"[^\r\n]+")
 
 # RFC 3986, 3.2.1: the password in `scheme://user:password@host`
-_USER_INFO = LinePattern(r"://[^\s/:@\"'<>]{0,64}:[^\s/\"'<>]{1,256}@")
+_USER_INFO = at_first_use(LinePattern, r"://[^\s/:@\"'<>]{0,64}:[^\s/\"'<>]{1,256}@")
 
 
 def formatted_credentials(data: bytes) -> Iterator[tuple[int, int, str]]:

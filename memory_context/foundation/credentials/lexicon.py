@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Literal, NamedTuple
 
+from ..patterns import regex
+
 __all__ = ["NAMES_PATTERN", "CredentialName", "Sort", "name_of", "names_a_credential"]
 
 Sort = Literal["password", "key"]
@@ -124,7 +126,7 @@ def _opening(language: str) -> re.Pattern[bytes]:
     else:  # the value follows the name
         said = r"[ \t]+(?=\S*\d)"
     form = rf"(?:{_QUALIFIER}{_SIGN}|(?P<is>{said}))(?:[ \t]|\u3000)*{_OPENING_QUOTE}"
-    return re.compile(form.replace(r"\u3000", "\u3000").encode(), re.IGNORECASE)
+    return regex(form.replace(r"\u3000", "\u3000").encode(), re.IGNORECASE)
 
 
 _NAMES: Mapping[str, tuple[str, Sort]] = {
@@ -166,7 +168,7 @@ def name_of(name: str) -> CredentialName | None:
     return CredentialName(language, sort, _opening(language))
 
 
-_SAYS_ITSELF = re.compile(rf"{NAMES_PATTERN}|key|auth|credential", re.IGNORECASE)
+_SAYS_ITSELF = regex(rf"{NAMES_PATTERN}|key|auth|credential", re.IGNORECASE)
 
 
 def names_a_credential(text: str) -> bool:

@@ -3,13 +3,14 @@
 Contents stay as they are; derived texts (titles, facts, search terms) are masked before any cut.
 """
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 
 from memory_context.foundation.utf8 import TERMINAL_CODE, to_utf8
+
+from ..patterns import regex
 
 __all__ = [
     "MASK",
@@ -21,7 +22,7 @@ __all__ = [
 ]
 
 MASK = "[credential]"
-_PADDED = re.compile(r"\[credential\*+\]")
+_PADDED = regex(r"\[credential\*+\]")
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,14 @@
 """Parts of prompts: templates, and texts that are cut to head and tail."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 
+from ..patterns import regex
 from ..tokens import TokenCounter, cut_to_tokens
 from ..utf8 import sendable
 
 __all__ = ["both_ends", "check_template", "fill_template"]
 
-_FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")  # other braces, as in JSON, are text
+_FIELD = regex(r"\{([A-Za-z_]\w*)\}")  # other braces, as in JSON, are text
 _CHARACTERS_PER_TOKEN = 8
 _CUT = "\n[…]\n"
 _CUT_TOKENS = 6

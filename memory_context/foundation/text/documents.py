@@ -8,6 +8,8 @@ import unicodedata
 from functools import lru_cache
 from itertools import islice
 
+from ..patterns import regex
+
 __all__ = ["headings_in", "is_document", "is_prose"]
 
 _LOOKED_AT = 60_000
@@ -22,34 +24,34 @@ _PROSE_OF_ALL, _PROSE_OF_HTML = 0.15, 0.03
 """Least share of the content, code and markup included."""
 _HEADINGS_OF_PAGE = 3
 
-_MAIL_HEADER = re.compile(
+_MAIL_HEADER = regex(
     r"^[> ]{0,4}\**(From|To|Cc|Bcc|Subject|Date|Sent|Reply-To|Message-ID|Return-Path|Received):\**\s",
     re.MULTILINE | re.IGNORECASE,
 )
-_HIDDEN = re.compile(r"<(script|style|noscript|svg|template|pre)\b", re.IGNORECASE)
-_BLOCK_TAG = re.compile(
+_HIDDEN = regex(r"<(script|style|noscript|svg|template|pre)\b", re.IGNORECASE)
+_BLOCK_TAG = regex(
     r"</?(?:p|div|h[1-6]|li|[uod]l|d[td]|br|hr|t[rdh]|table|section|article|main|header|footer|nav|blockquote|title)\b"
     r"[^<>]{0,2000}>",
     re.IGNORECASE,
 )
-_TAG = re.compile(r"</?[a-zA-Z!][^<>]{0,2000}>")
-_FENCED = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
-_HEADING = re.compile(
+_TAG = regex(r"</?[a-zA-Z!][^<>]{0,2000}>")
+_FENCED = regex(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
+_HEADING = regex(
     r"^#{1,6} +\S|^\S.{0,150}\n(?:={3,200}|-{3,200}|~{3,200})[ \t\r]*$|<h[1-6]\b", re.MULTILINE | re.IGNORECASE
 )
-_SET_APART = re.compile(r"^(#{1,3}) +(\S.{0,200})$|^(\S.{1,100})\n([=~^*-])\4{2,200}[ \t]*$", re.MULTILINE)
-_LINK = re.compile(r"!?\[([^\]\n]{0,300})\]\([^)\n]{0,1000}\)")
-_URL = re.compile(r"<?\bhttps?://[^\s<>\"')\]]+>?")
-_MARK = re.compile(r"^[ \t]*(?:[#>*+•-]+|\d{1,3}[.)]|[a-z][.)]|\.\.)[ \t]+", re.MULTILINE)
+_SET_APART = regex(r"^(#{1,3}) +(\S.{0,200})$|^(\S.{1,100})\n([=~^*-])\4{2,200}[ \t]*$", re.MULTILINE)
+_LINK = regex(r"!?\[([^\]\n]{0,300})\]\([^)\n]{0,1000}\)")
+_URL = regex(r"<?\bhttps?://[^\s<>\"')\]]+>?")
+_MARK = regex(r"^[ \t]*(?:[#>*+•-]+|\d{1,3}[.)]|[a-z][.)]|\.\.)[ \t]+", re.MULTILINE)
 _EMPHASIS = str.maketrans("", "", "*_`")
-_BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
-_CODE = re.compile(
+_BLANK_LINE = regex(r"\n[ \t\r]*\n")
+_CODE = regex(
     r"^(?:\s{0,40}(?:(?:async )?def |class \w+[(:{]|import \w|from \S+ import|return\b"
     r"|(?:if|elif|for|while|else)\b.{0,200}[:{]$|[\w.\[\]]+ (?:=|\+=) |[{}]|#include|//|/\*"
     r"|(?:export|const|let|var|public|private|static|func|fn) )|diff --git |@@ -)",
     re.MULTILINE,
 )
-_MACHINE_LINE = re.compile(
+_MACHINE_LINE = regex(
     r"\s*(?:[\[(<]?(?!\d{1,3}[.)]\s)\d|[A-Z][a-z]{2} +\d"
     r"|\[?(?i:trace|debug|info|notice|warn(?:ing)?|error|fatal|critical)\b"
     r"|\S{1,200}:\d+[:)]|[a-z_][\w-]*: |\||[^\s,]{1,80},\S|[^\t\n]{1,80}\t+\S)"
@@ -58,7 +60,7 @@ _MACHINE_LINE = re.compile(
 _SYMBOLS = b"{}();=<>[]|\\/_$#@^~`*+&%"
 _NO_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalpha())
 _LEAST_LETTERS, _MOST_SYMBOLS = 0.72, 0.05
-_SENTENCE_END = re.compile(r"[.!?…]+[\"'”’)\]]{0,3}(?=\s|$)|[。！？؟।]+[”」』]?|\n[ \t]*\n")
+_SENTENCE_END = regex(r"[.!?…]+[\"'”’)\]]{0,3}(?=\s|$)|[。！？؟।]+[”」』]?|\n[ \t]*\n")
 _WITHOUT_SPACES = "⺀"
 
 

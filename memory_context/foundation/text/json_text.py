@@ -9,6 +9,8 @@ from typing import Any, cast
 
 from pydantic_core import from_json
 
+from ..patterns import regex
+
 __all__ = [
     "PARSED_CHARACTERS",
     "Document",
@@ -29,21 +31,19 @@ _LEAST_ITEMS = 20
 _OBJECTS = 64  # most objects; each costs at most one pass
 
 _DECODER = json.JSONDecoder(strict=False)
-_SPACE = re.compile(r"[ \t\r\n\ufeff]*")
-_OPENING = re.compile(
-    r"\{[ \t\r\n]*[\"'}]|\[[ \t\r\n]*(?:[\[{\"'\]]|-?\d[\d.]{0,30}[ \r\n]*[,\]]|true|false|null|None)"
-)
-_PYTHON = re.compile(
+_SPACE = regex(r"[ \t\r\n\ufeff]*")
+_OPENING = regex(r"\{[ \t\r\n]*[\"'}]|\[[ \t\r\n]*(?:[\[{\"'\]]|-?\d[\d.]{0,30}[ \r\n]*[,\]]|true|false|null|None)")
+_PYTHON = regex(
     r"'[^'\\]*(?:\\.[^'\\]*)*(?:'|\\?\Z)|\"[^\"\\]*(?:\\.[^\"\\]*)*(?:\"|\\?\Z)"
     r"|\b(?:None|True|False)\b|\b[A-Za-z_][\w.]{0,40}\([^()]{0,200}\)|[()]",
     re.DOTALL,
 )
-_TRAILING_COMMA = re.compile(r",(\s{0,40}[}\]])")
+_TRAILING_COMMA = regex(r",(\s{0,40}[}\]])")
 _CONSTANTS = {"None": "null", "True": "true", "False": "false", "(": "[", ")": "]"}
-_PLACE = re.compile(r" at line (\d+) column (\d+)$")
+_PLACE = regex(r" at line (\d+) column (\d+)$")
 
-_JSON_ESCAPE = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[\s\S])")
-_PYTHON_ESCAPE = re.compile(r"\\(?:U[0-9a-fA-F]{8}|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\s\S])")
+_JSON_ESCAPE = regex(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[\s\S])")
+_PYTHON_ESCAPE = regex(r"\\(?:U[0-9a-fA-F]{8}|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\s\S])")
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 

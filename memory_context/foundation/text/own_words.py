@@ -6,6 +6,7 @@ Only markers are known here; pasted texts without one are recognised by what the
 import re
 from collections.abc import Iterator
 
+from ..patterns import regex
 from .tokenize import verbatim_parts
 
 __all__ = ["LONG_CHARACTERS", "own_passages", "sentences"]
@@ -15,21 +16,19 @@ LONG_CHARACTERS = 4000
 _FIRST_CHARACTERS = 1000
 _SHORT_QUOTE_WORDS = 3
 
-_FENCE = re.compile(r"\s*(```|~~~)")
-_TAG = re.compile(r"\s*<([a-zA-Z][\w:-]*)[^>]*>?")
-_NOT_PROSE = re.compile(
+_FENCE = regex(r"\s*(```|~~~)")
+_TAG = regex(r"\s*<([a-zA-Z][\w:-]*)[^>]*>?")
+_NOT_PROSE = regex(
     r"\s{4,}\S|\t|\s*(?:[>|#$%]|//|/\*|\*/|>>>|\+\+\+|---|@@|\[?\d{4}-\d\d-\d\d[T ]\d|\d\d:\d\d:\d\d|at [\w.$]+\(|"
     r"Traceback|File \"|(?:ERROR|WARN|WARNING|INFO|DEBUG)\b)"
 )
-_CODE = re.compile(
-    r"[{};]\s*$|=>|==|::|\w\(.*\)|\"\s*:|^\s*(?:import|from|def|class|const|let|var|export|SELECT|sudo)\s\S+"
-)
-_HEADER = re.compile(r"\s*\W*(?:from|to|cc|sent|date|subject|von|an|gesendet|datum|betreff)\W*:\W*\S", re.I)
-_SPEAKER = re.compile(r"\s*[*_]*[A-Z][\w.-]*(?: [A-Z][\w.-]*){0,2}(?: \([^)]*\))?[*_]*\s?:(?:\s|$)")
-_OWN_LABEL = re.compile(
+_CODE = regex(r"[{};]\s*$|=>|==|::|\w\(.*\)|\"\s*:|^\s*(?:import|from|def|class|const|let|var|export|SELECT|sudo)\s\S+")
+_HEADER = regex(r"\s*\W*(?:from|to|cc|sent|date|subject|von|an|gesendet|datum|betreff)\W*:\W*\S", re.I)
+_SPEAKER = regex(r"\s*[*_]*[A-Z][\w.-]*(?: [A-Z][\w.-]*){0,2}(?: \([^)]*\))?[*_]*\s?:(?:\s|$)")
+_OWN_LABEL = regex(
     r"\s*(?:remember|note|please|reminder|preferences?|merke|bitte|notiz|p\.?s\.?|btw|fyi|also|hinweis)\b", re.I
 )
-_FORWARDED = re.compile(
+_FORWARDED = regex(
     r"\W*(?:begin )?(?:original|forwarded|weitergeleitete|ursprüngliche)\b.*|(?:fwd?|wg|re|aw)\s?: .*|"
     r"(?:on|am) .{6,80}(?:wrote|schrieb).*:?$",
     re.I,
@@ -45,21 +44,19 @@ _SAYS = (
     r"says?|said|saying|reads?|states?|stated|wrote|writes?|tells?|told|claims?|claimed|replied|answered|shows?|"
     r"contains?|returned|printed|sagt|sagte|schreibt|schrieb|steht|meint|meinte|lautet"
 )
-_ATTRIBUTED = re.compile(
+_ATTRIBUTED = regex(
     rf"\b(?:{_SAYS})\b[^.!?]{{0,40}}[:\"“„«「]|\b(?:{_SOURCES})\b[^.!?:]{{0,40}}:|"
     r"\b(?:here(?:'s| is| are)|this is what|see below|pasted?|copied|quote|zitat|hier ist|hier sind|"
     r"anbei)\b[^.!?:]{0,60}:",
     re.I,
 )
-_QUOTED = re.compile(
+_QUOTED = regex(
     r"\"[^\"\n]*\"?|“[^”\n]*”?|„[^“”\n]*[“”]?|«[^»\n]*»?|「[^」\n]*」?|『[^』\n]*』?|`[^`\n]*`|(?<!\w)'[^'\n]*'(?!\w)|"
     r"‘[^’\n]*’(?!\w)"
 )
-_ABBREVIATIONS = re.compile(
-    r"(?:\b(?:e\.g|i\.e|z\.B|bzw|etc|vs|approx|ca|Nr|Dr|Mr|Mrs|Ms|Prof|St|Sr|usw|d\.h))\.$", re.I
-)
-_DATE = re.compile(r"\D{0,2}\d{1,2}\. (?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)", re.IGNORECASE)
-_END = re.compile(r"[.!?…]+[\"')\]]*(?=\s|$)|[。！？؟।]|[;\n]")
+_ABBREVIATIONS = regex(r"(?:\b(?:e\.g|i\.e|z\.B|bzw|etc|vs|approx|ca|Nr|Dr|Mr|Mrs|Ms|Prof|St|Sr|usw|d\.h))\.$", re.I)
+_DATE = regex(r"\D{0,2}\d{1,2}\. (?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)", re.IGNORECASE)
+_END = regex(r"[.!?…]+[\"')\]]*(?=\s|$)|[。！？؟।]|[;\n]")
 
 
 def own_passages(text: str, limit_characters: int = LONG_CHARACTERS) -> list[str]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from ..patterns import regex
 from .lexicon import COURTESIES, ENGLISH_STOP_WORDS, FILLERS, GREETINGS, NEGATIONS
 from .tokenize import folded, query_terms, telling_terms, terms_of
 
@@ -27,9 +28,9 @@ __all__ = [
 ]
 
 
-_NOT = re.compile(r"n['’]t\b", re.IGNORECASE)
+_NOT = regex(r"n['’]t\b", re.IGNORECASE)
 _DAYS = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch|sonnabend"
-_RELATIVE_TIME = re.compile(
+_RELATIVE_TIME = regex(
     r"\b(?:today|tonight|tomorrow|yesterday|soon|recently|currently|ago|heute|morgen|gestern|vorgestern|übermorgen|bald|"
     r"kürzlich|derzeit|(?:this|next|last|coming|diese\w*|nächste\w*|letzte\w*|kommende\w*) (?:"
     rf"week(?:end)?|month|year|spring|summer|autumn|fall|winter|time|woche(?:nende)?|monat|jahr|{_DAYS})|"
@@ -88,8 +89,8 @@ def _unchangeable(word: str) -> str:
 
 _KNOWN_SHARE = 0.8
 _LONGEST_COURTESY, _COURTESY_CHARACTERS = 12, 400  # words, characters
-_SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？]*")
-_QUESTION = re.compile(
+_SENTENCE = regex(r"[^.!?。！？\n]+[.!?。！？]*")
+_QUESTION = regex(
     r"^\W*(?:what|where|when|which|who|whom|whose|why|how|is|are|was|were|do|does|did|can|could|would|will|should|have|has"
     r"|was|wo|wann|welche[rsnm]?|wer|wen|wem|wessen|warum|wieso|wie|qué|dónde|cuándo|cuál|quién|cómo|où|quand|quel(?:le)?s?"
     r"|qui|pourquoi|comment)\b(?=.*[?？])",
@@ -127,74 +128,72 @@ def adds_nothing(text: str, known: Iterable[str]) -> bool:
 _MY = r"(?:my|our|mein|meine|unser|unsere)"
 _IS = r"is|are|ist|sind|lautet"
 _CALLED = r"(?:is|are) (?:called|named)|heisst|heissen"
-_NOW = re.compile(r"\b(?:now|from now on|ab jetzt|ab sofort|jetzt|nun|inzwischen),? ", re.I)
-_POLITE = re.compile(r"\b(?:please|bitte) ", re.IGNORECASE)
-_ALSO = re.compile(r"\b(?:also|too|another|second|other|auch|zweite\w*|ander\w+|weitere\w*)\b", re.IGNORECASE)
-_CHANGED = re.compile(
+_NOW = regex(r"\b(?:now|from now on|ab jetzt|ab sofort|jetzt|nun|inzwischen),? ", re.I)
+_POLITE = regex(r"\b(?:please|bitte) ", re.IGNORECASE)
+_ALSO = regex(r"\b(?:also|too|another|second|other|auch|zweite\w*|ander\w+|weitere\w*)\b", re.IGNORECASE)
+_CHANGED = regex(
     r"\b(?:now|instead|changed|switched|moved|relocated|renamed|replaced|jetzt|nun|stattdessen|gewechselt|umgezogen)\b",
     re.IGNORECASE,
 )
 _EDGES_OF_PARTS = " .,;:!\"'`“”„‘’«»()[]…"
 
-_HAS = re.compile(
-    rf"{_MY} ((?:[\w@#+./'’-]+ ){{1,4}}?)(?:(?P<called>{_CALLED})|(?P<changed>(?:has )?changed to)|{_IS}) "
-)
-_CHOSEN = re.compile(
+_HAS = regex(rf"{_MY} ((?:[\w@#+./'’-]+ ){{1,4}}?)(?:(?P<called>{_CALLED})|(?P<changed>(?:has )?changed to)|{_IS}) ")
+_CHOSEN = regex(
     r"(?:favou?rite|preferred|default|main|primary|usual|lieblings\w*|bevorzugte\w*|standard\w*)\b|(?:.* )?(?:editor|"
     r"shell|browser|font|theme|time ?zone|zeitzone|language|sprache|name|nickname|birthday|geburtstag)$"
 )
-_IDENTIFIED = re.compile(
+_IDENTIFIED = regex(
     r"(?:.* )?(?:e-?mail|e-?mail-?adresse|address|adresse|\w*number|\w*nummer|phone|telefon|locale|currency|handle|"
     r"username|account|domain|database|db|datenbank|\w*server|host|cluster|\w*branch|\w*zweig|repo|repository|region|"
     r"company|firma|employer|arbeitgeber|team|department|abteilung|boss|chef|chefin|manager|bank)$"
 )
 """One value at a time, which names or identifies it. Of relatives, pets and vehicles people have several."""
-_NO_VALUE = re.compile(
+_NO_VALUE = regex(
     r"(?:an?|the|ein\w*|kein\w*|der|die|das|in|im|on|at|an|am|auf|bei|of|to|for|from|with|by|under|near|between|not|no|"
     r"nicht|very|too|so|still|always|never|mostly|only|just|right|wrong|up|down|off|here|there|more|less|my|our|your|"
     r"broken|slow|fast|old|new|full|empty|good|bad|great|nice|open|closed|big|small|large|ready|fine|ok|okay|gone|lost|"
     r"late|kaputt|langsam|schnell|alt|neu|voll|leer|gut|schlecht|zu|sehr)\b"
 )
-_VERB_FORM = re.compile(r"[a-z]+ing\b|[a-z]{3,}ed\b(?<!red)")
-_NAME_LIKE = re.compile(r"[^\W\d_a-zà-ÿ]|\S*[\w][./:@_-]\w|\+?\d[\d /-]{4,}$|(?=\S*\d)[a-z]")
+_VERB_FORM = regex(r"[a-z]+ing\b|[a-z]{3,}ed\b(?<!red)")
+_NAME_LIKE = regex(r"[^\W\d_a-zà-ÿ]|\S*[\w][./:@_-]\w|\+?\d[\d /-]{4,}$|(?=\S*\d)[a-z]")
 _FIXED = (
-    (re.compile(r"(?:you can )?(?:call me|i am called|ich heisse|nenn mich|nenne mich) "), "my name"),
+    (regex(r"(?:you can )?(?:call me|i am called|ich heisse|nenn mich|nenne mich) "), "my name"),
     (
-        re.compile(r"i am based in |i (?:live in|moved to) |ich (?:wohne|lebe) in "),
+        regex(r"i am based in |i (?:live in|moved to) |ich (?:wohne|lebe) in "),
         "my home",
     ),
-    (re.compile(r"i work (?:at|for) |ich arbeite (?:bei|fur) "), "my employer"),
+    (regex(r"i work (?:at|for) |ich arbeite (?:bei|fur) "), "my employer"),
 )
-_LANGUAGE = re.compile(
+_LANGUAGE = regex(
     r"(?:(?:always|only|you|me|to|answer|reply|respond|write|talk|speak|antworte|schreib|schreibe|sprich|"
     r"mir|immer|nur) )+(?:in|auf) "
     r"(?:english|german|french|spanish|portuguese|italian|deutsch|englisch|franzosisch|spanisch)\b"
 )
-_PREFERS = re.compile(
+_PREFERS = regex(
     r"(?:i|we|ich|wir)? ?(?:prefer|prefers|bevorzuge|bevorzugen) (.+?) (?:over|to|rather than|instead of|gegenuber|"
     r"statt|anstatt|vor) (.+)"
 )
-_HABIT = re.compile(r"\b(?:always|never|don't|do not|immer|nie|niemals)\b")
+_HABIT = regex(r"\b(?:always|never|don't|do not|immer|nie|niemals)\b")
 _HABIT_WORDS = FILLERS | NEGATIONS | {"we", "wir", "do", "should", "ever", "always", "immer"}
-_OF_USER = re.compile(r"^(?:the )?user (\w+?)s? ")
+_OF_USER = regex(r"^(?:the )?user (\w+?)s? ")
 _LIMIT_CHARACTERS = 120
 
-_ENDED = re.compile(
+_ENDED = regex(
     r"\bno longer\b|\bnicht (?:mehr|länger)\b|(?:\b(?:not|never|cannot)|n['’]t)\b.*\bany ?(?:more|longer)\b|"
     r"\bkein\w*\b.* mehr\b",
     re.IGNORECASE,
 )
-_ENDS = re.compile(
+_ENDS = regex(
     r"\bno longer\b|\bnicht (?:mehr|länger)\b|\b(?:not|never|cannot)\b|n['’]t\b|\bany ?(?:more|longer)\b|\bkein\w*\b|"
     r"\bmehr\b",
     re.IGNORECASE,
 )
-_CONTRAST = re.compile(r"[,;]? (?:but|sondern|and now|und jetzt|und nun)\b.*", re.IGNORECASE)
-_POINTS_BACK = re.compile(r"\b(?:there|it|that|this|these|those|so|them|dort|das|dies\w*)\W*$", re.IGNORECASE)
+_CONTRAST = regex(r"[,;]? (?:but|sondern|and now|und jetzt|und nun)\b.*", re.IGNORECASE)
+_POINTS_BACK = regex(r"\b(?:there|it|that|this|these|those|so|them|dort|das|dies\w*)\W*$", re.IGNORECASE)
 _ADVERBS = {"always", "never", "usually", "please", "also", "really", "still", "just", "immer", "nie", "bitte", "auch"}
 _SPEAKERS = {"i", "we", "ich", "wir", "user", "i'm", "we're", "i've", "im"}
 _OWNED = {"my", "our", "mein", "meine", "meinen", "meinem", "unser", "unsere", "unseren"}
-_LINKED = re.compile(r"(\S+) (?:and|or|und|oder) (\S+)", re.IGNORECASE)
+_LINKED = regex(r"(\S+) (?:and|or|und|oder) (\S+)", re.IGNORECASE)
 
 
 def subject_of(statement: str) -> str | None:

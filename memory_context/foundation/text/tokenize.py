@@ -17,6 +17,7 @@ from typing import Protocol
 
 import Stemmer
 
+from ..patterns import regex
 from ..utf8 import without_terminal_codes
 from .lexicon import CODE_STOP_WORDS, ENGLISH_STOP_WORDS, FOREIGN_STOP_WORDS, HOMOGRAPHS
 
@@ -47,21 +48,21 @@ QUERY_LIMIT_CHARACTERS = 65_536
 
 _JOINT = r"(?:://|::|\\\\|[./\\:@+-])"
 _TOKEN = rf"{{0}}+(?:{_JOINT}{{0}}+)*"
-_ASCII_TOKENS = re.compile(_TOKEN.format(r"\w"))
-_JOINTS = (re.compile(r"://|[:@+]+"), re.compile(r"[/\\]+"), re.compile(r"\."))
+_ASCII_TOKENS = regex(_TOKEN.format(r"\w"))
+_JOINTS = (regex(r"://|[:@+]+"), regex(r"[/\\]+"), regex(r"\."))
 """Token separators, in order: `src/auth/login.py:42` gives `src/auth/login.py`, then `login.py`."""
-_NAME_JOINT = re.compile(r"[-_]+")
-_BACKSLASHES = re.compile(r"\\+")
-_NUMBERS = re.compile(r"\d+\.\d+(?:\.\d+)*")
+_NAME_JOINT = regex(r"[-_]+")
+_BACKSLASHES = regex(r"\\+")
+_NUMBERS = regex(r"\d+\.\d+(?:\.\d+)*")
 _PART = r"[A-Z]+s?(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
 """login|Handler, HTTP|Server, URLs, sha|256."""
-_PARTS = re.compile(rf"{_PART}|[^A-Za-z0-9]+")
-_ASCII_PARTS = re.compile(_PART)
+_PARTS = regex(rf"{_PART}|[^A-Za-z0-9]+")
+_ASCII_PARTS = regex(_PART)
 _SHORTEST_MEAN_PART = 3
 """Names of three or more parts, shorter on average, are hashes or Base64."""
-_HASH = re.compile(r"(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{8,}", re.IGNORECASE)
+_HASH = regex(r"(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{8,}", re.IGNORECASE)
 _SHORT_HASH_CHARACTERS = 7  # as git abbreviates
-_CONTRACTION = re.compile(r"(?<=[^\W\d_])(?:n't|'(?:s|re|ve|m|ll|d))\b", re.IGNORECASE)
+_CONTRACTION = regex(r"(?<=[^\W\d_])(?:n't|'(?:s|re|ve|m|ll|d))\b", re.IGNORECASE)
 
 # Thai, Lao, Burmese, Khmer, Chinese, Japanese, and Korean, which joins particles.
 _UNSPACED_CHARACTER = (
@@ -85,12 +86,12 @@ _ENDLESS = "([^\x00-\u02ff\u3041-\u3096\u30a0-\u30ff\u3400-\u9fff\uac00-\ud7ff\U
 _CACHED_TOKENS = 1 << 14
 
 
-_NAME_OR_WORD = re.compile(r"((?<=[\w,;] )[A-Z]\w+)|\w+")
+_NAME_OR_WORD = regex(r"((?<=[\w,;] )[A-Z]\w+)|\w+")
 
-_WORD = re.compile(r"[^\W\d]\w{2,}")
-_WORD_OR_BREAK = re.compile(rf"{_WORD.pattern}|\n")
-_ASCII_WORD_OR_BREAK = re.compile(_WORD_OR_BREAK.pattern, re.ASCII)  # takes two thirds of the time
-_PART_OR_BREAK = re.compile(rf"{_PART}|\n")
+_WORD = regex(r"[^\W\d]\w{2,}")
+_WORD_OR_BREAK = regex(rf"{_WORD.pattern}|\n")
+_ASCII_WORD_OR_BREAK = regex(_WORD_OR_BREAK.pattern, re.ASCII)  # takes two thirds of the time
+_PART_OR_BREAK = regex(rf"{_PART}|\n")
 _COMMON_WORDS = ENGLISH_STOP_WORDS | CODE_STOP_WORDS
 _CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 

@@ -26,6 +26,7 @@ from memory_context.foundation.errors import LightModelError, MemoryContextError
 from memory_context.foundation.identifiers import SessionKey
 from memory_context.foundation.light_model.model import LightModel
 from memory_context.foundation.messages import texts_of
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.runtime.background import attempt
 from memory_context.foundation.text.own_words import own_passages, sentences
@@ -348,7 +349,7 @@ sentence in the user's language with the same numbers, names and negations", "ty
 "user_fact", "supersedes": "key of the known statement that it makes untrue, or empty: what a dog is called and what \
 it eats are both true"}]}
 Usually the list is empty."""
-_FENCE = re.compile(r"<(?=/?\s*(?:message|known)\b)", re.IGNORECASE)
+_FENCE = regex(r"<(?=/?\s*(?:message|known)\b)", re.IGNORECASE)
 _STATEMENTS_LIMIT = 20
 _KNOWN_SHARE = 0.3
 _LEAST_WORDS = 2

@@ -5,6 +5,8 @@ All are matched at the start of a sentence: what stands further in is often anot
 
 import re
 
+from memory_context.foundation.patterns import regex
+
 # fmt: off
 __all__ = [
     "ENDED", "EVERYTHING", "FACTS", "FICTION", "FORGET", "IT", "LEAD_INS", "LIFTED", "NOT_OF_USER", "ORDERS",
@@ -14,7 +16,7 @@ __all__ = [
 
 
 def _pattern(*parts: str) -> "re.Pattern[str]":
-    return re.compile("|".join(f"(?:{part})" for part in parts), re.IGNORECASE)
+    return regex("|".join(f"(?:{part})" for part in parts), re.IGNORECASE)
 
 
 LEAD_INS = _pattern(
@@ -166,7 +168,7 @@ RULE_WORDS = frozenset(
 )
 """Of requests to take an order back, as terms: they say nothing of which."""
 
-TAIL = re.compile(
+TAIL = regex(
     r"(?:,? (?:so please|but (?:i|we|is|how|what|can|could)|and (?:i|we) (?:want|need|would|wish|wonder))|"
     r", (?:so (?:i|we|it|there|can|could|what|how|please)|which (?:is why|means)|(?:and |but )?(?:can|could|what|how|"
     r"please)|(?:and|but) (?:i|we))|"

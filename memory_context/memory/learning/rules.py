@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.text.lexicon import NEGATIONS
 from memory_context.foundation.text.own_words import LONG_CHARACTERS, own_passages, sentences
 from memory_context.foundation.text.statements import ends_another, indices_of_ended, replaces_others, subject_of
@@ -31,10 +32,8 @@ _ALONE_CHARACTERS = 100
 _ORDER_CHARACTERS = 600
 _LIFTED_SHARE = 0.5  # of an order's words: more than these a permission has to repeat
 _TASK_CHARACTERS = 1000  # longer own words are a task or instructions, whose "always" is for the task
-_UNFINISHED = re.compile(
-    r"\b(?:as|with|by|like|to|of|for|and|or|the|an?|is|are|als|mit|von|und|oder|wie)\W*$|[:,]$", re.I
-)
-_OTHER = re.compile(
+_UNFINISHED = regex(r"\b(?:as|with|by|like|to|of|for|and|or|the|an?|is|are|als|mit|von|und|oder|wie)\W*$|[:,]$", re.I)
+_OTHER = regex(
     r"^(?:(?:my|our|mein\w*|unser\w*|the|an?|der|die|das|eine?|one|every|some|many) (?:(?:best|old|older|younger|new|"
     r"little|"
     r"former|beste[rn]?|alte[rn]?|jüngere[rn]?) )?(\w+)|(he|she|they|it|er|sie|es)\b|([A-ZÄÖÜ]\w+) "

@@ -5,7 +5,6 @@ are not kept, and `match` and `search` use RE2.
 """
 
 import json
-import re
 import time
 from collections.abc import AsyncIterable, Iterable, Iterator
 from contextlib import suppress
@@ -19,7 +18,7 @@ from jsonpath.selectors import Filter, JSONPathSelector
 
 from memory_context.foundation.compactors.analyzers.wrapper import unwrapped
 from memory_context.foundation.errors import TransformError
-from memory_context.foundation.patterns import PATTERN_LIMIT_CHARACTERS, TextPattern
+from memory_context.foundation.patterns import PATTERN_LIMIT_CHARACTERS, TextPattern, regex
 from memory_context.foundation.text.json_text import find_document
 
 from .filter import FilterResult
@@ -30,7 +29,7 @@ _DOCUMENT_LIMIT_CHARACTERS = 32_000_000  # parsed: up to 25 bytes a character
 _STEPS = 1_000_000
 _SECONDS = 8.0
 _PATH_LIMIT_CHARACTERS = 200
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def find_values(content: str, json_path: str, *, first_match: int, max_matches: int) -> FilterResult:

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import quote, quote_plus
 
-from memory_context.foundation.patterns import BytesPattern
+from memory_context.foundation.patterns import BytesPattern, regex
 from memory_context.foundation.utf8 import from_utf8, to_utf8
 
 __all__ = ["DETECTED", "SecretFilter", "is_name", "names_in", "reference", "resolved_text"]
 
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
-REFERENCE = re.compile(rf"\{{\{{secret:({NAME.pattern})\}}\}}")
-_REFERENCE_BYTES = re.compile(rb"(\{\{secret:[A-Za-z][A-Za-z0-9_.-]{0,63}\}\})")
+NAME = regex(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+REFERENCE = regex(rf"\{{\{{secret:({NAME.pattern})\}}\}}")
+_REFERENCE_BYTES = regex(rb"(\{\{secret:[A-Za-z][A-Za-z0-9_.-]{0,63}\}\})")
 DETECTED = "detected-"
 """Names of masked credentials begin so."""
 

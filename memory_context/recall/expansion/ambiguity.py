@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.text.tokenize import folded, terms_of
 
 from . import lexicon
@@ -17,14 +18,14 @@ __all__ = ["NOT_VISIBLE", "asks_something", "find_missing"]
 
 NOT_VISIBLE = "is not visible"
 _QUOTE = "ʘ"  # stands for a quotation
-_QUOTED = re.compile(
+_QUOTED = regex(
     r"```.*?(?:```|\Z)|`[^`\n]+`|\"[^\"\n]{1,400}\"|“[^”]{1,400}”|„[^“”]{1,400}[“”]|«[^»]{1,400}»"
     r"|(?<!\w)'(?! )[^'\n]{1,400}(?:'\w[^'\n]{0,400}){0,4}'(?!\w)|https?://\S+",
     re.DOTALL,
 )
-_PASTED = re.compile(r":(?:[ \t]*\n|\s+\S.*\S)", re.DOTALL)  # "translate this: …"
-_SENTENCE = re.compile(r"[^.?!\n]+(?:[.?!](?!\s|$)[^.?!\n]*)*[.?!]*")
-_WORD = re.compile(r"[^\W_](?:[\w./:@+#'-]*\w)?|[,;:()]")
+_PASTED = regex(r":(?:[ \t]*\n|\s+\S.*\S)", re.DOTALL)  # "translate this: …"
+_SENTENCE = regex(r"[^.?!\n]+(?:[.?!](?!\s|$)[^.?!\n]*)*[.?!]*")
+_WORD = regex(r"[^\W_](?:[\w./:@+#'-]*\w)?|[,;:()]")
 _NOUN_PHRASE_WORDS, _COMPLEMENT_WORDS, _FRAGMENT_WORDS, _ORDER_CHARACTERS = 4, 5, 10, 120
 _LEAST_PREFIX = 5
 _TOLD_TERMS = 3

@@ -1,6 +1,5 @@
 """References and keys that a message can refer to. Tool results never open keys: their text may imitate references."""
 
-import re
 import string
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from typing import Literal, NamedTuple
 from autogen_core.models import AssistantMessage, UserMessage
 
 from memory_context.foundation.messages import source_of
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.references import KEY_PATTERN, QUOTATION, MemoryRef
 from memory_context.foundation.text.tokenize import folded, terms_of
@@ -35,12 +35,12 @@ __all__ = [
 _UNKNOWN_KEYS_LIMIT, _LONGEST_KEY, _SEARCHED_CHARACTERS = 5, 64, 3000
 _KEY_CHARACTERS = string.ascii_letters + string.digits + "_.-"
 _KEPT_CHARACTERS, _READ_CHARACTERS = 600, 100_000
-_RUN = re.compile(r"(?<![A-Za-z0-9_.-])[A-Za-z.-]*[0-9_][A-Za-z0-9_.-]*")  # keys have a digit or `_`
-_SIZE = re.compile(r"\b\d+(?:[ ,.]\d{3})*(?:\.\d+)? (?:lines|tokens|words|pages|[kM]?B)\b")  # rows say the kind
+_RUN = regex(r"(?<![A-Za-z0-9_.-])[A-Za-z.-]*[0-9_][A-Za-z0-9_.-]*")  # keys have a digit or `_`
+_SIZE = regex(r"\b\d+(?:[ ,.]\d{3})*(?:\.\d+)? (?:lines|tokens|words|pages|[kM]?B)\b")  # rows say the kind
 _ALL_OF = "all of "  # begins the label of an answer that shows an item whole
-_PLACEHOLDER = re.compile(r"\[MemoryRef: [^\]\r\n]*\]?")
-_KEY_IN_PLACEHOLDER = re.compile(rf"\[MemoryRef: ({KEY_PATTERN.pattern})(?![A-Za-z0-9_.-])")
-_KEY_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*_(?=[a-z]*[2-7])[a-z2-7]{6,20}")
+_PLACEHOLDER = regex(r"\[MemoryRef: [^\]\r\n]*\]?")
+_KEY_IN_PLACEHOLDER = regex(rf"\[MemoryRef: ({KEY_PATTERN.pattern})(?![A-Za-z0-9_.-])")
+_KEY_SHAPE = regex(r"[A-Za-z0-9][A-Za-z0-9_.-]*_(?=[a-z]*[2-7])[a-z2-7]{6,20}")
 
 
 class ReferenceWords(NamedTuple):

@@ -2,6 +2,7 @@
 
 import re
 
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.text.lexicon import ENGLISH_STOP_WORDS, FOREIGN_DETERMINERS
 from memory_context.foundation.text.tokenize import terms_of
 
@@ -22,7 +23,7 @@ def _words(words: str) -> frozenset[str]:
 def _phrases(phrases: str) -> re.Pattern[str]:
     """Compile phrases, one a line, that begin at a word's start."""
     lines = filter(None, map(str.strip, phrases.splitlines()))
-    return re.compile(rf"(?<![\w'])(?:{'|'.join(lines)})", re.IGNORECASE)
+    return regex(rf"(?<![\w'])(?:{'|'.join(lines)})", re.IGNORECASE)
 
 
 FUNCTION_WORDS = ENGLISH_STOP_WORDS | _words("""
@@ -92,7 +93,7 @@ WEAK = frozenset(term for word in _words("""
 """) for term in terms_of(word))  # fmt: skip
 """Of tools and their outputs: two references that share only such a word are not alike."""
 
-STATEMENT = re.compile(
+STATEMENT = regex(
     r"^\W*(?:please )?(?:remember|note|keep in mind|be aware|fyi|for your information|for future reference"
     r"|for the record|from now on|save|store|memori[sz]e|merke? dir)\b"
     r"(?! (?:when|what|how|where|who|which|me|the|our)\b)"
@@ -101,13 +102,13 @@ STATEMENT = re.compile(
     r"|^\W*i (?:prefer|like|live|work|use|am|always|never|don't)\b[^?]*$",
     re.IGNORECASE,
 )  # tells instead of asking
-GENERAL_QUESTION = re.compile(
+GENERAL_QUESTION = regex(
     r"^\W*(?:(?:can|could|would|will) you |please )*(?:wh?at|how|why|who|when|where|which|explain|describe|define)\b",
     re.IGNORECASE,
 )
-PERSONAL = re.compile(r"\b(?:i|me|my|mine|we|us|our|ours|you|your)\b", re.IGNORECASE)
-ENGLISH = re.compile(r"\b(?:the|is|to|of|and|for|you|my|please)\b", re.IGNORECASE)
-KNOWLEDGE = re.compile(
+PERSONAL = regex(r"\b(?:i|me|my|mine|we|us|our|ours|you|your)\b", re.IGNORECASE)
+ENGLISH = regex(r"\b(?:the|is|to|of|and|for|you|my|please)\b", re.IGNORECASE)
+KNOWLEDGE = regex(
     r"^\W*(?:(?:please )?explain )?what (?:is|are) (?:an? [\w -]{1,40}|(?!the\b|in\b|on\b)[a-z-]+(?: [a-z-]+)?)\W*$"
     r"|\bwhat does (?:an? )?[\w -]{1,40} (?:mean|do|stand for|consist of)\b|\bwhat(?:'s| is) the difference\b"
     r"|^\W*how (?:do|can|does|would|should) (?:i|you|we|one)\b|\btranslate ['\"]"
@@ -153,7 +154,7 @@ PAST = _phrases(rf"""
     (?:wieder|gleiche\w*|(?:der|die|das|den|dem)?selbe\w*)\b[^.?!]{{0,40}}\b(?:letzt|vorig|vergangen|früher|wie)\w*
     (?:de[mnr]|die|das|denen) (?:wir|ich)\b[^.?!]{{0,40}}\b(?:hatten?|haben?)\b
 """)
-SAID = re.compile(
+SAID = regex(
     r"\b(?:we|you|i)(?:'ve|'d)?(?: \w+){0,2}? (?:f[io]u?nd out|say|said|tell|told|agreed?|discuss(?:ed)?|decided?"
     r"|concluded?|talk(?:ed)?|mention(?:ed)?|learn(?:ed|t)?|settled?|established?|figured? out|worked? out"
     r"|answer(?:ed)?|recommend(?:ed)?|suggest(?:ed)?|came to|come to)\b"
@@ -161,10 +162,10 @@ SAID = re.compile(
     re.IGNORECASE,
 )  # asks for words and conclusions rather than for material
 WHEN = _words("last time previous session conversation chat earlier previously yesterday before again")
-IN_RECORDS = re.compile(r": '(?:(?:did|have|had) (?:i|we)|(?:letztes|voriges) jahr|letzte woche)", re.IGNORECASE)
+IN_RECORDS = regex(r": '(?:(?:did|have|had) (?:i|we)|(?:letztes|voriges) jahr|letzte woche)", re.IGNORECASE)
 """In a reason: "how much did we sell" may ask what is stored."""
-OWN_PHRASE = re.compile(r"'(?:my|our|mein|unser)\w* ", re.IGNORECASE)  # in a reason: something of the user's own
-GERMAN_ORDER = re.compile(
+OWN_PHRASE = regex(r"'(?:my|our|mein|unser)\w* ", re.IGNORECASE)  # in a reason: something of the user's own
+GERMAN_ORDER = regex(
     r"^\W*(?!(?:erklär|beschreib|übersetz|schreib))[^\W\d_]{3,}(?:[- ][^\W\d_]+){0,2} "
     r"(?P<determiner>den|dem|das|die|mein\w*|unser\w*) (?P<noun>[^\W\d_]{3,})",
     re.IGNORECASE,

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.references import shorten
 from memory_context.foundation.text.tokenize import folded, telling_terms, terms_of
 
@@ -29,12 +30,12 @@ _LEAST_START, _ENDING = 5, 2  # characters of a word that its other forms share
 
 _DEFINITES = lexicon.DETERMINERS | {"both", "all", "each", "every"}
 _PLACES = frozenset(("for", "into", "to", "beside", "near", "like"))
-_WORD = re.compile(r"_*[^\W_](?:[\w./:@+-]*\w)?")
-_FILE_NAME = re.compile(r"[\w./@+-]{1,300}\.[a-z]\w{0,7}")
-_SNAKE_CASE = re.compile(r"[^\W_]+(?:_[^\W_]+)+")
-_FENCE_TAG = re.compile(r"^([ \t]*(?:```|~~~))[^\s`]*", re.MULTILINE)
-_SENTENCE_START = re.compile(r"(?:^|[.?!:\n])[^\w]*$")
-_DETAIL = re.compile(r":\s+\S|\n\s*(?:[-*|]|\d+[.)])\s")
+_WORD = regex(r"_*[^\W_](?:[\w./:@+-]*\w)?")
+_FILE_NAME = regex(r"[\w./@+-]{1,300}\.[a-z]\w{0,7}")
+_SNAKE_CASE = regex(r"[^\W_]+(?:_[^\W_]+)+")
+_FENCE_TAG = regex(r"^([ \t]*(?:```|~~~))[^\s`]*", re.MULTILINE)
+_SENTENCE_START = regex(r"(?:^|[.?!:\n])[^\w]*$")
+_DETAIL = regex(r":\s+\S|\n\s*(?:[-*|]|\d+[.)])\s")
 
 
 class _Term(NamedTuple):

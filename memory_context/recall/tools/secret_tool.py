@@ -18,7 +18,7 @@ from typing_extensions import Self
 
 from memory_context.foundation.credentials.masks import MASK
 from memory_context.foundation.errors import SecretError
-from memory_context.foundation.patterns import BytesPattern
+from memory_context.foundation.patterns import BytesPattern, regex
 from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.foundation.utf8 import from_utf8, map_strings, to_utf8
 from memory_context.memory.vault.forms import DETECTED, SecretFilter, is_name, names_in, reference, resolved_text
@@ -30,11 +30,11 @@ __all__ = ["SecretRules", "SecretStreamTool", "SecretTool", "SecretToolError", "
 _READ_SECONDS = 5.0
 _FRAGMENT = 6  # characters
 _ALL_DETECTED = f"{DETECTED}*"
-_MASK = re.compile(rf"{re.escape(MASK[:-1])}\**\]")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[/\\]{2}[^\s\"'<>`]*")
+_MASK = regex(rf"{re.escape(MASK[:-1])}\**\]")
+_URL = regex(r"[A-Za-z][A-Za-z0-9+.-]*:[/\\]{2}[^\s\"'<>`]*")
 _URL_NAMES = frozenset(("url", "urls", "uri", "href", "link", "endpoint", "host", "hostname", "base_url", "server"))
 _SAFE_SCHEMES = frozenset(("https", "wss"))
-_REFERENCE = re.compile(rb"(\{\{secret:[^{}]+\}\})")
+_REFERENCE = regex(rb"(\{\{secret:[^{}]+\}\})")
 _KEY = "(a name)"
 _events = logging.getLogger(EVENT_LOGGER_NAME)
 

@@ -4,7 +4,6 @@ Passages have about 1,000 characters and end at paragraphs, headings, definition
 """
 
 import math
-import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 
 from memory_context.foundation.credentials.masks import masked_in_place, without_padding
 from memory_context.foundation.errors import ItemDamagedError
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.text.landmarks import KEYWORDS, MODIFIERS
 from memory_context.foundation.text.tokenize import terms_of
 from memory_context.foundation.utf8 import to_utf8
@@ -46,7 +46,7 @@ _MOST_LENGTH_CODE = 255
 _SHORTEST = CHUNK_CHARACTERS // 2
 _LONGEST = CHUNK_CHARACTERS + _SHORTEST
 
-_BEGINNING = re.compile(
+_BEGINNING = regex(
     r"(?<=\n)(?=[^\r\n])(?:(?<=\n\n)|(?<=\n\r\n)"  # a paragraph
     r"|(?=#{1,6} |={3,} |-{3,} |diff --git |@@ |<h[1-6]\b"  # a heading
     rf"|{MODIFIERS}(?:{KEYWORDS}|namespace|CREATE) ))"

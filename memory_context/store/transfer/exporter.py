@@ -2,7 +2,6 @@
 
 import base64
 import json
-import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime, timezone
@@ -11,6 +10,7 @@ from typing import Any
 
 from psycopg.rows import DictRow
 
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.utf8 import escape, escape_json, to_utf8, unescape
 
 from ..connection import Connection, dedicated, driver_errors
@@ -29,7 +29,7 @@ PAGE_ROWS = 500
 PAGE_BYTES = 4_000_000
 PAGE_PACKED_BYTES = 500_000  # compressed, to a tenth and less
 LONG_CHARACTERS = 1_000_000
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_NOT_ASCII = regex(r"[^\x00-\x7f]+")
 
 
 async def export_lines(

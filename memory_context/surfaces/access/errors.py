@@ -4,7 +4,6 @@ Internal details go to the log, except the sentence of a failed model service, w
 """
 
 import logging
-import re
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 from urllib.parse import quote, unquote
@@ -25,6 +24,7 @@ from memory_context.foundation.errors import (
     SessionGoneError,
     StoreUnavailableError,
 )
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.runtime.background import outages_of
 
 from .gate import BodyLimit, Gate
@@ -35,7 +35,7 @@ _logger = logging.getLogger("memory_context")
 
 _MAX_FLAWS = 20
 _QUIET_SECONDS = 60.0  # without a refusal end an outage
-_SURROGATES = re.compile("[\ud800-\udfff]")
+_SURROGATES = regex("[\ud800-\udfff]")
 
 
 class Refusal(BaseModel):

@@ -35,6 +35,7 @@ from fastapi.responses import StreamingResponse
 
 from memory_context.foundation.credentials.masks import masked
 from memory_context.foundation.errors import ConflictError, ItemNotFoundError, StoreError, StoreUnavailableError
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.references import KEY_PATTERN
 from memory_context.foundation.runtime.background import attempt, outages_of
 from memory_context.foundation.runtime.buffers import Flusher
@@ -116,8 +117,8 @@ class _Change:
 
 _NAMES = _NAME, _IMAGE_NAME = "memory_context_element", "memory_context_image"
 _PIECE_BYTES = 1 << 20
-_RANGE = re.compile("bytes=([0-9]{0,18})-([0-9]{0,18})")
-_MIME = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+", re.ASCII | re.IGNORECASE)
+_RANGE = regex("bytes=([0-9]{0,18})-([0-9]{0,18})")
+_MIME = regex(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+", re.ASCII | re.IGNORECASE)
 _SHOWN = ("image/", "audio/", "video/", "text/plain", "application/json", "application/pdf")
 
 CurrentUser = Annotated[User | PersistedUser | None, Depends(get_current_user)]

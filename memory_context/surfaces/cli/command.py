@@ -3,10 +3,8 @@
 The store is closed however a command ends. A unique prefix names a session or item; errors offer the nearest names.
 """
 
-import asyncio
 import inspect
 import logging
-import re
 import signal
 import threading
 from collections.abc import Awaitable, Callable
@@ -14,12 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from typer import Option
 
 from memory_context.foundation.identifiers import SessionKey
+from memory_context.foundation.patterns import regex
 
 from .console import USAGE_ERROR, Failure, Output, present
 
@@ -51,7 +50,7 @@ _OFFERED_USERS = 10
 _OFFERED_NAMES = 3
 _SESSIONS_COMPARED = 1000  # with a mistyped id
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_DURATION = re.compile(rf"(\d{{1,6}})\s*([{''.join(_UNITS)}])")
+_DURATION = regex(rf"(\d{{1,6}})\s*([{''.join(_UNITS)}])")
 
 
 def not_empty(name: str | None) -> str | None:
@@ -161,6 +160,7 @@ def command(
 
 def _run(work: Awaitable[Output | None], target: Target) -> Output | None:
     """Do the work of a command and close its store; the first Ctrl-C interrupts it wherever it is."""
+    import asyncio  # a sixth of the time of `--help`
 
     async def work_and_close() -> Output | None:
         try:
@@ -191,8 +191,7 @@ def _run(work: Awaitable[Output | None], target: Target) -> Output | None:
 TranscriptOption = Annotated[str | None, Option("--agent", help="Whose transcript. [default: the only one]")]
 
 
-@dataclass(frozen=True)
-class NamedSession:
+class NamedSession(NamedTuple):
     """A session with its transcripts, the latest archived first."""
 
     user_id: str

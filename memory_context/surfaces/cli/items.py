@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+from memory_context.foundation.patterns import regex
+
 from .command import Target, YesOption, command, find_key, parse_since
 from .console import USAGE_ERROR, Failure, Output, age, confirm, counted, harmless, listed, progress_bar, say, styled
 
@@ -224,7 +226,7 @@ async def _forget(store: "MemoryStore", user: str, keys: list[str], extent: str,
 
 # --- search
 
-_WORDS = re.compile(r"\w+")
+_WORDS = regex(r"\w+")
 
 
 @command()

@@ -3,9 +3,6 @@
 `open`: the inspector of one user, on this machine's loopback, until Ctrl-C.
 """
 
-import asyncio
-import socket
-import webbrowser
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -96,6 +93,9 @@ async def open_inspector(
     It shows each call of each session, and what is kept of the user, who may change it there. The address works once:
     whoever opens it first gets in, nobody else on this machine. Ctrl-C ends it.
     """
+    import asyncio
+    import socket
+    import webbrowser
     from urllib.parse import quote
 
     from memory_context.foundation.extras import needs

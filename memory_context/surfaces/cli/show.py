@@ -5,13 +5,14 @@ no control sequence. Reading here is not a use of the item.
 """
 
 import json
-import re
 import sys
 from base64 import b64encode
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
+
+from memory_context.foundation.patterns import regex
 
 from .command import Target, command, find_key
 from .console import USAGE_ERROR, Failure, Output, harmless, print_fields, say
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["show"]
 
 _MAX_MATCHES = 1000
-_FOLD_KEY = re.compile(r"history_\d+-\d+_[0-9a-f]{6}")
-_RANGE = re.compile(r"([1-9]\d{0,11})?(:?)([1-9]\d{0,11})?")
+_FOLD_KEY = regex(r"history_\d+-\d+_[0-9a-f]{6}")
+_RANGE = regex(r"([1-9]\d{0,11})?(:?)([1-9]\d{0,11})?")
 
 
 @command()

@@ -1,8 +1,8 @@
 """`status` and `doctor`: the state of a store and an installation, with remedies. Neither changes anything."""
 
 import os
-import platform
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -148,7 +148,7 @@ def _installation() -> Iterator[_Finding]:
 
     from memory_context.foundation.embeddings.wordllama import default_embedder
 
-    yield _Finding("versions", "ok", f"memory-context {version('memory-context')}, Python {platform.python_version()}")
+    yield _Finding("versions", "ok", f"memory-context {version('memory-context')}, Python {sys.version.split()[0]}")
     there = [extra for extra, module in _EXTRAS.items() if find_spec(module)]
     missing = ", ".join(extra for extra in _EXTRAS if extra not in there)
     yield _Finding("extras", "ok", f"{', '.join(there) or 'none'}{'; not installed: ' * bool(missing)}{missing}")

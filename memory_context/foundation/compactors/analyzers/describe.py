@@ -19,6 +19,7 @@ from memory_context.foundation.text.documents import headings_in, is_document
 from memory_context.foundation.text.json_text import find_document
 from memory_context.foundation.text.landmarks import LANGUAGES, defined_in, error_lines, language_of
 
+from ...patterns import regex
 from ..compactor import Analysis, Result
 from ..names import reads_as_order
 from ..records import longest_list
@@ -103,12 +104,12 @@ def _outcome(named: dict[str, Any]) -> tuple[bool | None, str]:
 
 # --- HTML, XML, SVG
 
-_UNREAD = re.compile(
+_UNREAD = regex(
     r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<(script|style)\b.*?(?:</\1|\Z)", re.DOTALL | re.IGNORECASE
 )
-_TAG = re.compile(r"<(/?)([A-Za-z_][\w:.-]*)([^<>]*)>")
-_TITLED = re.compile(r"<(title|h[1-3])\b[^<>]{0,1000}>(.{0,600}?)</\1", re.DOTALL | re.IGNORECASE)
-_VIEW_BOX = re.compile(r"viewBox=[\"'][\d.-]+[ ,]+[\d.-]+[ ,]+([\d.]+)[ ,]+([\d.]+)")
+_TAG = regex(r"<(/?)([A-Za-z_][\w:.-]*)([^<>]*)>")
+_TITLED = regex(r"<(title|h[1-3])\b[^<>]{0,1000}>(.{0,600}?)</\1", re.DOTALL | re.IGNORECASE)
+_VIEW_BOX = regex(r"viewBox=[\"'][\d.-]+[ ,]+[\d.-]+[ ,]+([\d.]+)[ ,]+([\d.]+)")
 _PAGES = frozenset(("html", "head", "body", "div", "main", "article", "section", "table", "p", "h1", "ul", "meta"))
 
 
@@ -144,11 +145,11 @@ def _children(text: str) -> "Counter[str]":
 
 # --- tables
 
-_CELLS = re.compile(r"\s*[|│┃]\s*")
-_RULER = re.compile(r"(?=.*(?:--|==|━━|──))[\s|+:┃┏┳┓┡╇┩├┼┤─━=-]+")
-_FOOTER = re.compile(r"(?:\n[+|=-]{3,1000}\r?|\n[\[(]?\d+ rows?\b[^\n]{0,80}|\n\r?)+$")
-_FIGURE = re.compile(r"[-+$€£(]?\d[\d.,:/ %eE+-]*\)?")
-_WITH_FIGURE = re.compile(r"(?:.*[,;])?\s*[\"']?-?\d[\d.:/ -]*[\"']?\s*(?:[,;]|$)")
+_CELLS = regex(r"\s*[|│┃]\s*")
+_RULER = regex(r"(?=.*(?:--|==|━━|──))[\s|+:┃┏┳┓┡╇┩├┼┤─━=-]+")
+_FOOTER = regex(r"(?:\n[+|=-]{3,1000}\r?|\n[\[(]?\d+ rows?\b[^\n]{0,80}|\n\r?)+$")
+_FIGURE = regex(r"[-+$€£(]?\d[\d.,:/ %eE+-]*\)?")
+_WITH_FIGURE = regex(r"(?:.*[,;])?\s*[\"']?-?\d[\d.:/ -]*[\"']?\s*(?:[,;]|$)")
 
 
 def _ruled(content: Content) -> _Seen | None:
@@ -212,18 +213,18 @@ def _aligned(content: Content) -> _Seen | None:
 # --- rows of one form, logs
 
 _ROWS = (
-    ("listing", "entries", re.compile(r"[-dlcbps][-rwxsStT]{9}\S? +\d.{0,80} \d[\d:]{3,4} ([^ ].{0,200})$")),
-    ("search", "matches", re.compile(r"((?:[A-Za-z]:)?[^\s:]{1,250}):\d{1,7}[:-]")),
-    ("git log", "commits", re.compile(r"[0-9a-f]{7,12} (\S.{3,200})$")),
-    ("list", "paths", re.compile(r"((?:[A-Za-z]:)?[\w.@+~-]{0,100}(?:/(?:[\w.@+-]| (?!/)){1,100}){1,40}/?)$")),
+    ("listing", "entries", regex(r"[-dlcbps][-rwxsStT]{9}\S? +\d.{0,80} \d[\d:]{3,4} ([^ ].{0,200})$")),
+    ("search", "matches", regex(r"((?:[A-Za-z]:)?[^\s:]{1,250}):\d{1,7}[:-]")),
+    ("git log", "commits", regex(r"[0-9a-f]{7,12} (\S.{3,200})$")),
+    ("list", "paths", regex(r"((?:[A-Za-z]:)?[\w.@+~-]{0,100}(?:/(?:[\w.@+-]| (?!/)){1,100}){1,40}/?)$")),
 )
-_STAMP = re.compile(
+_STAMP = regex(
     r"\d{4}[-/]\d\d[-/]\d\d[T ]{1,2}\d\d:\d\d(?::\d\d)?|\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d(?::\d\d)?"
     r"|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?: \d{4})?|\b\d\d:\d\d:\d\d\b"
 )
-_COMMIT = re.compile(r"^commit [0-9a-f]{7,40}\b", re.MULTILINE)
-_COMMIT_DATE = re.compile(r"^(?:Author|Commit)?Date: +(.{10,40})$", re.MULTILINE)
-_SUBJECT = re.compile(r"^\n    (\S.{0,300})$", re.MULTILINE)
+_COMMIT = regex(r"^commit [0-9a-f]{7,40}\b", re.MULTILINE)
+_COMMIT_DATE = regex(r"^(?:Author|Commit)?Date: +(.{10,40})$", re.MULTILINE)
+_SUBJECT = regex(r"^\n    (\S.{0,300})$", re.MULTILINE)
 
 
 def _rows(content: Content) -> _Seen | None:
@@ -257,17 +258,17 @@ def _log(content: Content) -> _Seen | None:
 
 # --- headings, settings, source code
 
-_TITLE_LINE = re.compile(r"^(?:[-*#] )?\**(?:Subject|(?:Page )?Title):\**[ \t]+(\S.{0,300})$", re.MULTILINE)
-_ABOUT = re.compile(r"^(?:[-*#] )?\**(From|Date|(?:Page )?URL|URL Source):\**[ \t]+(\S.{0,300})$", re.MULTILINE)
-_KEY = re.compile(r"^[\"']?([A-Za-z_@$][\w .@/$-]{0,60})[\"']?:(?:[ \t]|$)", re.MULTILINE)
-_FIELD = re.compile(r"^(?:- | {1,2})[\"']?([A-Za-z_/][\w./-]{0,60})[\"']?:(?:[ \t]|$)", re.MULTILINE)
-_NAMED = re.compile(r"^(?:title|name|displayName):[ \t]+[\"']?([^\n\"'|>&*][^\n\"']{0,200})", re.MULTILINE)
-_YAML_LINE = re.compile(r"\s*(?:- )?[\"']?[\w.@/-]{1,60}[\"']?:(?:\s|$)|\s*- \S|\s*#")
-_SECTION = re.compile(r"^\[{1,2}[ \t]*([^\[\]\n]{1,100})\]{1,2}[ \t]*(?:[#;].*)?$", re.MULTILINE)
-_ASSIGNED = re.compile(r"^(?:export |[#;] ?)?([A-Za-z_][\w.-]{0,80})[ \t]*=", re.MULTILINE)  # also defaults
-_VARIABLE = re.compile(r"(?:export )?[A-Z_][A-Z0-9_]*=")
-_COMMENT = re.compile(r"#+(?: |$)")
-_SETTING = re.compile(rf"{_SECTION.pattern}|{_ASSIGNED.pattern}|[#;]")
+_TITLE_LINE = regex(r"^(?:[-*#] )?\**(?:Subject|(?:Page )?Title):\**[ \t]+(\S.{0,300})$", re.MULTILINE)
+_ABOUT = regex(r"^(?:[-*#] )?\**(From|Date|(?:Page )?URL|URL Source):\**[ \t]+(\S.{0,300})$", re.MULTILINE)
+_KEY = regex(r"^[\"']?([A-Za-z_@$][\w .@/$-]{0,60})[\"']?:(?:[ \t]|$)", re.MULTILINE)
+_FIELD = regex(r"^(?:- | {1,2})[\"']?([A-Za-z_/][\w./-]{0,60})[\"']?:(?:[ \t]|$)", re.MULTILINE)
+_NAMED = regex(r"^(?:title|name|displayName):[ \t]+[\"']?([^\n\"'|>&*][^\n\"']{0,200})", re.MULTILINE)
+_YAML_LINE = regex(r"\s*(?:- )?[\"']?[\w.@/-]{1,60}[\"']?:(?:\s|$)|\s*- \S|\s*#")
+_SECTION = regex(r"^\[{1,2}[ \t]*([^\[\]\n]{1,100})\]{1,2}[ \t]*(?:[#;].*)?$", re.MULTILINE)
+_ASSIGNED = regex(r"^(?:export |[#;] ?)?([A-Za-z_][\w.-]{0,80})[ \t]*=", re.MULTILINE)  # also defaults
+_VARIABLE = regex(r"(?:export )?[A-Z_][A-Z0-9_]*=")
+_COMMENT = regex(r"#+(?: |$)")
+_SETTING = regex(rf"{_SECTION.pattern}|{_ASSIGNED.pattern}|[#;]")
 
 
 def _document(content: Content) -> _Seen | None:

@@ -11,6 +11,7 @@ from memory_context.foundation.references import one_line, shorten
 from memory_context.foundation.text.landmarks import Passage
 from memory_context.foundation.utf8 import json_object
 
+from ...patterns import regex
 from ..compactor import Result
 from ..names import reads_as_order
 
@@ -40,25 +41,23 @@ SAMPLED = 40  # lines or records
 LONGEST_LINE = 1000  # characters that are looked at
 
 _READ_CHARACTERS = 400_000
-_HTTP = re.compile(
+_HTTP = regex(
     r"(?:[*>] [^\n]*\n)*(?:< )?HTTP/\d[^\n]*\n(?:[*<>] [^\n]*\n|[{}] \[[^\n]*\n|[\w-]{1,60}:[^\n]*\n)*(?:[ \r]*\n)?"
 )
 """Status and headers before an answer, as `curl -i` and `curl -v` print them."""
-_PATTERN_SUFFIX = re.compile(r"\.(?:sample|example|default|dist|template|tmpl|in|j2|orig|bak)$")
+_PATTERN_SUFFIX = regex(r"\.(?:sample|example|default|dist|template|tmpl|in|j2|orig|bak)$")
 _ALIKE = 12
-_DIGITS = re.compile(r"\d+")
-_NUMBER = re.compile(r"[ \t]*(\d{1,7})(?:\t|→| ?[:|] ?)")
+_DIGITS = regex(r"\d+")
+_NUMBER = regex(r"[ \t]*(\d{1,7})(?:\t|→| ?[:|] ?)")
 
-_STATUS = re.compile(
+_STATUS = regex(
     r"\b(?:exit(?:ed)?|finished|terminated|return(?=[ _]?code))[ _]?(?:with )?(?:exit )?(?:status|code)"
     r"[\">:= ]{0,4}(-?\d{1,10})\b",
     re.IGNORECASE,
 )
-_LEADING = re.compile(
-    r"(?:wall time|total output lines|chunk id|output|stdout|<output>|```)\b[^\n]{0,80}$|$", re.IGNORECASE
-)
-_TRAILING = re.compile(r"\S{0,80}@\S{0,80}:[^\n]{0,200}[#$] ?$|</\w{1,20}>$|```$|$")
-_INTERPRETER = re.compile(r"\[Python Interpreter: [^\]\n]{0,200}\]$")
+_LEADING = regex(r"(?:wall time|total output lines|chunk id|output|stdout|<output>|```)\b[^\n]{0,80}$|$", re.IGNORECASE)
+_TRAILING = regex(r"\S{0,80}@\S{0,80}:[^\n]{0,200}[#$] ?$|</\w{1,20}>$|```$|$")
+_INTERPRETER = regex(r"\[Python Interpreter: [^\]\n]{0,200}\]$")
 _STATUS_LINE = 160
 _FIRST_LINE_LIMIT, _SENTENCE_WORDS, _PUNCTUATION = 70, 4, ".,:;!?()[]'\"`"
 _FRAME_LINES = 6
@@ -72,7 +71,7 @@ _PATH_KEYS = (
 )
 _EDITOR_COMMANDS = {"view", "create", "str_replace", "insert", "undo_edit", "read", "write", "edit", "open"}
 _PRINTERS = r"(?:cat|head|tail|sed|nl|bat|batcat|less|more)"
-_PRINTED = re.compile(
+_PRINTED = regex(
     rf"(?:cd [^&;|\n]{{1,300}}&& {{0,9}})?(?:sudo )?{_PRINTERS} (?:[^|;&<>\n]{{0,300}} )?[\"']?([^\s|;&<>\"']{{1,300}})"
     rf"[\"']?\s*(?:\| {{0,9}}{_PRINTERS}[^|;&<>\n]{{0,200}})?$"
 )

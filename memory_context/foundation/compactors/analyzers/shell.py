@@ -5,6 +5,7 @@ from itertools import islice
 
 from memory_context.foundation.text.landmarks import error_lines
 
+from ...patterns import regex
 from ..compactor import Analysis, Result
 from .output import FACTS, NAMES, Frame, call_of, count_lines, fact, frame_of, size_and_first_line
 
@@ -13,35 +14,33 @@ __all__ = ["analyze_command", "analyze_report"]
 _TAIL_CHARACTERS = 20_000
 _SUMMARY_LINES = 25  # from the end
 _LINE_CHARACTERS = 400
-_SUMMARY = re.compile(
+_SUMMARY = regex(
     r"\W{0,80}(?:Tests?(?: Suites| Files)?:?\s{1,9})?\d+ (?:passed|failed|failing|passing|failures?|errors?|problems?"
     r"|examples?|tests? (?:passed|completed))\b|Ran \d+ tests? in |(?:FAILED|OK) \(|OK$|FAIL$|(?:FAIL|ok  )\t"
     r"|test result: |\W{0,9}(?:\w+\W{1,3})?Tests run: |(?:\W\w+\W )?BUILD |Build (?:succeeded|FAILED)"
     r"|(?:Passed|Failed)! |Found \d+ errors?|Success: |All checks passed|Successfully |added \d+ packages"
     r"|error: could not compile|make(?:\[\d+\])?: \*\*\* |ERROR: failed to "
 )
-_FAILED_COUNT = re.compile(
+_FAILED_COUNT = regex(
     r"(?<!\d)[1-9]\d{0,8} (?:failed|failing|errors?\b|failures?\b|problems?\b)|(?:failures|errors|Failed)[:=] *[1-9]",
     re.IGNORECASE,
 )
-_FAILED_WORDS = re.compile(r"FAIL|\*\*\*|could not compile|failed to ")
-_PASSED = re.compile(
+_FAILED_WORDS = regex(r"FAIL|\*\*\*|could not compile|failed to ")
+_PASSED = regex(
     r"\b[1-9]\d{0,8} (?:passed|passing|examples)\b|OK\b|SUCCESS|: ok|ok  |Success|All checks|Passed!|succeeded"
 )
-_FAILED_TEST = re.compile(
+_FAILED_TEST = regex(
     r"^(?:(?:FAILED|ERROR|FAIL:|ERROR:|--- FAIL:) {1,3}(\S{1,300})|test (\S{1,200}) \.\.\. FAILED"
     r"| {0,4}FAIL {1,3}(\S{1,300}))",
     re.MULTILINE,
 )
-_DIAGNOSTIC = re.compile(
-    r"^[^\s:(]{1,300}(?::\d{1,7}(?::\d{1,7})?|\(\d{1,7},\d{1,7}\)): (?:fatal )?error\b", re.MULTILINE
-)
+_DIAGNOSTIC = regex(r"^[^\s:(]{1,300}(?::\d{1,7}(?::\d{1,7})?|\(\d{1,7},\d{1,7}\)): (?:fatal )?error\b", re.MULTILINE)
 """As compilers and type checkers report: `a.c:3:9: error`, `a.ts(3,9): error`."""
 _MOST_DIAGNOSTICS = 999
 _SESSION = "test session starts"
 _TRACE = "Traceback (most recent call last)"
-_TRACE_FILE = re.compile(r"^[ |+]*File \"([^\"\n]{1,300})\", line (\d{1,9})", re.MULTILINE)
-_RAISED = re.compile(r"^[A-Za-z_][\w.]{0,200}(?:: [^\n]*)?(?=\r?$)", re.MULTILINE)  # first unindented line
+_TRACE_FILE = regex(r"^[ |+]*File \"([^\"\n]{1,300})\", line (\d{1,9})", re.MULTILINE)
+_RAISED = regex(r"^[A-Za-z_][\w.]{0,200}(?:: [^\n]*)?(?=\r?$)", re.MULTILINE)  # first unindented line
 
 
 def analyze_report(result: Result) -> Analysis | None:

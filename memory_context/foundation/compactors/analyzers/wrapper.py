@@ -9,6 +9,7 @@ from functools import cached_property
 from memory_context.foundation.text.json_text import Literal, escape_pattern, read_literal
 from memory_context.foundation.text.landmarks import Passage
 
+from ...patterns import regex
 from ..lines import Elided
 
 __all__ = ["Unwrapped", "unwrapped"]
@@ -20,31 +21,31 @@ _SHORT = 200
 """Shorter strings stay wrapped: a list of short strings is data."""
 
 _FLAG = r"[\"']?is_?error[\"']?\s{0,4}[=:]\s{0,4}(true|false)\b"
-_FLAG_AT_END = re.compile(_FLAG + r"[^\w]{0,40}$", re.IGNORECASE)
-_FLAG_AT_START = re.compile(r"\s{0,40}\{[^\[]{0,60}?" + _FLAG, re.IGNORECASE)
+_FLAG_AT_END = regex(_FLAG + r"[^\w]{0,40}$", re.IGNORECASE)
+_FLAG_AT_START = regex(r"\s{0,40}\{[^\[]{0,60}?" + _FLAG, re.IGNORECASE)
 
 _SCALAR = r"(?:null|None|true|True|false|False|\{\}|[\"'][^\"'\\]{0,60}[\"'])"
 _FIELDS = rf"(?:[\"']\w{{1,30}}[\"']\s{{0,4}}:\s{{0,4}}{_SCALAR}\s{{0,4}},\s{{0,60}}){{0,4}}"
-_ITEM = re.compile(rf"\{{\s{{0,60}}({_FIELDS})([\"'])text[\"']\s{{0,4}}:\s{{0,4}}(?=[\"'])")
-_TYPE = re.compile(r"[\"']type[\"']\s{0,4}:\s{0,4}[\"']text[\"']")
-_LIST_OPENS = re.compile(r"\s{0,40}\[\s{0,60}(?=\{)")
-_OBJECT_OPENS = re.compile(r"\s{0,40}(?=\{)")
-_OBJECT_ENDS = re.compile(r"[\"'][^{}\[\]]{0,200}(?:\{[^{}]{0,300}\}[^{}\[\]]{0,100})?\}\s{0,40}\Z")
-_CONTENT_OPENS = re.compile(r"[\"']content[\"']\s{0,4}:\s{0,4}\[\s{0,60}(?=\{)")
-_REPR_OPENS = re.compile(
+_ITEM = regex(rf"\{{\s{{0,60}}({_FIELDS})([\"'])text[\"']\s{{0,4}}:\s{{0,4}}(?=[\"'])")
+_TYPE = regex(r"[\"']type[\"']\s{0,4}:\s{0,4}[\"']text[\"']")
+_LIST_OPENS = regex(r"\s{0,40}\[\s{0,60}(?=\{)")
+_OBJECT_OPENS = regex(r"\s{0,40}(?=\{)")
+_OBJECT_ENDS = regex(r"[\"'][^{}\[\]]{0,200}(?:\{[^{}]{0,300}\}[^{}\[\]]{0,100})?\}\s{0,40}\Z")
+_CONTENT_OPENS = regex(r"[\"']content[\"']\s{0,4}:\s{0,4}\[\s{0,60}(?=\{)")
+_REPR_OPENS = regex(
     r"\s{0,40}(?:\w{1,40}\()?(?:[\w=', ]{0,120}?\b(?:content|result)=)?"
     r"\[(?=(?:Text|Image|Embedded|Audio)[A-Z]\w{1,30}\()"
 )
-_REPR_ITEM = re.compile(r"\bText(?:Content|ResultContent|ResourceContents)\(")
-_REPR_TEXT = re.compile(r"\b(?:text|content)=(?=['\"])")
-_FIELD_OPENS = re.compile(
+_REPR_ITEM = regex(r"\bText(?:Content|ResultContent|ResourceContents)\(")
+_REPR_TEXT = regex(r"\b(?:text|content)=(?=['\"])")
+_FIELD_OPENS = regex(
     r"\s{0,40}\{\s{0,60}[\"'](?:result|output|content|text|data|response|body|stdout)[\"']\s{0,4}:\s{0,4}(?=[\"'])"
 )
-_FIELD_ENDS = re.compile(rf"[\"']\s{{0,40}}(?:,\s{{0,40}}{_FLAG}\s{{0,40}})?\}}\s{{0,40}}\Z", re.IGNORECASE)
-_STRINGS_OPEN = re.compile(r"\s{0,40}\[?\s{0,40}(?=[\"'])")
-_JSON_IN_STRING = re.compile(r"[\"'](?:\\[nrt]| ){0,40}[\[{]")
-_NEXT_STRING = re.compile(r"\s{0,40},\s{0,40}(?=[\"'])")
-_END = re.compile(r"\s{0,40}\]?\s{0,40}\Z")
+_FIELD_ENDS = regex(rf"[\"']\s{{0,40}}(?:,\s{{0,40}}{_FLAG}\s{{0,40}})?\}}\s{{0,40}}\Z", re.IGNORECASE)
+_STRINGS_OPEN = regex(r"\s{0,40}\[?\s{0,40}(?=[\"'])")
+_JSON_IN_STRING = regex(r"[\"'](?:\\[nrt]| ){0,40}[\[{]")
+_NEXT_STRING = regex(r"\s{0,40},\s{0,40}(?=[\"'])")
+_END = regex(r"\s{0,40}\]?\s{0,40}\Z")
 
 
 @dataclass(frozen=True)
