@@ -322,7 +322,7 @@ def test_view_over_its_target_folds_once_that_pays_and_the_agent_can_read_it(cal
     view = budget.fit(history.transcript, lambda part: True)
     folded = history.transcript.decisions(HistoryFolded)
     assert len(folded) == folds
-    assert (view.tokens < 0.5 * 16_000) is bool(folds)
+    assert (view.tokens < 0.5 * 13_000) is bool(folds)
 
 
 @pytest.mark.parametrize(("reason", "folds"), [("past", 1), ("offload", 0)])
