@@ -16,6 +16,7 @@ from memory_context.foundation.references import MemoryRef
 from memory_context.sessions.transcript.entries import Entry, Part, StoredPart
 from memory_context.sessions.transcript.part_decisions import (
     CompactedTextChosen,
+    FirstViewChosen,
     PartOffloaded,
     PartsCompacted,
     PartShortened,
@@ -144,6 +145,16 @@ def test_result_is_consumed_when_a_view_that_showed_it_is_answered():
     assert state.answered_whole == {(2, RESULT)}
     assert (state.answered_from, state.consumed, state.shown) == (1, 3, 3)
     assert (state.answered, state.answers, state.own_answer) == (5, 2, 4)
+
+
+def test_first_view_of_a_result_that_no_view_has_shown_is_not_chosen_again():
+    """An answer to the view before forgets the first views of what it consumed only."""
+    chosen = FirstViewChosen(2, RESULT, 9, "shorter")
+    transcript = transcript_of(*STEP, PartOffloaded(2, RESULT, WHOLE), chosen, ViewShown(2), agent())
+    assert (transcript.state.consumed, transcript.state.first_views) == (2, {(2, RESULT)})
+    transcript.decide(ViewShown(3))
+    transcript.append(agent())
+    assert transcript.state.first_views == set()
 
 
 def test_any_message_consumes_the_view_in_a_context_without_answers():
@@ -292,3 +303,5 @@ def test_decisions_on_entries_that_are_not_held_are_recorded_only():
     transcript.append(user("Go.")).measure([Part(TEXT, 5)])
     transcript.decide(PartOffloaded(5, TEXT, WHOLE))
     assert transcript[5].part(TEXT).stored == WHOLE
+    transcript.decide(CompactedTextChosen(5, TEXT, "facts", 3))
+    assert transcript.state.retained == {(5, TEXT): "compactor"}, "the first one that is held"
