@@ -112,6 +112,24 @@ def test_instructions_and_the_task_do_not_fold():
     assert fold.kept == (0, 1, task)
 
 
+def test_task_directly_behind_a_fold_is_not_among_what_it_keeps():
+    """Four steps of 510 and the first request fold; nine messages are hidden, as the report says."""
+    history = History()
+    history.say("user", 100)
+    for _ in range(4):
+        history.show()
+        history.step(500, 500)
+    task = history.say("user", 100)
+    history.show()
+    history.step(500, 500)
+    history.show()
+    history.say("coder", 30)
+    _, decisions = fitted(history, 2500)
+    (fold,) = [decision for decision in decisions if isinstance(decision, HistoryFolded)]
+    assert (fold.upto, fold.kept) == (task, ())
+    assert fold.decided(history.transcript, []).count == task
+
+
 def test_call_without_its_result_and_parallel_calls_are_not_parted_by_a_fold():
     transcript = Transcript()
     calls = [FunctionCall(id=name, name="look", arguments="{}") for name in "ab"]

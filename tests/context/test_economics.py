@@ -3,15 +3,15 @@
 from datetime import timedelta
 
 import pytest
-from autogen_core.models import (
-    UserMessage,
-)
+from autogen_core import FunctionCall
+from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
 
 from benchmarks.constants import constants
 from memory_context import CachePolicy, ContextPolicy, MemoryContext, MemoryStore
+from memory_context.foundation.messages import Address
 from memory_context.foundation.references import MemoryRef
 from memory_context.sessions.transcript.codec import load_transcript, save_transcript
-from memory_context.sessions.transcript.entries import PartId, StoredPart
+from memory_context.sessions.transcript.entries import Part, PartId, StoredPart
 from memory_context.sessions.transcript.part_decisions import CompactedTextChosen, PartOffloaded, PartsCompacted
 from memory_context.sessions.transcript.values import Arithmetic, ToolsReason
 from memory_context.sessions.transcript.view_decisions import (
@@ -23,7 +23,7 @@ from memory_context.sessions.transcript.view_decisions import (
 )
 from memory_context.view import economics
 from memory_context.view.budget import Budget
-from memory_context.view.economics import aged_results, ageing_of, arithmetic_of, expected_calls
+from memory_context.view.economics import aged_results, ageing_of, arithmetic_of, expected_calls, pays_for_tools
 from memory_context.view.render import Renderer, render
 from tests.support.economics import PRICES, History, counter
 
@@ -126,6 +126,26 @@ def test_result_that_would_not_become_smaller_is_not_compacted():
     history.show()
     history.say("coder", 30)
     assert history.changes(replace_calls(PRICES, 10**6)) == []
+
+
+def test_result_beside_one_that_becomes_smaller_stays_if_it_would_not():
+    """Of two calls at once."""
+    history = History()
+    history.show()
+    calls = [FunctionCall(id=name, name="survey", arguments="{}") for name in "ab"]
+    history.add(AssistantMessage(content=calls, source="coder"))
+    results = [FunctionExecutionResult(content="x", name="survey", call_id=name, is_error=False) for name in "ab"]
+    places = [Address("result", index) for index in range(2)]
+    parts = [Part(place, 500, is_result=True) for place in places]
+    position = history.add(FunctionExecutionResultMessage(content=results), *parts)
+    for place, tokens in zip(places, (20, 500), strict=True):
+        stored = StoredPart((MemoryRef(f"key_{tokens}", "a result", 500),), "x", tokens)
+        history.transcript.decide(PartOffloaded(position, place, stored))
+    history.show()
+    history.say("coder", 30)
+    (change,) = history.changes(replace_calls(PRICES, 100))
+    assert isinstance(change, PartsCompacted)
+    assert change.parts == ((position, places[0]),)
 
 
 def test_fresh_and_held_results_are_not_compacted():
@@ -344,6 +364,21 @@ def test_agent_that_is_known_to_read_much_has_smaller_views(reason: ToolsReason,
     transcript = load_transcript(save_transcript(history.transcript))
     budget.fit(transcript, lambda part: True)
     assert len(transcript.decisions(HistoryFolded)) == folds
+
+
+def test_tools_come_once_the_results_that_they_read_shrink_enough():
+    """Two results of 5,000 shrink to 20 tokens and facts; one that cannot shrink pays for no tools."""
+    settings = ContextPolicy(cache=PRICES)
+    for compacted, pays in ((20, True), (5000, False)):
+        history = History()
+        for _ in range(2):
+            history.say("user", 100)
+            history.show()
+            history.step(5000, compacted)
+            history.show()
+            history.say("coder", 30)
+        view = render(history.transcript, settings, counter)
+        assert pays_for_tools(history.transcript, view, settings, 300) == pays
 
 
 def test_prices_of_a_provider_are_chosen_by_name():
