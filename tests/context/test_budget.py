@@ -19,6 +19,7 @@ from memory_context.sessions.transcript.view_decisions import (
     ExpansionShown,
     ExpansionWithdrawn,
     HistoryFolded,
+    ViewCleared,
     ViewShown,
 )
 from memory_context.view.budget import Budget, session_tag
@@ -113,8 +114,10 @@ def test_instructions_and_the_task_do_not_fold():
 
 
 def test_task_directly_behind_a_fold_is_not_among_what_it_keeps():
-    """Four steps of 510 and the first request fold; nine messages are hidden, as the report says."""
+    """Four steps of 510 and the first request fold; the report counts these nine messages, not those before a clear."""
     history = History()
+    history.say("user", 100)
+    history.transcript.decide(ViewCleared(1))
     history.say("user", 100)
     for _ in range(4):
         history.show()
@@ -127,7 +130,7 @@ def test_task_directly_behind_a_fold_is_not_among_what_it_keeps():
     _, decisions = fitted(history, 2500)
     (fold,) = [decision for decision in decisions if isinstance(decision, HistoryFolded)]
     assert (fold.upto, fold.kept) == (task, ())
-    assert fold.decided(history.transcript, []).count == task
+    assert fold.decided(history.transcript, []).count == 9
 
 
 def test_call_without_its_result_and_parallel_calls_are_not_parted_by_a_fold():

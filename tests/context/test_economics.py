@@ -367,10 +367,11 @@ def test_agent_that_is_known_to_read_much_has_smaller_views(reason: ToolsReason,
 
 
 def test_tools_come_once_the_results_that_they_read_shrink_enough():
-    """Two results of 5,000 shrink to 20 tokens and facts; one that cannot shrink pays for no tools."""
+    """Two results of 5,000 shrink to 20 tokens and facts, and no long prompt has to be read anew."""
     settings = ContextPolicy(cache=PRICES)
-    for compacted, pays in ((20, True), (5000, False)):
+    for compacted, prompt_tokens, pays in ((20, 0, True), (5000, 0, False), (20, 1000, False)):
         history = History()
+        history.transcript.decide(Offered(system_tokens=prompt_tokens))
         for _ in range(2):
             history.say("user", 100)
             history.show()
