@@ -1,5 +1,7 @@
 """Which steps make a view fit: what is withdrawn, compacted and folded first, how far, and what never folds."""
 
+import json
+
 import pytest
 from autogen_core import FunctionCall
 from autogen_core.models import (
@@ -146,6 +148,22 @@ def test_call_without_its_result_and_parallel_calls_are_not_parted_by_a_fold():
     assert transcript.pairing.step_ends(0, 6) == [1, 4, 5, 6]
     assert transcript.pairing.step_ends(0, 3) == [1]
     assert transcript.pairing.step_ends(4, 5) == [5]
+
+
+def test_fresh_arguments_stay_whole_if_a_shorter_text_makes_room():
+    """What others say can be read again where it came from; the agent's own call is what it goes on with."""
+    history = History()
+    history.say("user", 100)
+    history.show()
+    arguments, text = json.dumps({"text": "owls nest " * 150}), "trains run late " * 600
+    call = AssistantMessage(content=[FunctionCall(id="a", name="write", arguments=arguments)], source="coder")
+    history.add(call, Part(Address("arguments", 0), counter.count(arguments)))
+    result = FunctionExecutionResult(content="done", name="write", call_id="a", is_error=False)
+    history.add(FunctionExecutionResultMessage(content=[result]), Part(Address("result", 0), 2, is_result=True))
+    history.add(UserMessage(content=text, source="helper"), Part(Address("text", 0), counter.count(text)))
+    _, decisions = fitted(history, 1500)
+    (shortened,) = [decision for decision in decisions if isinstance(decision, PartShortened)]
+    assert shortened.address.kind == "text"
 
 
 def opened(history: History, at: int, tokens: int, text: str) -> tuple[int, str]:

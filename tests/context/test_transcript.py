@@ -201,6 +201,9 @@ def test_compacted_part_keeps_no_text_in_the_process_and_counts_as_compacted_onc
     assert transcript.state.answered_whole == set()
     (offloaded,) = [one for _, one in transcript.log if isinstance(one, PartOffloaded)]
     assert offloaded.stored.excerpt is None
+    held = transcript[2].part(RESULT).stored
+    assert held is not None
+    assert held.excerpt is None
 
 
 def test_arguments_stay_as_they_were_written_when_their_strings_are_stored():
