@@ -363,7 +363,7 @@ class ContextPolicy(_Settings):
         token_budget: The most tokens of `get_messages`, at most the context window of the agent's model; None is
             unlimited.
         view_target_tokens: A larger view folds its oldest steps as soon as that pays by prompt-cache prices; None: only
-            for the budget; `auto`: 13,000 for an agent with memory tools and without observations, 10,000 where its
+            for the budget; `auto`: 13,000 for an agent with memory tools and without observations, 8,000 where its
             earlier sessions with the user read much.
         reserved_tokens: Part of the budget for system prompt and tool schemas.
         user_sources: Sources whose `UserMessage` is the current task.

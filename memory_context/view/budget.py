@@ -28,12 +28,11 @@ __all__ = ["Budget", "ViewPlanner", "session_tag"]
 
 
 FOLD_TEXT_LIMIT_TOKENS = 500
-AUTO_TARGET_TOKENS, AUTO_TARGET_TOKENS_READING = 13_000, 10_000
+AUTO_TARGET_TOKENS, AUTO_TARGET_TOKENS_READING = 13_000, 8_000
 """Of an agent with memory tools; the second where it can open references from its first call on, since it reads much.
 
-13,000 cost .016 less than 16,000 in recorded and in made runs, and the same strings stayed visible; 12,000 cost as much,
-and three strings less stayed. For an agent that reads much 10,000 cost .062 less than 16,000 in made coding sessions and .022 less in recorded ones, look-ups
-counted; 27 instead of 31 of 47 strings that later calls used stayed visible, the others one or two look-ups away.
+13,000 cost .016 less than 16,000, with the same strings in view; 12,000 cost as much, with three strings fewer. For an
+agent that reads much 8,000 cost .04 to .06 less, look-ups counted, with 28 instead of 31 of 47 later strings in view.
 """
 _FOLD_TO_RATIO = 0.6
 """View after a fold for the budget, as a share; low, so that folds rarely break the cached prefix.
