@@ -23,7 +23,14 @@ from memory_context.sessions.transcript.view_decisions import (
 )
 from memory_context.view import economics
 from memory_context.view.budget import Budget
-from memory_context.view.economics import aged_results, ageing_of, arithmetic_of, expected_calls, pays_for_tools
+from memory_context.view.economics import (
+    Savings,
+    aged_results,
+    ageing_of,
+    arithmetic_of,
+    expected_calls,
+    pays_for_tools,
+)
 from memory_context.view.render import Renderer, render
 from tests.support.economics import PRICES, History, counter
 
@@ -194,6 +201,23 @@ def test_unanswered_expansion_stays():
     history.say("user", 50)
     history.show()
     assert history.changes(replace_calls(PRICES, 10**6)) == []
+
+
+def test_expansion_of_an_ended_turn_stays_until_that_pays_while_nothing_is_stored():
+    """Without items no tools come that would have the view read anew."""
+    history = History()
+    history.say("user", 100)
+    history.transcript.decide(ExpansionShown(0, "opened", 395, (), "turn"))
+    history.show()
+    history.say("coder", 3000)
+    history.say("user", 50)
+    history.show()
+    history.say("coder", 30)
+    settings = ContextPolicy(cache=PRICES)
+    savings = Savings(settings, counter, Renderer(settings, counter))
+    assert savings.open(history.transcript)
+    savings.plan(history.transcript, lambda part: False)
+    assert list(history.transcript.state.expanded) == [(0, "turn")]
 
 
 def with_facts(*facts_tokens: int) -> tuple[History, list[PartId]]:
