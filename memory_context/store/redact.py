@@ -149,7 +149,7 @@ class Traces:
             )
             return {**block, "arguments": escape(json.dumps(arguments, ensure_ascii=block["arguments"].isascii()))}
         if block.get("call_id") in places.call_ids or self._shows_item(block):
-            return {**block, "content": self._replacement(str(block.get("content", "")))}
+            return {**block, "content": self._replacement(block["content"])}
         return block
 
     def _decision(self, data: Mapping[str, Any], places: Holding, session_id: str) -> Any:

@@ -32,7 +32,6 @@ class ExcerptNeededError(Exception):
     """A long excerpt is needed: call `make` in a thread, then fit again."""
 
     def __init__(self, make: Callable[[], None]) -> None:
-        super().__init__("a long excerpt is needed")
         self.make = make
 
 

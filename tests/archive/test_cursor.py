@@ -1,5 +1,6 @@
 """Whether a session goes on from its archive or from a saved state, and how far that is archived."""
 
+import json
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
@@ -146,6 +147,14 @@ def test_cursor_comes_back_from_a_state_and_nonsense_is_refused():
     for broken in ({}, {**state, "delivered": 5}, {**state, "line": {"unknown": 1}}, {**state, "chat": [{}]}):
         with pytest.raises(ValueError, match="no saved state, or it was cut"):
             ArchiveCursor.from_state(broken)
+
+
+def test_state_of_a_cursor_is_json_in_utf_8_whatever_was_said():
+    """Half surrogates are spelled, and come back as they were."""
+    said = ChatMessage("m1", "half a pair \ud800", "user", BEGAN)
+    state = ArchiveCursor(chat=(said,)).to_state(transcript_of(1), with_cleared=False)
+    text = json.dumps(state, ensure_ascii=False).encode()
+    assert ArchiveCursor.from_state(json.loads(text)).chat == (said,)
 
 
 def test_cleared_words_are_archived_with_the_decision_that_cleared_them():

@@ -329,8 +329,8 @@ async def test_a_file_without_messages_has_them_made_again(store: MemoryStore):
     lines[-1] = json.dumps(end).encode() + b"\n"
     await store.admin.import_lines(lines, "bob")
     await store.flush_index()
-    assert [item.ref.description for item in await said(store, "bob")] == [
-        "My database is Orders.", "On My database is Orders..",
+    assert [(item.ref.description, item.origin) for item in await said(store, "bob")] == [
+        ("My database is Orders.", "import"), ("On My database is Orders..", "import"),
     ]  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """Which steps make a view fit: what is withdrawn, compacted and folded first, how far, and what never folds."""
 
+import json
+
 import pytest
 from autogen_core import FunctionCall
 from autogen_core.models import (
@@ -19,6 +21,7 @@ from memory_context.sessions.transcript.view_decisions import (
     ExpansionShown,
     ExpansionWithdrawn,
     HistoryFolded,
+    ViewCleared,
     ViewShown,
 )
 from memory_context.view.budget import Budget, session_tag
@@ -112,6 +115,26 @@ def test_instructions_and_the_task_do_not_fold():
     assert fold.kept == (0, 1, task)
 
 
+def test_task_directly_behind_a_fold_is_not_among_what_it_keeps():
+    """Four steps of 510 and the first request fold; the report counts these nine messages, not those before a clear."""
+    history = History()
+    history.say("user", 100)
+    history.transcript.decide(ViewCleared(1))
+    history.say("user", 100)
+    for _ in range(4):
+        history.show()
+        history.step(500, 500)
+    task = history.say("user", 100)
+    history.show()
+    history.step(500, 500)
+    history.show()
+    history.say("coder", 30)
+    _, decisions = fitted(history, 2500)
+    (fold,) = [decision for decision in decisions if isinstance(decision, HistoryFolded)]
+    assert (fold.upto, fold.kept) == (task, ())
+    assert fold.decided(history.transcript, []).count == 9
+
+
 def test_call_without_its_result_and_parallel_calls_are_not_parted_by_a_fold():
     transcript = Transcript()
     calls = [FunctionCall(id=name, name="look", arguments="{}") for name in "ab"]
@@ -125,6 +148,22 @@ def test_call_without_its_result_and_parallel_calls_are_not_parted_by_a_fold():
     assert transcript.pairing.step_ends(0, 6) == [1, 4, 5, 6]
     assert transcript.pairing.step_ends(0, 3) == [1]
     assert transcript.pairing.step_ends(4, 5) == [5]
+
+
+def test_fresh_arguments_stay_whole_if_a_shorter_text_makes_room():
+    """What others say can be read again where it came from; the agent's own call is what it goes on with."""
+    history = History()
+    history.say("user", 100)
+    history.show()
+    arguments, text = json.dumps({"text": "owls nest " * 150}), "trains run late " * 600
+    call = AssistantMessage(content=[FunctionCall(id="a", name="write", arguments=arguments)], source="coder")
+    history.add(call, Part(Address("arguments", 0), counter.count(arguments)))
+    result = FunctionExecutionResult(content="done", name="write", call_id="a", is_error=False)
+    history.add(FunctionExecutionResultMessage(content=[result]), Part(Address("result", 0), 2, is_result=True))
+    history.add(UserMessage(content=text, source="helper"), Part(Address("text", 0), counter.count(text)))
+    _, decisions = fitted(history, 1500)
+    (shortened,) = [decision for decision in decisions if isinstance(decision, PartShortened)]
+    assert shortened.address.kind == "text"
 
 
 def opened(history: History, at: int, tokens: int, text: str) -> tuple[int, str]:

@@ -3,15 +3,15 @@
 from datetime import timedelta
 
 import pytest
-from autogen_core.models import (
-    UserMessage,
-)
+from autogen_core import FunctionCall
+from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
 
 from benchmarks.constants import constants
 from memory_context import CachePolicy, ContextPolicy, MemoryContext, MemoryStore
+from memory_context.foundation.messages import Address
 from memory_context.foundation.references import MemoryRef
 from memory_context.sessions.transcript.codec import load_transcript, save_transcript
-from memory_context.sessions.transcript.entries import PartId, StoredPart
+from memory_context.sessions.transcript.entries import Part, PartId, StoredPart
 from memory_context.sessions.transcript.part_decisions import CompactedTextChosen, PartOffloaded, PartsCompacted
 from memory_context.sessions.transcript.values import Arithmetic, ToolsReason
 from memory_context.sessions.transcript.view_decisions import (
@@ -23,7 +23,14 @@ from memory_context.sessions.transcript.view_decisions import (
 )
 from memory_context.view import economics
 from memory_context.view.budget import Budget
-from memory_context.view.economics import aged_results, ageing_of, arithmetic_of, expected_calls
+from memory_context.view.economics import (
+    Savings,
+    aged_results,
+    ageing_of,
+    arithmetic_of,
+    expected_calls,
+    pays_for_tools,
+)
 from memory_context.view.render import Renderer, render
 from tests.support.economics import PRICES, History, counter
 
@@ -128,6 +135,26 @@ def test_result_that_would_not_become_smaller_is_not_compacted():
     assert history.changes(replace_calls(PRICES, 10**6)) == []
 
 
+def test_result_beside_one_that_becomes_smaller_stays_if_it_would_not():
+    """Of two calls at once."""
+    history = History()
+    history.show()
+    calls = [FunctionCall(id=name, name="survey", arguments="{}") for name in "ab"]
+    history.add(AssistantMessage(content=calls, source="coder"))
+    results = [FunctionExecutionResult(content="x", name="survey", call_id=name, is_error=False) for name in "ab"]
+    places = [Address("result", index) for index in range(2)]
+    parts = [Part(place, 500, is_result=True) for place in places]
+    position = history.add(FunctionExecutionResultMessage(content=results), *parts)
+    for place, tokens in zip(places, (20, 500), strict=True):
+        stored = StoredPart((MemoryRef(f"key_{tokens}", "a result", 500),), "x", tokens)
+        history.transcript.decide(PartOffloaded(position, place, stored))
+    history.show()
+    history.say("coder", 30)
+    (change,) = history.changes(replace_calls(PRICES, 100))
+    assert isinstance(change, PartsCompacted)
+    assert change.parts == ((position, places[0]),)
+
+
 def test_fresh_and_held_results_are_not_compacted():
     """Not answered yet; or waiting for its summary."""
     history = History()
@@ -174,6 +201,23 @@ def test_unanswered_expansion_stays():
     history.say("user", 50)
     history.show()
     assert history.changes(replace_calls(PRICES, 10**6)) == []
+
+
+def test_expansion_of_an_ended_turn_stays_until_that_pays_while_nothing_is_stored():
+    """Without items no tools come that would have the view read anew."""
+    history = History()
+    history.say("user", 100)
+    history.transcript.decide(ExpansionShown(0, "opened", 395, (), "turn"))
+    history.show()
+    history.say("coder", 3000)
+    history.say("user", 50)
+    history.show()
+    history.say("coder", 30)
+    settings = ContextPolicy(cache=PRICES)
+    savings = Savings(settings, counter, Renderer(settings, counter))
+    assert savings.open(history.transcript)
+    savings.plan(history.transcript, lambda part: False)
+    assert list(history.transcript.state.expanded) == [(0, "turn")]
 
 
 def with_facts(*facts_tokens: int) -> tuple[History, list[PartId]]:
@@ -344,6 +388,22 @@ def test_agent_that_is_known_to_read_much_has_smaller_views(reason: ToolsReason,
     transcript = load_transcript(save_transcript(history.transcript))
     budget.fit(transcript, lambda part: True)
     assert len(transcript.decisions(HistoryFolded)) == folds
+
+
+def test_tools_come_once_the_results_that_they_read_shrink_enough():
+    """Two results of 5,000 shrink to 20 tokens and facts, and no long prompt has to be read anew."""
+    settings = ContextPolicy(cache=PRICES)
+    for compacted, prompt_tokens, pays in ((20, 0, True), (5000, 0, False), (20, 1000, False)):
+        history = History()
+        history.transcript.decide(Offered(system_tokens=prompt_tokens))
+        for _ in range(2):
+            history.say("user", 100)
+            history.show()
+            history.step(5000, compacted)
+            history.show()
+            history.say("coder", 30)
+        view = render(history.transcript, settings, counter)
+        assert pays_for_tools(history.transcript, view, settings, 300) == pays
 
 
 def test_prices_of_a_provider_are_chosen_by_name():

@@ -16,6 +16,7 @@ from memory_context.foundation.references import MemoryRef
 from memory_context.sessions.transcript.entries import Entry, Part, StoredPart
 from memory_context.sessions.transcript.part_decisions import (
     CompactedTextChosen,
+    FirstViewChosen,
     PartOffloaded,
     PartsCompacted,
     PartShortened,
@@ -146,6 +147,16 @@ def test_result_is_consumed_when_a_view_that_showed_it_is_answered():
     assert (state.answered, state.answers, state.own_answer) == (5, 2, 4)
 
 
+def test_first_view_of_a_result_that_no_view_has_shown_is_not_chosen_again():
+    """An answer to the view before forgets the first views of what it consumed only."""
+    chosen = FirstViewChosen(2, RESULT, 9, "shorter")
+    transcript = transcript_of(*STEP, PartOffloaded(2, RESULT, WHOLE), chosen, ViewShown(2), agent())
+    assert (transcript.state.consumed, transcript.state.first_views) == (2, {(2, RESULT)})
+    transcript.decide(ViewShown(3))
+    transcript.append(agent())
+    assert transcript.state.first_views == set()
+
+
 def test_any_message_consumes_the_view_in_a_context_without_answers():
     """As in that of a SelectorGroupChat; after a first answer it is as usual."""
     transcript = transcript_of(user("One.", "helper"), "show", user("Two.", "helper"))
@@ -190,6 +201,9 @@ def test_compacted_part_keeps_no_text_in_the_process_and_counts_as_compacted_onc
     assert transcript.state.answered_whole == set()
     (offloaded,) = [one for _, one in transcript.log if isinstance(one, PartOffloaded)]
     assert offloaded.stored.excerpt is None
+    held = transcript[2].part(RESULT).stored
+    assert held is not None
+    assert held.excerpt is None
 
 
 def test_arguments_stay_as_they_were_written_when_their_strings_are_stored():
@@ -292,3 +306,5 @@ def test_decisions_on_entries_that_are_not_held_are_recorded_only():
     transcript.append(user("Go.")).measure([Part(TEXT, 5)])
     transcript.decide(PartOffloaded(5, TEXT, WHOLE))
     assert transcript[5].part(TEXT).stored == WHOLE
+    transcript.decide(CompactedTextChosen(5, TEXT, "facts", 3))
+    assert transcript.state.retained == {(5, TEXT): "compactor"}, "the first one that is held"

@@ -164,7 +164,7 @@ async def test_cancelled_claim_leaves_nothing_behind(
         (outcome,) = await asyncio.gather(claiming, return_exceptions=True)
         if isinstance(outcome, UUID):
             await claims.release(outcome)
-        await claims._work.wait()
+        await claims.close()
         assert [(row["claimed_by"], row["wanted_by"]) for row in await rows(store)] == ([(held, None)] if held else [])
 
 

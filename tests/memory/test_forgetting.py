@@ -1,6 +1,8 @@
 """Forgetting: what an item said is gone from everywhere, its key tells when, and others are untouched."""
 
+from collections.abc import Awaitable
 from datetime import datetime, timezone
+from typing import Any
 
 import pytest
 
@@ -104,6 +106,24 @@ async def test_clear_forgets_everything_of_the_scope(store: MemoryStore, server:
     assert rows_left(server, database_url)["agent_memory_embeddings"] == 1
     assert [hit.passage for hit in await memory.search("text stays")] == ["stays"]
     assert await memory.query() == [item for item in await memory.query() if item.session_id == "t"]
+
+
+async def test_one_item_has_the_time_of_a_call_and_all_have_that_of_a_batch(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+):
+    memory = AgentMemory(store, "alice", "coder", "s")
+    keys = [(await memory.store(text)).key for text in ("one", "two", "three")]
+    write, kinds = store._database.write, list[str]()
+
+    def noted(*given: Any, kind: str = "call", **others: Any) -> Awaitable[Any]:
+        if others.get("changes_user_memory"):  # the items go
+            kinds.append(kind)
+        return write(*given, kind=kind, **others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(store._database, "write", noted)
+    assert await memory.forget(keys[0])
+    assert await memory.clear() == 2
+    assert kinds == ["call", "batch"]
 
 
 async def test_what_was_forgotten_may_be_stored_again_and_again(store: MemoryStore):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.store.search.postings import CHUNK_CHARACTERS, INDEXED_CHARACTERS, chunks_of
+from memory_context.store.search.postings import CHUNK_CHARACTERS, INDEXED_CHARACTERS, chunks_of, index_item
 from tests.support.growth import assert_linear
 
 lines = st.lists(
@@ -51,6 +51,13 @@ def test_cuts_fall_between_lines_else_between_words_else_after_punctuation():
     listed = json.dumps([f"item{number}" for number in range(1000)], separators=(",", ":"))
     assert all(chunk.text.endswith(',"') for chunk in chunks_of(listed)[:-1])
     assert {len(chunk.text) for chunk in chunks_of("x" * 5000)} == {CHUNK_CHARACTERS}
+
+
+@pytest.mark.parametrize("words", [1, 2, 10, 150])
+def test_posting_tells_the_length_of_its_passage(words: int):
+    """Its low byte stands for the number of terms, within 3 %, as the formula of `search.sql` reads it."""
+    (posting,) = index_item(1, "owl " * words, []).postings["owl"].decode().rstrip(",").split(",")
+    assert 2 ** ((int(posting) & 255) / 16) - 1 == pytest.approx(words, rel=0.03)
 
 
 def test_only_the_beginning_of_a_very_long_content_is_indexed():

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from autogen_core.models import AssistantMessage, UserMessage
@@ -251,6 +252,24 @@ async def test_article_goes_when_one_of_its_messages_is_forgotten(store: MemoryS
     (item,) = await AgentMemory(store, "alice").query(MemoryCriteria(types=("article",)))
     await store.user_stats.forget("alice", item.related_to[:1])
     assert await AgentMemory(store, "alice").query(MemoryCriteria(types=("article",))) == []
+
+
+async def test_reads_of_a_consolidation_have_the_time_of_a_batch(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They weigh all statements and what was said lately: those of a call would end after 5 s."""
+    await talk_of_orders(store)
+    read, kinds = store._database.read, set[str]()
+
+    def noted(*given: Any, kind: str = "call") -> Awaitable[Any]:
+        kinds.add(kind)
+        return read(*given, kind=kind)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(store._database, "read", noted)
+    report = await store.consolidate("alice", model_client=writer("Orders was looked at in step 2."))
+    assert report is not None
+    assert report.articles == 1
+    assert kinds == {"batch"}
 
 
 async def talk(store: MemoryStore, session: str, request: str, answer: str) -> None:

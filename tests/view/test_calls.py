@@ -14,6 +14,7 @@ from benchmarks.observation_lives import policy_of
 from memory_context import CachePolicy, ContextPolicy, MemoryContext, MemoryStore, ObservationPolicy
 from memory_context.foundation.light_model.answers import Completion
 from memory_context.foundation.messages import message_to_json
+from memory_context.recall.expansion.expander import memory_decisions
 from memory_context.sessions.archive.resume import whole_history
 from memory_context.sessions.transcript.codec import load_transcript
 from memory_context.sessions.transcript.view_decisions import ViewShown
@@ -270,6 +271,21 @@ async def test_results_that_another_policy_stores_no_more_cost_their_full_length
     kept = bill_with(policy.model_copy(update={"offload_threshold_tokens": 20_000}), saved, recorded=policy)
     assert whole[1][1].view_tokens > stored[1][1].view_tokens
     assert all(again.view_tokens == again.raw_tokens for _, again in kept)
+
+
+async def test_text_of_a_memory_that_was_replaced_stays_away_with_another_policy(store: MemoryStore):
+    """The memory found nothing more: that is no decision of a policy."""
+    policy = ContextPolicy(token_budget=None, view_target_tokens=None)
+    async with MemoryContext("alice", "coder", "s", store, policy=policy) as context:
+        for found in ("owls nest in barns " * 20, ""):
+            await context.add_message(UserMessage(content=f"Of {len(found)}.", source="user"))
+            for decision in memory_decisions(context.transcript, found, 80, (), "notes"):
+                context.transcript.decide(decision)
+            await context.get_messages()
+        saved = await archived(context)
+    tokens = [(again.view_tokens, recorded.view_tokens) for recorded, again in bill_with(policy, saved)]
+    assert len(tokens) == 2
+    assert all(again == recorded for again, recorded in tokens)
 
 
 async def test_observations_that_another_policy_has_off_give_way_to_folds(store: MemoryStore):

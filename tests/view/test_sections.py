@@ -11,10 +11,12 @@ from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 from PIL import Image as Picture
 
 from memory_context import ContextPolicy, MemoryContext, MemoryRef, MemoryStore
+from memory_context.foundation.policy import UserMemoryPolicy
 from memory_context.foundation.tokens import IMAGE_TOKENS, default_token_counter
 from memory_context.sessions.transcript.entries import MESSAGE_OVERHEAD_TOKENS
 from memory_context.sessions.transcript.transcript import Decision, Transcript
-from memory_context.sessions.transcript.view_decisions import HistoryFolded
+from memory_context.sessions.transcript.view_decisions import HistoryFolded, UserMemoryLoaded
+from memory_context.view.render import render
 from memory_context.view.sections import SECTIONS, Place, Price, Slot
 
 from ..agents.scripted import report
@@ -209,6 +211,16 @@ async def test_view_with_sections_stays_within_budget(store: MemoryStore, token_
         assert any("left out to fit the budget" in str(text) for text in texts) == is_cut
         assert any(f"Tell me of number {number}." in str(text) for text in texts)
     assert context.stats.folds
+
+
+def test_user_memory_of_a_state_with_a_larger_limit_is_left_out():
+    """It may take twice the limit: what was known before, and what changed since."""
+    policy, counter = ContextPolicy(user_memory=UserMemoryPolicy(limit_tokens=100)), default_token_counter()
+    for tokens, text in ((190, "known"), (250, "[user_memory: 250 tokens left out to fit the budget]")):
+        transcript = Transcript()
+        transcript.decide(UserMemoryLoaded("known", tokens))
+        (message,) = render(transcript, policy, counter).messages
+        assert text in str(message.message.content)
 
 
 async def test_sections_survive_save_and_resume(store: MemoryStore):

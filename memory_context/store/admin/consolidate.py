@@ -183,11 +183,10 @@ class Consolidation:
     async def _write_articles(self) -> None:
         """Ask once about all that was said, if anything was since the last run."""
         rows = await self._read("select_recently_said", limit=_MOST_SAID) if self.model is not None else []
-        ((last,), known) = await self.database.read(
-            self.user_id, _QUERIES("fetch_last_run"), _QUERIES("select_article_topics"), kind="batch"
-        )
+        (last,) = await self._read("fetch_last_run")
         if not rows or (last["last_at"] is not None and rows[0]["created_at"] <= last["last_at"]):
             return
+        known = await self._read("select_article_topics")
         shown: list[tuple[DictRow, str]] = []
         left = _SHOWN_CHARACTERS
         for row in rows:
