@@ -4,7 +4,6 @@ import string
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from typing import Literal, NamedTuple
 
 from autogen_core.models import AssistantMessage, UserMessage
@@ -145,9 +144,14 @@ class ExpansionAnswer:
 
 
 class References:
-    """The references and visible texts of one transcript. Each is read once: when it arrives, and when it changed."""
+    """The references and visible texts of one transcript. Each is read once: when it arrives, and when it changed.
+
+    Attributes:
+        unread: References whose words no decision should have to wait for.
+    """
 
     def __init__(self, transcript: Transcript, policy: ContextPolicy) -> None:
+        self.unread: list[CandidateReference] = []
         self._transcript = transcript
         self._policy = policy
         self._read_to = 0  # in the transcript's journal
@@ -168,6 +172,7 @@ class References:
         fold = transcript.state.fold
         if fold is not None and (self._fold is None or self._fold.kept_text != fold.text):
             self._fold = CandidateReference(fold.ref, "memory", fold.text, fold.upto - 1)
+            self.unread.append(self._fold)
         start, (kept, begin) = transcript.state.start, transcript.state.frame
         if begin != self._begin:  # messages left the view
             self._begin = begin
@@ -202,11 +207,7 @@ class References:
         if texts:
             self._texts[entry.position] = "\n".join(texts)
         self._keys.update(one.ref.key for one in held)
-
-    def unread(self) -> list[CandidateReference]:
-        """Return those whose words were not read yet: without a request, as in most steps, nobody needs them."""
-        folds = [self._fold] if self._fold is not None else []
-        return [one for one in chain(folds, *self._held.values()) if "words" not in vars(one)]
+        self.unread += held
 
     def request(self, asked: Sequence[Entry]) -> ExpansionRequest:
         """Return the request of unanswered entries, without their own results."""

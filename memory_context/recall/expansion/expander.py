@@ -139,9 +139,9 @@ class Expander:
             self._stop_expansion()  # the decision is about the user's words
 
     async def start(self) -> None:
-        """Begin the round; for a request read the words of all references first, in a thread if new ones are many."""
+        """Read the words of the references that arrived, in a thread if they are many, and begin the round."""
         self._references.read()
-        unread = self._references.unread() if self._round.asked else []
+        unread, self._references.unread = self._references.unread, []
         await in_thread_if_large(_CHARACTERS_OF_A_REFERENCE * len(unread), lambda: [one.words for one in unread])
         if not (self._round.expansion or self._round.is_settled or self._round.is_idle):
             self._begin()
