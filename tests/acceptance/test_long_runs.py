@@ -17,7 +17,7 @@ from .texts import page, query_result, search_results
 ROUNDS, PARALLEL_ROUNDS = 11, 4
 """Of two iterations each: a search and three pages, then a query and two pages. Four fill a window three times."""
 
-POLICY = ContextPolicy(store_timeout_seconds=60)
+POLICY = ContextPolicy(store_timeout_seconds=60, view_target_tokens=16_000)  # the script looks at placeholders that old
 """The default, but for how long a step waits for the store: a busy machine is no outage."""
 
 MOST_CHARACTERS = 50_000
