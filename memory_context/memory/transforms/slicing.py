@@ -194,7 +194,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "last_n": ("n", "unit"),
     "summary": ("limit_tokens",),
 }
-"""What each transform takes."""
+"""Names of the parameters of each transform; the first that takes a given one is implied by it."""
 
 
 def implied_by(parameters: Iterable[str]) -> str:
