@@ -359,6 +359,8 @@ def test_a_search_that_takes_too_long_stops_and_says_so(monkeypatch):
     monkeypatch.setattr(filtering, "_SEARCH_SECONDS", 0.2)
     shown = _cut("a" * 1_000_000, MemoryTransform.filtered(pattern="a(.*q)?", max_matches=3))
     assert "of at least " in shown.text
+    with pytest.raises(TransformError, match="took longer than"):  # with and without colours, in the time of one search
+        _cut(f"\x1b[31m{'a' * 1_000_000}", MemoryTransform.filtered(pattern="a(.*q)?", max_matches=3))
     with pytest.raises(TransformError, match="took longer than"):
         _cut("a" * 1_000_000, MemoryTransform.filtered(pattern="a(.*q)?", first_match=900_000))
     with pytest.raises(TransformError, match="too complex for a line"):

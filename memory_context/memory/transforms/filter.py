@@ -82,10 +82,12 @@ def find_matches(
         TransformError: The pattern is invalid, or nothing was found in time.
     """
     plain = without_terminal_codes(content)
-    search = _Search(plain, LinePattern(pattern, ignore_case), first_match, max_matches)
+    deadline = time.monotonic() + _SEARCH_SECONDS  # of both searches
+    lines = LinePattern(pattern, ignore_case)
+    search = _Search(plain, lines, first_match, max_matches, deadline)
     search.run()
     if plain is not content and (not search.total or any(hit.is_in_long_line for hit in search.hits)):
-        plain, search = content, _Search(content, LinePattern(pattern, ignore_case), first_match, max_matches)
+        plain, search = content, _Search(content, lines, first_match, max_matches, deadline)
         search.run()
     if not search.is_complete and not search.hits:
         raise TransformError(
@@ -103,7 +105,7 @@ def find_matches(
 
 
 class _Search:
-    def __init__(self, content: str, pattern: LinePattern, first_match: int, max_matches: int) -> None:
+    def __init__(self, content: str, pattern: LinePattern, first_match: int, max_matches: int, deadline: float) -> None:
         self.hits: list[_Hit] = []
         self.total = 0
         self.is_complete = False
@@ -112,7 +114,7 @@ class _Search:
         self._is_ascii = len(self._data) == len(content)
         self._pattern = pattern
         self._wanted = range(first_match, first_match + max_matches)
-        self._deadline = time.monotonic() + _SEARCH_SECONDS
+        self._deadline = deadline
         self._line, self._line_at = 1, 0  # line number at a byte offset
         self._character, self._character_at = 0, 0  # characters before a byte offset
 
