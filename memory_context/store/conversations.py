@@ -349,7 +349,7 @@ class ConversationArchive:
             _, *done, (head,) = (await self._write(key.user_id, statements))[:archived]
         except StoreError as error:
             cause = error.__cause__
-            if isinstance(cause, psycopg.Error) and cause.sqlstate in (_DELETED, _UNKNOWN):
+            if isinstance(cause, psycopg.Error) and cause.sqlstate in (_DELETED, _UNKNOWN if is_known else None):
                 was = "erased with its user" if cause.sqlstate == _UNKNOWN else cause.diag.message_primary
                 raise SessionGoneError(f"session {key.session_id!r} was {was}") from cause
             raise
