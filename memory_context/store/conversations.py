@@ -349,11 +349,8 @@ class ConversationArchive:
             _, *done, (head,) = (await self._write(key.user_id, statements))[:archived]
         except StoreError as error:
             cause = error.__cause__
-            if not isinstance(cause, psycopg.Error):
-                raise
-            is_erased = is_known and cause.sqlstate == _UNKNOWN
-            if is_erased or cause.sqlstate == _DELETED:
-                was = "erased with its user" if is_erased else cause.diag.message_primary
+            if isinstance(cause, psycopg.Error) and cause.sqlstate in ((_DELETED, _UNKNOWN) if is_known else (_DELETED,)):
+                was = "erased with its user" if cause.sqlstate == _UNKNOWN else cause.diag.message_primary
                 raise SessionGoneError(f"session {key.session_id!r} was {was}") from cause
             raise
         forgotten = [row["key"] for row in done[1]] if batch is not None else []
