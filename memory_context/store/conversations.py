@@ -286,7 +286,7 @@ class ClaimRows:
 _QUERIES = load_queries("conversations")
 _THREADS = load_queries("threads")
 _MESSAGE_CHARACTERS = 20_000
-_DELETED, _UNKNOWN = "23M01", "23502"  # raised by touch_session
+_GONE, _UNKNOWN = "23M01", "23502"  # raised by touch_session
 _DELETE = ("lock_session", "insert_session_deleted")
 
 
@@ -349,7 +349,7 @@ class ConversationArchive:
             _, *done, (head,) = (await self._write(key.user_id, statements))[:archived]
         except StoreError as error:
             cause = error.__cause__
-            if isinstance(cause, psycopg.Error) and cause.sqlstate in ((_DELETED, _UNKNOWN) if is_known else (_DELETED,)):
+            if isinstance(cause, psycopg.Error) and cause.sqlstate in ((_GONE, _UNKNOWN) if is_known else (_GONE,)):
                 was = "erased with its user" if cause.sqlstate == _UNKNOWN else cause.diag.message_primary
                 raise SessionGoneError(f"session {key.session_id!r} was {was}") from cause
             raise
