@@ -12,7 +12,6 @@ from pathlib import Path
 from autogen_core.models import FunctionExecutionResultMessage
 
 from memory_context import ContextPolicy, MemoryCriteria, MemoryStore, StoreError
-from memory_context.recall.tools.prompt_head import tool_tokens
 
 from ..places import import_root, output_folder
 from .display import Display
@@ -134,8 +133,6 @@ async def _close(display: Display, on: Stage) -> None:
     stored = {await context.retrieve(item.key) for item in items}
     limit = context.policy.offload_threshold_tokens
     large = [text for call, text in on.steps if call.name in OWN_TOOLS and context.token_counter.is_over(text, limit)]
-    tools = context.tools()
-    tools_tokens = tool_tokens([tool.schema for tool in tools], context.token_counter)
     stats, light, prices = context.stats, context.stats.light_model, context.policy.cache
     display.heading("What it came to")
     display.table(
@@ -157,7 +154,7 @@ async def _close(display: Display, on: Stage) -> None:
     )
     display.say(
         "Tokens of messages (o200k_base) in the first process, without system prompt and tool schemas. The memory's "
-        f"own {len(tools)} tools are not in it: they take {tools_tokens:,} tokens of each call more. Cost: a token "
+        f"own tools and instructions are not in it: {stats.head_tokens_total:,} tokens in all calls. Cost: a token "
         f"that the prompt cache serves counts {prices.cached_price_ratio:g}, any other {prices.write_price_ratio:g}. "
         f"Light model: {light}, in none of the other figures.",
         style="grey62",
