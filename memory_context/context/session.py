@@ -94,7 +94,7 @@ class Session:
             counter,
             schedule_flush,
         )
-        self.budget.observations = self.coordinator
+        self.budget.observations, self.budget.bill = self.coordinator, self.meter.bill
         self.orders = OrderKeeper(transcript, agent_memory.session_id, *limits)
         self.user_memory = UserMemoryLoader(transcript, agent_memory, *limits, self.orders, learning)
         self._entry_filter = EntryFilter(agent_memory.secrets)

@@ -136,6 +136,15 @@ class Bill:
         self._read = len(self._transcript.log)
         return self._calls
 
+    def share_with(self, tokens: int, is_cold: bool) -> float:
+        """Return the cost so far and of a call with so many tokens, all read anew, as a share of keeping everything."""
+        calls = [one for one in self.calls if one.messages < self._transcript.end]
+        prices, own = self._prices, self._offered.own_tokens
+        kept = _cached(prices, own + calls[-1].raw_tokens, own) if calls and not is_cold else 0
+        cost = sum(one.cost for one in calls) + _price(prices, 0, self._offered.tokens + tokens)
+        whole = sum(one.raw_cost for one in calls) + _price(prices, kept, own + raw_tokens(self._transcript))
+        return cost / whole if whole else 1.0
+
     def _listed(self, recorded: PricesSet) -> PricesSet:
         if self._list is None:
             return recorded

@@ -211,6 +211,7 @@ def bill_with(
             continue
         if meter is None:
             meter = UsageMeter(transcript, policy)
+            budget.bill = meter.bill
             if kept >= 0:  # the view before, of which a cache holds what is equal
                 meter.views = View(), renderer.render(transcript)
         if (joined := _is_joined_call(event[1])) is not None:

@@ -22,7 +22,8 @@ from memory_context.sessions.transcript.view_decisions import (
     ViewCleared,
 )
 from memory_context.view import economics
-from memory_context.view.budget import Budget
+from memory_context.view.bill import UsageMeter
+from memory_context.view.budget import MOST_SHARE_AT_A_FOLD, Budget
 from memory_context.view.economics import (
     Savings,
     aged_results,
@@ -32,6 +33,7 @@ from memory_context.view.economics import (
     pays_for_tools,
 )
 from memory_context.view.render import Renderer, render
+from memory_context.view.view import View
 from tests.support.economics import PRICES, History, counter
 
 from ..agents.scripted import report
@@ -367,6 +369,29 @@ def test_view_over_its_target_folds_once_that_pays_and_the_agent_can_read_it(cal
     folded = history.transcript.decisions(HistoryFolded)
     assert len(folded) == folds
     assert (view.tokens < 0.5 * 13_000) is bool(folds)
+
+
+def test_fold_waits_until_a_session_that_ends_right_then_has_not_become_much_dearer():
+    """It pays over the forty calls that are expected; at first it would cost a third of all that has been paid."""
+    settings = ContextPolicy(cache=replace_calls(PRICES, 40))
+    history = History()
+    transcript, meter = history.transcript, UsageMeter(history.transcript, settings)
+    budget = Budget(settings, counter, Renderer(settings, counter), "s")
+    budget.agent_has_tools, budget.bill = True, meter.bill
+    history.say("user", 100)
+    for _ in range(26):
+        history.step(500, 480)
+    shares: list[float] = []
+    view = View()
+    while not transcript.decisions(HistoryFolded):
+        view = budget.fit(transcript, lambda part: True)
+        meter.add_view(transcript, view)
+        shares.append(sum(one.cost for one in meter.bill.calls) / sum(one.raw_cost for one in meter.bill.calls))
+        history.say("coder", 30)
+    assert 2 < len(shares) < 40
+    assert shares[:-1] == [1] * (len(shares) - 1)
+    assert 1 < shares[-1] <= MOST_SHARE_AT_A_FOLD
+    assert view.tokens < 13_000
 
 
 @pytest.mark.parametrize(("reason", "folds"), [("past", 1), ("offload", 0)])
