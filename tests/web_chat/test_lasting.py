@@ -5,7 +5,7 @@ import json
 import signal
 
 import pytest
-from playwright.async_api import Error, Page, async_playwright
+from playwright.async_api import Error, Page, Route, async_playwright
 
 from ..support.browser import chromium_options
 from .conftest import ChatServer, Visit, Visitor, answers, begin, mid_answer, say, session_of, until, words
@@ -203,6 +203,24 @@ async def test_what_the_page_of_before_had_kept_is_sent(visit: Visit):
     # whoever asks for it first learns that the server has never heard of it; the other tab may have sent it by then
     assert all("404" in one for one in visitor.errors), visitor.errors
     visitor.errors.clear()
+
+
+async def test_a_new_conversation_is_not_asked_for_before_the_server_has_it(visit: Visit):
+    """Whoever looks at another window until the first answer begins finds no error in the console."""
+    _, page = await begin(visit)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+
+    async def slowly(route: Route) -> None:
+        await page.evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
+        await route.continue_()
+
+    await page.route("**/api/chat", slowly)
+    await say(page, A_FACT)
+    await answers(page, 1)
+    assert not any("/messages" in url for url in asked)
+    async with page.expect_request("**/messages?*"):
+        await page.evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
 
 
 async def test_a_stopped_answer_stays_as_far_as_it_got(visit: Visit):

@@ -50,7 +50,7 @@ export class Conversation extends EventTarget {
   constructor(id) {
     super();
     this.id = id || newId();
-    this.isKnown = Boolean(id);
+    this.isKnown = Boolean(id); // the server may have it
     this.prefix = `${PREFIX}${encodeURIComponent(this.id)}/`;
     this.resume();
   }
@@ -121,7 +121,7 @@ export class Conversation extends EventTarget {
     let isTaken = false;
     try {
       for await (const { name, data } of ask(this.id, question.message, signal)) {
-        isTaken = true;
+        isTaken = this.isKnown = true;
         if (name === "delta") begun.text += data.text;
         if (name === "step") answer.steps.push(data);
         if (name === "message") {

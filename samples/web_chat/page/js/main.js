@@ -43,7 +43,7 @@ function show(id) {
 
 async function refresh() {
   const conversation = current;
-  if (!conversation.hasBegun) return;
+  if (!conversation.isKnown) return;
   const isUnsent = conversation.has("queued", "sending", "failed"); // the server may not know it yet
   await conversation.refresh().catch(({ status }) => {
     if (!isUnsent && [404, 410].includes(status)) drop(conversation.id); // the connection tells of other failures
