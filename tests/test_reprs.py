@@ -23,6 +23,8 @@ async def test_a_report_a_hit_and_a_bill_show_as_a_line(store: MemoryStore):
         for value in (hit, item, seen, context.stats, context.resume_report):
             assert len(repr(value)) < 400
             assert "alert" not in repr(value)
+        assert str(hit) == f"{hit.ref}\n{hit.passage}"
+        assert "owls" in hit.passage
     assert repr(ContextStats()) == "<ContextStats 0 views, 0 of 0 tokens sent, cost 1.00 of keeping everything>"
 
 

@@ -87,6 +87,10 @@ class SearchHit:
         where = f"{self.item.key!r} lines {self.start_line}-{self.end_line}"
         return f"<SearchHit {where}, score {self.score.total:.2f}{'' if self.is_relevant else ', not relevant'}>"
 
+    def __str__(self) -> str:
+        """Reference and passage, as for printing."""
+        return f"{self.ref}\n{self.passage}"
+
 
 async def search_items(
     search: PassageSearch, user_id: str, query: str, limit: int, criteria: MemoryCriteria, scope: ReadScope
