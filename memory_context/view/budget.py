@@ -194,7 +194,7 @@ class Budget:
             self._masker.decide()
 
     def _observation_steps(self, limit: int) -> list[tuple[_Step, int]]:
-        """Before a fold, activate finished observations; what it folds of them then joins the log."""
+        """Before a fold, activate finished observations."""
         finished = self.observations
         if finished is None or not finished.log.has_finished:
             return []
@@ -203,11 +203,7 @@ class Budget:
             finished.activate_for_budget()
             return []
 
-        def join(transcript: Transcript, view: View) -> list[Decision]:
-            finished.join_for_fold()
-            return []
-
-        return [(activate, int(limit * self._policy.observation.activation_ratio)), (join, -1)]
+        return [(activate, int(limit * self._policy.observation.activation_ratio))]
 
     # --- steps: each returns its decisions
 

@@ -214,20 +214,14 @@ class Activation:
             self._views.refold()
             self._note(chunks[: len(leaving)], first, left, view.tokens / window if window > 0 else 0.0)
 
-    def join(self, reason: Reason) -> list[ObservationChunk]:
-        """Let all finished chunks join the log while their messages stay; return the chunks."""
+    def join_now(self, chunk: ObservationChunk) -> list[ObservationChunk]:
+        """Record a chunk, and let all finished ones join the log while their messages stay; return what joined."""
+        self._decide(ObservationBuffered(chunk))
         log = self.log
         joining = [*log.buffered]
-        if joining:
-            self._move(joining[-1].last, log.left, log.kept, reason)
-        return joining
-
-    def join_now(self, chunk: ObservationChunk) -> list[ObservationChunk]:
-        """Record a chunk and let it join at once, after those already finished; return what joined."""
-        self._decide(ObservationBuffered(chunk))
-        if self.log.observed != chunk.last or not self.log.buffered:
+        if log.observed != chunk.last or not joining:
             return []  # it fits no more
-        joining = self.join("observe_now")
+        self._move(joining[-1].last, log.left, log.kept, "observe_now")
         self._note(joining, joining[0].first, chunk.last, 0.0, is_sync=True)
         return joining
 

@@ -178,10 +178,6 @@ class BufferingCoordinator:
         """Activate what is finished, up to the newest step, before a view over its budget folds."""
         self._activation.activate("budget")
 
-    def join_for_fold(self) -> None:
-        """Let the other finished chunks join the log, so that a fold covers none that is not in it."""
-        self._activation.join("budget")
-
     def _decide(self, decision: Decision) -> None:
         self._views.record(decision)
         self._on_change()
