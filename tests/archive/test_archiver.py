@@ -100,13 +100,15 @@ async def test_every_so_many_seconds_a_batch(store: MemoryStore):
     await archived(store, context.session_id, 2)
 
 
-async def test_nothing_new_is_no_batch(store: MemoryStore):
+async def test_nothing_new_is_no_batch(store: MemoryStore, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO)
     context = context_of(store)
     await say(context, "One.")
     for _ in range(3):
         await context.archive()
     await context.close()
     assert store.conversations.write_transactions == 1
+    assert caplog.text.count(f"session {SESSION}: archived 2 messages, batch 0") == 1
 
 
 async def test_archive_leaves_no_timer_once_it_has_nothing_to_write(

@@ -291,6 +291,15 @@ def test_forgotten_message_goes_from_its_session_only(text: str, other: str) -> 
     assert traces.redacted(saved, "another") == saved
 
 
+def test_batches_are_looked_for_by_keys_and_beginnings_as_their_json_has_them() -> None:
+    said = 'The "owl" sleeps\tin the old mill by the river.'
+    traces = Traces.of(["gone_k3"], [("s", said)])
+    key, beginning = traces.probes
+    assert key == "gone_k3"
+    assert beginning.startswith('The \\"owl\\" sleeps')
+    assert beginning in json.dumps({"title": traces.beginnings("s")[0]})
+
+
 async def test_item_forgotten_in_another_process_leaves_view_state_and_archive(
     store: MemoryStore, database_url: str, server: Server
 ) -> None:

@@ -204,6 +204,10 @@ def test_compacted_part_keeps_no_text_in_the_process_and_counts_as_compacted_onc
     held = transcript[2].part(RESULT).stored
     assert held is not None
     assert held.excerpt is None
+    before = len(transcript.touched)
+    transcript[2].restore_texts({RESULT: "a long result"})
+    assert texts(transcript[2]) == ["a long result"]
+    assert transcript.touched[before:] == [2], "the next view shows it"
 
 
 def test_arguments_stay_as_they_were_written_when_their_strings_are_stored():

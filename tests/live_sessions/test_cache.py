@@ -249,6 +249,10 @@ async def test_a_state_that_is_not_saved_is_saved_later(archive: Archive, caplog
     states.is_away = False
     await use(cache, KEY)
     assert states.kept[KEY] == {"messages": ["one"]}
+    states.is_away = True
+    await use(cache, KEY, "two")
+    assert caplog.text.count("is not saved for now") == 2, "another outage"
+    states.is_away = False
     await cache.close()
     assert states.is_closed
 
@@ -536,6 +540,8 @@ async def test_a_lost_session_is_kept_until_it_can_be_archived(archive: Archive,
     new = await use(cache, KEY, "two")
     assert new is not old
     assert new.messages == ["one", "two"]
+    await take_away(store, KEY)
+    assert await use(cache, KEY) is not new, "it had the session, and lost it again"
     await cache.close()
 
 

@@ -17,6 +17,7 @@ from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 from tests.support.exports import many
 from tests.support.statements import login_of
+from tests.support.waiting import until
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
@@ -55,6 +56,13 @@ async def test_application_statements_are_listed_newest_first(memory: AgentMemor
         ("The user works in Hamburg.", "user_fact", "application"),
     ]
     assert [one.agent_id + one.session_id for one in listed] == ["", ""]
+
+
+async def test_a_statement_is_embedded_soon_without_anybody_asking(database_url: str) -> None:
+    embedder = FakeEmbedder()
+    async with MemoryStore(database_url, embedder) as store:
+        await AgentMemory(store, "alice", "coder").remember("The user works in Hamburg.")
+        await until(lambda: any(purpose == "document" for _, purpose in embedder.calls))
 
 
 async def test_newer_statement_supersedes_older_one_with_link_and_both_times(memory: AgentMemory) -> None:

@@ -385,6 +385,7 @@ async def test_a_long_folder_name_works_and_its_socket_is_private(
         socket = Path(params["host"]) / f".s.PGSQL.{params['port']}"
         assert str(new_home) not in params["host"]
         assert socket.stat().st_mode & 0o077 == 0
+        assert (folder / "lock").stat().st_mode & 0o777 == 0o600
     finally:
         embedded.release(folder)
 

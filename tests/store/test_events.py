@@ -171,7 +171,9 @@ async def test_events_of_an_erased_user_are_dropped(store: MemoryStore) -> None:
     for user_id in ("alice", "bob"):
         store.events.add(user_id, event(1))
     store.events.discard("alice")
+    assert not store.unwritten.is_empty
     await store.events.flush()
+    assert store.unwritten.is_empty
     assert (await details(store.events), await details(store.events, "bob")) == ([], ["number 1"])
 
 

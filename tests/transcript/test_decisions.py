@@ -20,6 +20,7 @@ from memory_context.sessions.transcript.entries import Address, Part, StoredPart
 from memory_context.sessions.transcript.part_decisions import PartOffloaded, PartsCompacted
 from memory_context.sessions.transcript.transcript import Decided, Decision, Transcript, audit_line
 from memory_context.sessions.transcript.view_decisions import ViewCleared, ViewShown
+from memory_context.view.bill import Bill
 
 from ..agents.scripted import report
 from ..archive.talking import context_of, say
@@ -92,6 +93,7 @@ async def test_new_decision_kind_shows_in_view_explain_stats_and_audit(store: Me
     assert [str(one) for one in explained.decisions] == ["hidden 1 (test)"]
     assert [(one.position, one.after) for one in explained.changes if one.after is None] == [(2, None)]
     assert context.stats.compactions == 1
+    assert [call.mark for call in Bill(context.transcript).calls if call.mark] == ["compaction"]
     events = [event for event in await context.agent_memory.audit() if event.kind == "withdrawn"]
     assert [(event.keys, event.detail) for event in events] == [((key,), "message 3 was hidden")]
 
