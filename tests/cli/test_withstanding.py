@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from tests.support.waiting import PATIENT_SECONDS, soon
 
 from ..conftest import REPOSITORY, Server, StartPython
 from .conftest import Run, contents
-from .lived import Lived
+from .lived import Lived, a_database
 
 pytestmark = pytest.mark.thorough
 
@@ -113,11 +113,11 @@ def test_schema_of_a_newer_version_is_refused_in_one_line(run_it: Run, newer: st
 
 
 @pytest.fixture(scope="module")
-def newer(server: Server, template: str) -> str:
+def newer(server: Server, template: str) -> Iterator[str]:
     """The address of a database that a later version has migrated."""
-    server.execute("CREATE DATABASE cli_newer TEMPLATE {template}", template=template)
-    make_newer(server, server.url("cli_newer"))
-    return server.url("cli_newer")
+    with a_database(server, template, "cli_newer") as url:
+        make_newer(server, url)
+        yield url
 
 
 @pytest.mark.parametrize(
