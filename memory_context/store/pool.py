@@ -167,8 +167,8 @@ class ConnectionPool:
             StoreUnavailableError: No connection became free in time.
         """
         deadline = time.monotonic() + seconds
-        if not await self._take_slot(seconds):
-            deadline = max(deadline, time.monotonic() + _LEAST_SHARE * seconds)
+        await self._take_slot(seconds)
+        deadline = max(deadline, time.monotonic() + _LEAST_SHARE * seconds)
         try:
             connection = self._take_idle()
             if connection is None:
@@ -212,18 +212,16 @@ class ConnectionPool:
         for connection in list(self._open):
             self._discard(connection)
 
-    async def _take_slot(self, seconds: float) -> bool:
-        """Return whether a slot was free at once."""
+    async def _take_slot(self, seconds: float) -> None:
         if not self._slots.locked():
             await self._slots.acquire()  # does not wait
-            return True
+            return
         is_answering = time.monotonic() - self._answered_at < self._slot_seconds
         limit = seconds if is_answering else min(seconds, self._slot_seconds)
         try:
             await asyncio.wait_for(self._slots.acquire(), limit)
         except asyncio.TimeoutError:
             raise StoreUnavailableError(f"all connections to the database were busy for {limit:.3g} s") from None
-        return False
 
     def _take_idle(self) -> Connection | None:
         while self._idle:

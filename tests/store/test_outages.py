@@ -6,6 +6,7 @@ import logging
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -13,7 +14,7 @@ from psycopg import waiting
 from psycopg.conninfo import make_conninfo
 
 from memory_context.foundation import errors
-from memory_context.store import embedded
+from memory_context.store import embedded, pool
 from memory_context.store.connection import Connection, connect
 from memory_context.store.items import NewItem
 from memory_context.store.limits import StoreLimits
@@ -182,6 +183,30 @@ async def test_a_busy_pool_says_so(database_url: str, server: Server) -> None:
             with pytest.raises(errors.StoreUnavailableError, match="busy"):
                 refused.result()
         assert await served == {"k": "content"}
+
+
+async def test_a_transaction_that_waited_for_a_connection_has_a_share_of_its_time_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also if the wait took nearly all of it: the database answers, others were before it."""
+    now, left = [0.0], list[float]()
+
+    async def away(params: object, seconds: float, adapters: object) -> None:
+        left.append(seconds)
+        raise psycopg.OperationalError("away")
+
+    monkeypatch.setattr(pool, "connect", away)
+    monkeypatch.setattr(pool, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    connections = pool.ConnectionPool(1, slot_seconds=PATIENT_SECONDS)
+    for waited in (0, 95):
+        await connections._slots.acquire()
+        run = asyncio.create_task(connections.run({}, [], 100))
+        await a_turn_of_the_loop()
+        now[0] += waited
+        connections._slots.release()
+        with pytest.raises(psycopg.OperationalError):
+            await run
+    assert left == [100, 40]
 
 
 async def test_a_database_that_was_made_anew_gets_its_schema(server: Server, database_url: str) -> None:
