@@ -138,12 +138,16 @@ class Bill:
 
     def share_with(self, tokens: int, is_cold: bool) -> float:
         """Return the cost so far and of a call with so many tokens, all read anew, as a share of keeping everything."""
-        calls = [one for one in self.calls if one.messages < self._transcript.end]
-        prices, own = self._prices, self._offered.own_tokens
-        kept = _cached(prices, own + calls[-1].raw_tokens, own) if calls and not is_cold else 0
-        cost = sum(one.cost for one in calls) + _price(prices, 0, self._offered.tokens + tokens)
-        whole = sum(one.raw_cost for one in calls) + _price(prices, kept, own + raw_tokens(self._transcript))
+        sent = self.calls[: len(self.calls) - self._is_replaced_at(self._transcript.end)]
+        prices, own, raw = self._prices, self._offered.own_tokens, raw_tokens(self._transcript)
+        kept = _cached(prices, own + min(sent[-1].raw_tokens, raw), own) if sent and not is_cold else 0
+        cost = sum(one.cost for one in sent) + _price(prices, 0, self._offered.tokens + tokens)
+        whole = sum(one.raw_cost for one in sent) + _price(prices, kept, own + raw)
         return cost / whole if whole else 1.0
+
+    def _is_replaced_at(self, upto: int) -> bool:
+        """Return whether a view up to a message takes the place of the last one, which was not sent."""
+        return bool(self._records) and self._records[-1].shown.upto == upto and not self._is_cleared
 
     def _listed(self, recorded: PricesSet) -> PricesSet:
         if self._list is None:
@@ -152,8 +156,8 @@ class Bill:
         return replace(recorded, cached_price_ratio=read, write_price_ratio=write)
 
     def _add(self, number: int, shown: ViewShown) -> None:
-        if self._records and self._records[-1].shown.upto == shown.upto and not self._is_cleared:
-            self._mark = self._records.pop().mark or self._mark  # replaced before it was sent
+        if self._is_replaced_at(shown.upto):
+            self._mark = self._records.pop().mark or self._mark
             self._calls.pop()
         record = _Record(number, shown, self._prices, self._offered, self._mark)
         self._calls.append(self._priced(record, self._records[-1] if self._records else None))

@@ -64,7 +64,7 @@ class Budget:
 
     Attributes:
         observations: Those of the session, if any.
-        bill: What the session has cost, if known.
+        bill: Of the calls so far; without one, no fold waits for what they cost.
         agent_has_tools: The agent can read what is folded.
         savings: Planned compactions.
     """

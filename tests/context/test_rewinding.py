@@ -7,6 +7,7 @@ import pytest
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, LLMMessage, UserMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context.view.bill import Bill, raw_tokens
 
 from .steps import add_step
 
@@ -69,6 +70,23 @@ async def test_the_view_is_the_one_from_before_the_message(store: MemoryStore):
     await context.rewind(4)
     assert await context.get_messages() == before
     assert await context.retrieve(context.transcript[2].measured[0].stored.refs[0].key) == LARGE
+
+
+async def test_what_was_taken_back_was_paid(store: MemoryStore):
+    """A fold that is weighed afterwards counts those calls, and not a view that another replaces before it is sent."""
+    context = MemoryContext("alice", "coder", "s", store)
+    for number in range(5):
+        await turn(context, "word " * 100 * (5 - number))
+    await context.rewind(2)
+    await context.add_message(UserMessage(content="And now?", source="user"))
+    paid = Bill(context.transcript).calls
+    assert len(paid) == 5
+    spent = sum(call.cost for call in paid) + 1.25 * (paid[-1].head_tokens + 100)
+    kept = sum(call.raw_cost for call in paid) + 1.25 * (paid[-1].raw_head_tokens + raw_tokens(context.transcript))
+    assert Bill(context.transcript).share_with(100, is_cold=True) == pytest.approx(spent / kept)
+    await context.get_messages()
+    assert len(Bill(context.transcript).calls) == 6
+    assert Bill(context.transcript).share_with(100, is_cold=True) == pytest.approx(spent / kept)
 
 
 async def test_a_result_that_was_fresh_is_whole_again(store: MemoryStore):
