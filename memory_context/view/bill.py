@@ -101,6 +101,7 @@ class Bill:
         self._read = 0
         self._records: list[_Record] = []
         self._calls: list[ModelCall] = []
+        self._sums: list[tuple[float, float]] = []  # cost and raw cost up to each call: a step adds what is new
         self._list, self._offered = prices, Offered()
         self._prices = self._listed(_NO_PRICES)
         self._mark: Literal["", "compaction", "fold"] = ""
@@ -122,6 +123,7 @@ class Bill:
                     self._is_cleared = True
                 case Forked():
                     self._calls.clear()
+                    self._sums.clear()
                     self._is_cleared = True
                 case Rewound(calls=calls):
                     for shown in calls:
@@ -138,12 +140,12 @@ class Bill:
 
     def share_with(self, tokens: int, is_cold: bool) -> float:
         """Return the cost so far and of a call with so many tokens, all read anew, as a share of keeping everything."""
-        sent = self.calls[: len(self.calls) - self._is_replaced_at(self._transcript.end)]
+        last = len(self.calls) - 1 - self._is_replaced_at(self._transcript.end)
+        cost, whole = self._sums[last] if last >= 0 else (0.0, 0.0)
         prices, own, raw = self._prices, self._offered.own_tokens, raw_tokens(self._transcript)
-        kept = _cached(prices, own + min(sent[-1].raw_tokens, raw), own) if sent and not is_cold else 0
-        cost = sum(one.cost for one in sent) + _price(prices, 0, self._offered.tokens + tokens)
-        whole = sum(one.raw_cost for one in sent) + _price(prices, kept, own + raw)
-        return cost / whole if whole else 1.0
+        kept = _cached(prices, own + min(self._calls[last].raw_tokens, raw), own) if last >= 0 and not is_cold else 0
+        whole += _price(prices, kept, own + raw)
+        return (cost + _price(prices, 0, self._offered.tokens + tokens)) / whole if whole else 1.0
 
     def _is_replaced_at(self, upto: int) -> bool:
         """Return whether a view up to a message takes the place of the last one, which was not sent."""
@@ -159,8 +161,12 @@ class Bill:
         if self._is_replaced_at(shown.upto):
             self._mark = self._records.pop().mark or self._mark
             self._calls.pop()
+            self._sums.pop()
         record = _Record(number, shown, self._prices, self._offered, self._mark)
-        self._calls.append(self._priced(record, self._records[-1] if self._records else None))
+        call = self._priced(record, self._records[-1] if self._records else None)
+        cost, whole = self._sums[-1] if self._sums else (0.0, 0.0)
+        self._calls.append(call)
+        self._sums.append((cost + call.cost, whole + call.raw_cost))
         self._records.append(record)
         self._mark, self._is_cleared = "", False
 
