@@ -77,6 +77,7 @@ async def test_over_plain_http_from_another_machine_everything_works(chat_server
         await mid_answer(page)
         await page.get_by_role("button", name="Stop answering").click()
         await page.wait_for_selector(".message.ai[data-state=stopped]")
+        await nothing_is_kept(page)  # else the other tab shows it as stopped, too, and not as sent
         other = await visitor.come(f"#/{session_of(page)}")
         await say(other, A_FACT)
         await answers(other, 3)
