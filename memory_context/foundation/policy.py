@@ -1,4 +1,4 @@
-"""The settings of a context; `docs/settings.md` explains all, `docs/measurements.md` justifies the defaults."""
+"""The settings of a context; `docs/settings.md` explains all, `docs/lab.md` justifies the defaults."""
 
 import logging
 import sys

@@ -1,6 +1,6 @@
 """Ranks names that a later call may need: paths, ids, URLs, symbols, codes, numbers.
 
-Weights are rounded from a logistic regression of later use (docs/measurements.md).
+Weights are rounded from a logistic regression of later use (docs/lab.md).
 """
 
 import math
