@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from memory_context.foundation.light_model.usage import LightModelBill
 from memory_context.sessions.transcript.transcript import Transcript
+from memory_context.sessions.transcript.values import ToolsReason
 from memory_context.view.bill import ModelCall, raw_tokens
 from memory_context.view.view import Segment
 
@@ -62,7 +62,7 @@ class ContextStats:
     raw_view_cost: float = 0.0
     buffered_cost: float = 0.0
     head_and_tail_cost: float = 0.0
-    tools_offered: Literal["", "always", "offload", "fold", "memory", "past"] = ""
+    tools_offered: ToolsReason = ""
     offloads: int = 0
     answered_compactions: int = 0
     compactions: int = 0

@@ -131,6 +131,35 @@ async def test_instructions_of_an_agent_without_memory_tools_are_counted_apart_f
     await context.close()
 
 
+@pytest.mark.parametrize(
+    ("said", "is_asked"),
+    [
+        ("Remember that the boat is called Wanderer.", True),
+        ("The boat is called Wanderer. Please take a note of it", True),
+        ("Could you save the list in your memory?", True),
+        ("Merk dir bitte: das Boot heisst Wanderer.", True),
+        ("Schreib das bitte auf.", True),
+        ("I do not remember what the boat is called.", False),
+        ("Save the file and note that it is long.", False),
+        ("Speichere die Datei.", False),
+    ],
+)
+async def test_user_who_asks_to_keep_something_has_the_tools_for_it_in_the_first_session(
+    store: MemoryStore, said: str, is_asked: bool
+):
+    """In the call that answers, and for good; the words of a tool or of another agent bring nothing."""
+    context = MemoryContext("alice", "coder", "s", store)
+    await context.add_message(UserMessage(content="Remember that all is well.", source="critic"))
+    client = model(calls(("count", {"number": 1})), "Done.", "Bye.")
+    agent = agent_of(context, client, count)
+    await agent.run(task=said)
+    await agent.run(task="Bye.")
+    keeping = ["store_memory", "manage_long_term_memory"] if is_asked else []
+    assert offered_in(client) == [["survey", "count", *keeping]] * 3
+    assert context.stats.tools_offered == ("asked" if is_asked else "")
+    await context.close()
+
+
 async def test_fold_brings_the_tools_of_a_long_session(store: MemoryStore):
     """One opens what the fold leaves out, two keep what the agent will need; no item is stored here."""
     context = MemoryContext("alice", "coder", "s", store, policy=ContextPolicy(token_budget=1000))

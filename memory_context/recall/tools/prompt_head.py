@@ -1,12 +1,14 @@
 """The head of each model call: schemas and system message. Each change is a decision, for bills from the archive.
 
-Each late memory tool comes when it is needed: with references, once messages have left the view, or from the first call
-on where earlier sessions tell so. A tool that comes later stands before everything that the prompt cache holds.
+Each late memory tool comes when it is needed: with references, once messages have left the view, when the user asks to
+keep something, or from the first call on where earlier sessions tell so. A tool that comes later stands before all that
+the prompt cache holds.
 """
 
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, cast
@@ -14,11 +16,14 @@ from typing import Any, Literal, cast
 from autogen_core.tools import BaseTool, FunctionTool, StaticStreamWorkbench, ToolSchema
 
 from memory_context.foundation.errors import MemoryContextError
+from memory_context.foundation.messages import source_of
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.policy import ContextPolicy
 from memory_context.foundation.runtime import background
 from memory_context.foundation.runtime.background import Breaker
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.memory.agent_memory import AgentMemory
+from memory_context.sessions.transcript.entries import Entry
 from memory_context.sessions.transcript.state import TranscriptState
 from memory_context.sessions.transcript.transcript import Transcript
 from memory_context.sessions.transcript.values import ToolsReason
@@ -63,14 +68,16 @@ MoreTool = Literal["forget_memory"]
 MORE_TOOLS: Mapping[MoreTool, type[MemoryTool]] = {"forget_memory": ForgetMemoryTool}
 """Tools they offer only if the application names them."""
 
-_RANKS: Mapping[ToolsReason, int] = {"": 0, "memory": 1, "past": 2, "offload": 2, "fold": 3, "always": 4}
+_RANKS: Mapping[ToolsReason, int] = {"": 0, "memory": 1, "asked": 1, "past": 2, "offload": 2, "fold": 3, "always": 4}
 _FOR_REFERENCES: Collection[str] = {"retrieve_memory", *MORE_TOOLS}
+_FOR_KEEPING: Collection[str] = {"store_memory", "manage_long_term_memory"}
 _NEEDED: Mapping[ToolsReason, Collection[str]] = {
     "": (),
     "memory": (),
+    "asked": _FOR_KEEPING,
     "past": _FOR_REFERENCES,
     "offload": _FOR_REFERENCES,
-    "fold": {*_FOR_REFERENCES, "read_history", "store_memory", "manage_long_term_memory"},
+    "fold": {*_FOR_REFERENCES, "read_history", *_FOR_KEEPING},
     "always": {tool.tool_name for tool in (*MEMORY_TOOLS, *MORE_TOOLS.values())},
 }
 """Tools that are offered for a reason; the user's memory brings others."""
@@ -81,6 +88,15 @@ _LEAST_PAST_MESSAGES, _LEAST_PAST_RESULTS = 20, 4
 It takes 15 tokens a call at the cached price, 150 in ten calls and 185 when it is new. Four results of a thousand
 tokens save 70 each in the half of these calls that follows them, 1,400 in all; with three, gains and losses were equal.
 """
+
+_ASKS_TO_KEEP = regex(
+    r"(?:^|[.!?,;:\n]|\b(?:please|and|also|then|you|bitte|und))\s{0,3}(?:"
+    r"remember|memori[sz]e|(?:take|make) (?:a |some )?notes?|note (?:down|it|this|these)|write .{1,60}\bdown\b"
+    r"|(?:save|store|keep|put|add|record|speichere?|behalte?)\b.{1,80}?\b(?:memory|memories|notes|a note|mind|notiz\w*"
+    r"|ged.chtnis|(?:for|für) (?:later|next time|später))\b|merke? dir|merken|notiere?|schreibe? .{1,60}\bauf)\b",
+    re.IGNORECASE,
+)
+"""A request to keep something, at the start of a clause: 2 of 1,490 messages of 200 recorded customer service runs."""
 
 INSTRUCTIONS = (
     "A long text may be shown in part or as a [MemoryRef: key - description - tokens]; the whole is kept exactly: open "
@@ -213,8 +229,12 @@ class PromptHead:
         """Record a changed head of the next view."""
         before = transcript.state.newest(Offered) or Offered()
         tools, memory_tokens = before.memory_tools, before.memory_tools_tokens
-        reason = max(before.reason, self._reason(transcript, view), key=_RANKS.__getitem__)
-        names = {*tools, *self.tools & self._needed(reason, transcript.state)}
+        said = [
+            one for one in _newest(transcript) if one.is_told and source_of(one.message) in self._policy.user_sources
+        ]
+        asked: ToolsReason = "asked" if any(_ASKS_TO_KEEP.search(one.words) for one in said) else ""
+        reason = max(before.reason, self._reason(transcript, view), asked, key=_RANKS.__getitem__)
+        names = {*tools, *self.tools & {*self._needed(reason, transcript.state), *_NEEDED[asked]}}
         if names != {*tools}:
             tools = tuple(schema["name"] for schema in _memory_schemas() if schema["name"] in names)
             memory_tokens = self._tokens_of(frozenset(names))
@@ -258,11 +278,15 @@ class PromptHead:
         return names
 
 
+def _newest(transcript: Transcript) -> Iterable[Entry]:
+    return transcript.entries(start=max(transcript.state.consumed, transcript.first))
+
+
 def _has_found(transcript: Transcript) -> bool:
     """Return whether the newest results are of a search: what it found is opened by key."""
     return any(
         entry.tool_of(part.address) == "search_memory"
-        for entry in transcript.entries(start=max(transcript.state.consumed, transcript.first))
+        for entry in _newest(transcript)
         for part in entry.measured
         if part.is_result
     )

@@ -25,7 +25,7 @@ __all__ = [
 ChosenBy = Literal["compactor", "model", "age", "newer"]
 """The chooser of a result's compacted text."""
 
-ToolsReason = Literal["", "always", "offload", "fold", "memory", "past"]
+ToolsReason = Literal["", "always", "offload", "fold", "memory", "past", "asked"]
 
 
 @dataclass(frozen=True)
