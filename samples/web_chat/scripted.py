@@ -1,4 +1,7 @@
-"""A stand-in for a model, so that the page works without an API key: the rules decide, and it writes word by word."""
+"""A stand-in for a model, so that the page works without an API key: the rules decide, and it writes word by word.
+
+Who asks it to write "slowly" has time to press Stop.
+"""
 
 import asyncio
 import math
@@ -6,13 +9,15 @@ import re
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-from autogen_core.models import CreateResult, LLMMessage, RequestUsage
+from autogen_core.models import CreateResult, LLMMessage, RequestUsage, UserMessage
 
 from memory_context.testing import ScriptedModel, tool_calls
 
 from .rules import decide
 
 __all__ = ["ScriptedClient"]
+
+_SLOWLY = 10  # times as long
 
 
 class ScriptedClient(ScriptedModel):
@@ -35,8 +40,10 @@ class ScriptedClient(ScriptedModel):
         """Give an answer word by word, then as a whole."""
         result = await self.create(messages, **others)
         words = re.findall(r"\s*\S+\s*?", result.content) if isinstance(result.content, str) else []
-        at_a_time = max(1, math.ceil(len(words) * self._seconds_per_word / self._most_seconds))
+        asked = next((str(one.content) for one in reversed(messages) if isinstance(one, UserMessage)), "")
+        seconds_per_word = self._seconds_per_word * (_SLOWLY if "slowly" in asked else 1)
+        at_a_time = max(1, math.ceil(len(words) * seconds_per_word / self._most_seconds))
         for place in range(0, len(words), at_a_time):
-            await asyncio.sleep(self._seconds_per_word)
+            await asyncio.sleep(seconds_per_word)
             yield "".join(words[place : place + at_a_time])
         yield result

@@ -39,6 +39,7 @@ async def test_answer_is_streamed_as_server_sent_events(client: Client):
     assert [name for name, _ in events] == ["session", "delta", "delta", "delta", "message", "done"]
     assert "".join(data["text"] for name, data in events if name == "delta").strip() == "answer to hello"
     assert events[-1][1] == {"stored_ids": [hello["id"]], "replayed": False}
+    assert events[0][1]["answer_id"] == dict(events)["message"]["id"]
     session = events[0][1]["session_id"]
     body = json.dumps({"new_messages": [message("more")], "session_id": session})
     headers = {"Accept": "text/event-stream", "Content-Type": "application/json"}

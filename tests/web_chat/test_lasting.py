@@ -1,5 +1,6 @@
 """Conversations in a real browser: whatever dies, each message is archived exactly once, in order."""
 
+import asyncio
 import contextlib
 import json
 import signal
@@ -13,10 +14,26 @@ from .conftest import ChatServer, Visit, Visitor, answers, begin, mid_answer, sa
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 A_FILE = "Read store/pool.py and show me how a connection is opened"
-A_TOUR = "Give me a tour: which parts does the package have?"  # the longest answer
+A_TOUR = "Give me a tour: which parts does the package have?"
+A_SLOW_TOUR = "Give me a tour, slowly: which parts does the package have?"  # several seconds: time to stop it
 A_FACT = "Remember that the release is on Friday"
 A_SEARCH = "Where is StoreUnavailableError raised?"
 KEPT = "() => Object.keys(localStorage).filter(key => key.startsWith('web-chat/pending/')).length"
+
+# the answer is made to its end, and the page reads one word of it until it stops
+HELD_BACK = """() => {
+  const fetched = window.fetch;
+  window.fetch = async (address, options) => {
+    const response = await fetched(address, options);
+    if (!address.endsWith("/api/chat")) return response;
+    const events = (await response.text()).split(/(?=event: )/);
+    const first = events.slice(0, events.findIndex(one => one.startsWith("event: delta")) + 1).join("");
+    return new Response(new ReadableStream({ start(body) {
+      body.enqueue(new TextEncoder().encode(first));
+      options.signal.addEventListener("abort", () => body.error(options.signal.reason));
+    } }));
+  };
+}"""
 
 
 async def nothing_is_kept(page: Page) -> None:
@@ -73,7 +90,7 @@ async def test_over_plain_http_from_another_machine_everything_works(chat_server
         await page.focus("#text")
         await page.keyboard.press("Control+V")
         assert await page.input_value("#text") == code
-        await say(page, A_TOUR)
+        await say(page, A_SLOW_TOUR)
         await mid_answer(page)
         await page.get_by_role("button", name="Stop answering").click()
         await page.wait_for_selector(".message.ai[data-state=stopped]")
@@ -95,8 +112,8 @@ async def test_a_tab_that_closes_before_its_first_answer_has_archived_the_questi
     await page.route("**/api/chat", lambda route: route.abort())
     await say(page, A_FACT)
     await page.wait_for_selector("[data-state=queued]")
-    visitor.errors.clear()
     await page.close(run_before_unload=True)
+    visitor.errors.clear()  # Chromium writes each request that fails to the console
     user_id = await visitor.user_id()
 
     async def begun() -> list[str]:
@@ -113,7 +130,7 @@ async def test_a_tab_that_closes_before_its_first_answer_has_archived_the_questi
 async def test_a_tab_that_dies_in_mid_answer_gets_the_answer_at_the_next_visit(visit: Visit):
     """No hook runs. The question is asked again under its id, and answered once."""
     visitor, page = await begin(visit)
-    await say(page, A_TOUR)
+    await say(page, A_SLOW_TOUR)
     await mid_answer(page)
     await crash(page)
     page = await visitor.come()
@@ -175,7 +192,7 @@ async def test_two_tabs_show_the_same_and_send_once(visit: Visit):
 async def test_a_server_killed_in_mid_answer_answers_when_it_is_back(visit: Visit, chat_server: ChatServer):
     """The page waits and asks again by itself; what only the dead process had is archived from the browser."""
     visitor, page = await begin(visit, A_FACT)
-    await say(page, A_TOUR)
+    await say(page, A_SLOW_TOUR)
     await mid_answer(page)
     await chat_server.end(signal.SIGKILL)
     await page.wait_for_selector("#connection[data-state=connecting]")
@@ -187,7 +204,7 @@ async def test_a_server_killed_in_mid_answer_answers_when_it_is_back(visit: Visi
     await page.close(run_before_unload=True)
     messages = await visitor.archived(page, 4)
     assert [message.sender for message in messages] == ["user", "ai", "user", "ai"]
-    assert [message.text for message in messages][::2] == [A_FACT, A_TOUR]
+    assert [message.text for message in messages][::2] == [A_FACT, A_SLOW_TOUR]
     visitor.errors.clear()
 
 
@@ -227,7 +244,7 @@ async def test_a_new_conversation_is_not_asked_for_before_the_server_has_it(visi
 async def test_a_stopped_answer_stays_as_far_as_it_got(visit: Visit):
     """Escape stops; what was written is kept as the answer, and the conversation goes on."""
     visitor, page = await begin(visit)
-    await say(page, A_TOUR)
+    await say(page, A_SLOW_TOUR)
     await mid_answer(page)
     await page.keyboard.press("Escape")
     await page.wait_for_selector(".message.ai[data-state=stopped]")
@@ -240,16 +257,32 @@ async def test_a_stopped_answer_stays_as_far_as_it_got(visit: Visit):
     assert len(await visitor.archived(page, 4)) == 4
 
 
+async def test_an_answer_that_was_finished_when_it_is_stopped_stands_there_once(visit: Visit):
+    """The server was faster than the page: the whole answer stays."""
+    visitor, page = await begin(visit)
+    await page.evaluate(HELD_BACK)
+    await say(page, A_TOUR)
+    await mid_answer(page)
+    await page.keyboard.press("Escape")
+    await page.wait_for_selector(".message.ai[data-state=stopped]")
+    assert await page.locator(".message.ai .text").inner_text() == "The"
+    await nothing_is_kept(page)
+    await page.reload()
+    (answer,) = await answers(page, 1)
+    assert "And at the top" in answer
+    assert len(await visitor.archived(page, 2)) == 2
+
+
 async def test_a_refused_message_can_be_tried_again_or_removed(visit: Visit):
     """A busy server is asked again when it says so; the reason of others shows, also after a reload."""
     visitor, page = await begin(visit)
     busy, failed = ({"body": f'{{"detail": "{told}"}}'} for told in ("too much to do", "the agent fell over"))
-    headers = {"Retry-After": "1", "Content-Type": "application/json"}
+    headers = {"Retry-After": "3", "Content-Type": "application/json"}
     await page.route("**/api/chat", lambda route: route.fulfill(status=500, **failed), times=2)
     await page.route("**/api/chat", lambda route: route.fulfill(status=503, headers=headers, **busy), times=1)
     await say(page, A_FACT)
-    await page.wait_for_selector(".message.user >> text=too much to do")
-    await page.wait_for_selector("#connection[data-state=busy]")
+    shown = (".message.user >> text=too much to do", "#connection[data-state=busy]")
+    await asyncio.gather(*map(page.wait_for_selector, shown))
     await page.wait_for_selector(".message.user[data-state=failed] >> text=the agent fell over")
     await say(page, A_SEARCH)
     await page.wait_for_function("() => document.querySelectorAll('[data-state=failed]').length === 2")

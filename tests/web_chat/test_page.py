@@ -11,7 +11,7 @@ from .conftest import Visit, answers, begin, mid_answer, say, session_of, words
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-A_TOUR = "Give me a tour: which parts does the package have?"  # the longest answer
+A_TOUR = "Give me a tour, slowly: which parts does the package have?"
 A_FACT = "Remember that the release is on Friday"
 A_FILE = "Read store/pool.py and show me how a connection is opened"
 
@@ -74,7 +74,7 @@ async def open_with(page: Page, text: str) -> None:
         message = {"id": f"a-{asked['id']}", "text": text, "sender": "ai", "timestamp": "2030-01-01T00:00:00Z"}
         step = {"kind": "result", "name": "<b>tool</b>", "summary": text}
         events = [
-            ("session", {"session_id": "given", "agent_id": "a"}),
+            ("session", {"session_id": "given", "agent_id": "a", "answer_id": message["id"]}),
             ("step", step),
             *(("delta", {"text": text[place : place + 7]}) for place in range(0, len(text), 7)),
             ("message", message),
@@ -83,7 +83,11 @@ async def open_with(page: Page, text: str) -> None:
         body = "".join(f": ping\r\n\r\nevent: {name}\r\ndata: {json.dumps(data)}\r\n\r\n" for name, data in events)
         await route.fulfill(status=200, content_type="text/event-stream", body=body)
 
+    async def nothing(route: Route) -> None:
+        await route.fulfill(json={"messages": [], "next": None})
+
     await page.route("**/api/chat", answer)
+    await page.route("**/messages?*", nothing)  # the server has not heard of this conversation
 
 
 async def test_what_looks_like_html_stays_text(visit: Visit):

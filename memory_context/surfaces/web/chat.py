@@ -181,7 +181,8 @@ class Chat:
         agent = session.agent or await self._build_agent(session)
         await session.replay_missing_messages()
         question = await session.take(messages)
-        run.emit(RunStart(session_id=session.key.session_id, agent_id=session.key.agent_id))
+        answer_id = session.answer_id(question.message.id) if question.message else None
+        run.emit(RunStart(session_id=session.key.session_id, agent_id=session.key.agent_id, answer_id=answer_id))
         answer = question.answer
         if answer is None and question.message is not None:
             text = None if question.task else session.finished_words(agent)

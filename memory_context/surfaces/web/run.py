@@ -45,10 +45,11 @@ _ENTRIES_SEARCHED = 8  # more than one, as agents may share a context
 
 
 class RunStart(Wire):
-    """The session is ready."""
+    """The session is ready; a client that stops the answer keeps its words under `answer_id`."""
 
     session_id: str
     agent_id: str
+    answer_id: str | None
 
 
 class Delta(Wire):
@@ -194,7 +195,7 @@ async def collect(request: Request, run: RequestRun) -> ChatAnswer:
         elif isinstance(event, ChatMessage):
             parts["message"] = event
         elif not isinstance(event, Delta):
-            parts |= dict(event)
+            parts |= event.model_dump(exclude={"answer_id"})
     return ChatAnswer(**parts)
 
 

@@ -122,10 +122,13 @@ export class Conversation extends EventTarget {
     try {
       for await (const { name, data } of ask(this.id, question.message, signal)) {
         isTaken = this.isKnown = true;
+        // so that an answer that is stopped just when it was finished does not stand there twice
+        if (name === "session" && !this.#entry(data.answer_id)) begun.id = data.answer_id ?? begun.id;
         if (name === "delta") begun.text += data.text;
         if (name === "step") answer.steps.push(data);
         if (name === "message") {
-          this.#drop(this.#entry(data.id)); // another tab may have brought it
+          const known = this.#entry(data.id);
+          if (known !== answer) this.#drop(known); // another tab may have brought it
           this.#change(answer, { message: data, state: "sent" });
           this.#change(question, { state: "sent" });
           this.dispatchEvent(new CustomEvent("answered", { detail: data.text }));
