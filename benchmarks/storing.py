@@ -25,7 +25,7 @@ from unittest.mock import patch
 
 from psycopg import AsyncConnection
 
-from benchmarks.comparing import WARM_UP, Measured, compare, print_measured, timed
+from benchmarks.comparing import WARM_UP, Measured, Timed, compare, print_measured, timed
 from benchmarks.langgraph_store import Peer, is_installed, open_peer
 from benchmarks.passages import new_content
 from benchmarks.scratch import RawTable, processor_seconds, scratch_store
@@ -97,32 +97,56 @@ def _new_memory(content: str) -> NewItem:
 async def _while_indexing(
     store: MemoryStore, url: str, table: RawTable, rng: random.Random, items: int
 ) -> list[Measured]:
-    """Store items of 1 kB one after the other, a hundredth of a second apart, while the background indexes them."""
-    memory, count = AgentMemory(store, "paced"), default_token_counter().count
-    seconds: list[float] = []
-    by_hand: list[float] = []
+    """Store items of 1 kB, one every hundredth of a second, while the background indexes them.
 
-    async def raw(text: str) -> None:
-        await table.insert(table.row(text))
-        count(text)
+    A raw INSERT is timed at the same pace, as any statement takes longer after a pause: alone, and by turns with ours.
+    """
+    memory, count = AgentMemory(store, "paced"), default_token_counter().count
+
+    def text() -> str:
+        return new_content(rng, 1)[:1000]
+
+    async def ours() -> float:
+        return await timed(memory.store(text()))
+
+    async def insert(content: str) -> None:
+        await table.insert(table.row(content))
+        count(content)
+
+    async def raw() -> float:
+        return await timed(insert(text()))
+
+    async def paced(seconds: float, *calls: Timed) -> list[list[float]]:
+        times: list[list[float]] = [[] for _ in calls]
+        for _ in range(items):
+            for call, its_times in zip(calls, times, strict=True):
+                its_times.append(await call())
+                await asyncio.sleep(seconds)
+        return times
 
     await memory.store("The embedder is loaded with the first passage.")
     await store.flush_index()
     cpu_before = processor_seconds(url)
-    for _ in range(items):
-        seconds.append(await timed(memory.store(new_content(rng, 1)[:1000])))
-        await asyncio.sleep(PAUSE_SECONDS)
+    (stored,) = await paced(PAUSE_SECONDS, ours)
     await store.flush_index()
     cpu = processor_seconds(url) - cpu_before
-    for _ in range(items):
-        by_hand.append(await timed(raw(new_content(rng, 1)[:1000])))
-    middle, late, least = median(seconds), quantiles(seconds, n=20)[-1], median(by_hand)
+    (alone,) = await paced(PAUSE_SECONDS, raw)
+    turns = [median(times) for times in await paced(PAUSE_SECONDS / 2, ours, raw)]
+    await store.flush_index()
+    middle, late, least = median(stored), quantiles(stored, n=20)[-1], median(alone)
+    each, slowest, by_turns = middle / least, late / least, turns[0] / turns[1]
     detail = f"{1000 * middle:.2f} ms, {1000 * late:.2f} ms / {1000 * least:.2f} ms"
-    each, slowest = middle / least, late / least
-    name = "of 1 kB while others are indexed / raw INSERT + token count"
+    name = "of 1 kB while others are indexed / raw INSERT + token count alone"
     return [
         Measured(f"store {name}", each, f"<= {STORING_TARGET}", each <= STORING_TARGET, detail),
-        Measured(f"95 % of stores {name}", slowest, "<= 3", slowest <= LATE_TARGET, detail),
+        Measured(f"95 % of stores {name}", slowest, f"<= {LATE_TARGET}", slowest <= LATE_TARGET, detail),
+        Measured(
+            "store of 1 kB / raw INSERT + token count, by turns while others are indexed",
+            by_turns,
+            f"<= {STORING_TARGET}",
+            by_turns <= STORING_TARGET,
+            f"{1000 * turns[0]:.2f} ms / {1000 * turns[1]:.2f} ms",
+        ),
         Measured(
             "items stored and indexed a second of one core",
             items / cpu,

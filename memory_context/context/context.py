@@ -206,6 +206,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         await self._add(message)
 
     async def _add(self, message: LLMMessage, added_at: datetime | None = None) -> None:
+        self.agent_memory.secrets.begin()  # beside the history, so that their waits do not add up
         await self._archive.require_history()
         entry, look = self._append(message, added_at), None
         with self._guard.step("what connectors observe"):
@@ -230,6 +231,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         """Return fresh copies of the view."""
         self._is_used = True
         note_view_read(self)
+        self.agent_memory.secrets.begin()
         await self._archive.wait_for_rewind()
         self._archive.archiver.note_view()
         self._drop_forgotten()
@@ -250,8 +252,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         if session.summariser.record():
             view = session.budget.fit(transcript, session.chooser.is_held)
         self._prompt_head.record(transcript, view)
-        asked = self.policy.joins_user_messages
-        joins = self._is_strict_model if asked is None else asked
+        joins = self._is_strict_model if (asked := self.policy.joins_user_messages) is None else asked
         session.meter.add_view(transcript, view, is_joined=joins)
         self._archive.archiver.note_decisions()
         await self._observers.events.fire()
@@ -626,8 +627,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         return entry
 
     async def _measure(self) -> None:
-        session = self._session
-        await session.offloader.measure()
+        await (session := self._session).offloader.measure()
         if session is not self._session:
             await self._measure()
 

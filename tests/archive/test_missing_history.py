@@ -127,3 +127,23 @@ async def test_archive_that_cannot_be_understood_raises_nothing(
         assert MISSING_HISTORY in await said_in(context)
     assert await said_in(context) == turns("One.", "Two.")
     assert [record for record in caplog.records if record.exc_info] == []
+
+
+async def test_last_write_stops_the_reading_of_the_history(known: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+    """The event loop ends, and would complain of a pending task."""
+    monkeypatch.setattr("memory_context.sessions.archive.session_archive.RESUME_SECONDS", 0.05)
+    context = waiting_for(known)
+
+    async def hang(*_: object, **__: object) -> Any:
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(known.conversations, "read", hang)
+        await context.add_message(UserMessage(content="Two.", source="user"))
+        reading = context._archive._reading
+        assert reading.running() is not None
+        with pytest.raises(StoreUnavailableError):
+            await context._archive.write_out(is_last=True)
+        assert reading.running() is None
+    await context.resume()
+    await context.close()

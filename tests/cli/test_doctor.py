@@ -9,6 +9,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from memory_context.store.admin import examine
+
 from ..conftest import Server
 from .conftest import Run, contents
 from .lived import Lived, a_database, live
@@ -169,3 +171,19 @@ def test_doctor_reads_the_servers_statistics_of_statements_where_they_are(run: R
     ended, out, _ = run("doctor", "--url", broken_url)
     assert ended == 0
     assert "warning  statements    812 ms on the average of 40 calls: 'SELECT slow'" in out
+
+
+async def test_activity_is_looked_at_with_pauses(monkeypatch: pytest.MonkeyPatch):
+    """Each look asks the server about all of its processes."""
+    monkeypatch.setattr(examine, "_LOOKING_SECONDS", 0.2)
+    monkeypatch.setattr(examine, "_LOOK_SECONDS", 0.1)
+    looks = 0
+
+    class Owner:
+        async def fetch(self, query: bytes) -> list[object]:
+            nonlocal looks
+            looks += b"pg_blocking_pids" in query
+            return []
+
+    await examine._activity(Owner())  # type: ignore[arg-type]
+    assert 1 <= looks <= 3

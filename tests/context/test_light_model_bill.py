@@ -106,4 +106,5 @@ async def test_light_model_calls_made_before_the_history_came_are_added_to_it(
         await say(context, "Do it like last time.")
     await context.resume()
     assert context.stats.light_model == before.stats.light_model + LightModelBill(decisions=used(1))
+    assert context.transcript.state.light_model == context.stats.light_model, "recorded as the history joins"
     await context.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import inspect
 import re
 import time
 from collections.abc import Awaitable, Iterator
@@ -11,15 +12,19 @@ from dataclasses import replace
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.abc import PQGen
+from psycopg.waiting import Wait
 
 from benchmarks.proxy import Proxy
 from memory_context.foundation.errors import StoreUnavailableError
 from memory_context.foundation.identifiers import SessionKey
-from memory_context.store.connection import DeadlineError
+from memory_context.store.connection import DeadlineError, dedicated
 from memory_context.store.items import NewItem
 from memory_context.store.limits import StoreLimits, _calls, at_most, within
+from memory_context.store.location import read_url
 from memory_context.store.memory_store import MemoryStore
 from memory_context.store.pool import ConnectionPool
+from memory_context.store.sql import Statement
 from tests.support.waiting import PATIENT_SECONDS, soon, until
 
 from ..conftest import Server, database_of
@@ -233,3 +238,30 @@ async def test_step_shortens_the_transactions_in_it(proxy: Proxy, proxy_url: str
         with pytest.raises(StoreUnavailableError):
             await soon(call, StoreLimits().transaction_seconds)
         assert await store.items.fetch_contents("alice", ["k"]) == {"k": "content"}
+
+
+async def test_server_gives_up_before_a_step_does(store: MemoryStore):
+    """Locks and statements get a share of what the step has left, so that the server says what it waited for."""
+    names = Statement(
+        b"SELECT current_setting('lock_timeout') AS lock, current_setting('statement_timeout') AS statement"
+    )
+    with at_most(2):
+        ((row,),) = await store._database.read("alice", names)
+    for limit in row.values():
+        assert limit.endswith("ms")
+        assert 0 < int(limit.removesuffix("ms")) <= 1600
+
+
+async def test_late_exchange_is_closed_and_not_left_suspended(database_url: str):
+    """Its clean-up runs now, not when it is collected."""
+
+    def never_ready() -> PQGen[None]:
+        while True:
+            yield Wait.R
+
+    exchange = never_ready()
+    async with dedicated(read_url(database_url), 10) as connection:
+        connection.allow(0.01)
+        with pytest.raises(DeadlineError):
+            await soon(connection.wait(exchange))
+    assert inspect.getgeneratorstate(exchange) == inspect.GEN_CLOSED

@@ -1,6 +1,7 @@
 """An agent's step goes on whatever the connection does, and what waited is stored when the database is there again."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,14 +9,19 @@ from autogen_core import CancellationToken
 from autogen_core.models import UserMessage
 
 from benchmarks.proxy import Proxy
-from memory_context import ContextPolicy, MemoryContext, MemoryStore, UserMemoryPolicy
+from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore, UserMemoryPolicy
+from memory_context.context.user_memory import UserMemoryLoader
+from memory_context.foundation.light_model import guards
+from memory_context.memory.vault.secrets import SECRET_KEY_ENV, secrets_of
+from memory_context.recall.expansion import expander
 from memory_context.store.database import Database
 from memory_context.store.jobs import Jobs
 from memory_context.store.limits import StoreLimits, at_most, most_seconds
-from tests.support.waiting import soon
+from tests.support.waiting import PATIENT_SECONDS, soon
 
 from ..agents.scripted import report, text_of
 from ..context.steps import add_step
+from ..vault.conftest import made_key
 
 QUICK_STEPS = ContextPolicy(store_timeout_seconds=0.1)
 
@@ -151,3 +157,66 @@ def test_a_step_ends_with_its_block():
     with at_most(0.1):
         assert most_seconds() == 0.1
     assert most_seconds() == float("inf")
+
+
+async def test_waits_for_the_store_count_towards_the_time_of_an_expansion(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+):
+    """Else the view of a first step would wait for the sum of both."""
+    now = 1000.0
+
+    async def wait(self: UserMemoryLoader) -> None:
+        nonlocal now
+        now += 4
+
+    monkeypatch.setattr(expander, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(UserMemoryLoader, "arrive", wait)
+    context = MemoryContext("alice", "coder", memory_store=store)
+    key = await context.store(report("owls"), "owls")
+    await context.add_message(UserMessage(content=f"Open {key}.", source="user"))
+    deadline = context._session.expander._fetcher.deadline
+    assert deadline == 1000 + guards.DECISION_SECONDS + context.policy.store_timeout_seconds
+    await context.close()
+
+
+@pytest.mark.parametrize("by_view", [False, True])
+async def test_history_and_secrets_are_read_beside_each_other(
+    store: MemoryStore, by_view: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """One after the other they would take twice the time of a step that waits for a known session."""
+    monkeypatch.setenv(SECRET_KEY_ENV, made_key())
+    earlier = MemoryContext("alice", "coder", "s", store)
+    await earlier.add_message(UserMessage(content="Hello.", source="user"))
+    await earlier.close()
+    read, select, begun = store.conversations.read, store.secret_rows.select, asyncio.Event()
+
+    async def read_later(*args: Any, **named: Any) -> Any:
+        await begun.wait()
+        return await read(*args, **named)
+
+    async def note(user_id: str) -> Any:
+        begun.set()
+        return await select(user_id)
+
+    monkeypatch.setattr(store.conversations, "read", read_later)
+    monkeypatch.setattr(store.secret_rows, "select", note)
+    monkeypatch.setattr("memory_context.sessions.archive.session_archive.RESUME_SECONDS", PATIENT_SECONDS)
+    secrets_of(store, "alice")._read_at = None  # as in another process
+    context = MemoryContext("alice", "coder", "s", store)
+    await (context.get_messages() if by_view else context.add_message(UserMessage(content="Again.", source="user")))
+    assert context.resume_report.outcome == "resumed"
+    await context.close()
+
+
+async def test_reading_of_secrets_is_waited_for_from_its_beginning(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+    """A step that waited for the history meanwhile has used up the time."""
+    monkeypatch.setenv(SECRET_KEY_ENV, made_key())
+
+    async def hang(*_: object) -> Any:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(store.secret_rows, "select", hang)
+    secrets = AgentMemory(store, "alice").secrets
+    assert secrets.begin()
+    secrets._began_at -= 600
+    assert not await soon(secrets.ready(600))

@@ -15,6 +15,7 @@ from psycopg.conninfo import make_conninfo
 
 from memory_context.foundation import errors
 from memory_context.store import embedded, pool
+from memory_context.store.admin import status
 from memory_context.store.connection import Connection, connect
 from memory_context.store.items import NewItem
 from memory_context.store.limits import StoreLimits
@@ -217,3 +218,17 @@ async def test_a_database_that_was_made_anew_gets_its_schema(server: Server, dat
         with pytest.raises(errors.StoreError):
             await store.items.fetch_memory("alice", "k")
         assert await store.items.fetch_memory("alice", "k") is None
+
+
+async def test_status_closes_its_connection(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has a pool of its own, since it does not migrate."""
+    pools: list[pool.ConnectionPool] = []
+
+    class Noted(pool.ConnectionPool):
+        def __init__(self, size: int, slot_seconds: float) -> None:
+            super().__init__(size, slot_seconds)
+            pools.append(self)
+
+    monkeypatch.setattr(status, "ConnectionPool", Noted)
+    await store.admin.status()
+    assert [one.held for one in pools] == [0]

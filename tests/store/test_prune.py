@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Any
 
 import pytest
@@ -324,6 +324,19 @@ async def test_an_age_that_makes_no_sense_is_refused(
     with pytest.raises(ValueError, match=f"older_than=.*{reason}"):
         await store.prune(older_than)
     assert await left(store) == {"k"}
+
+
+async def test_prune_refuses_the_present_moment(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would forget what was stored a moment ago."""
+
+    class Stopped(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> "Stopped":
+            return cls(2026, 1, 1, tzinfo=tz)
+
+    monkeypatch.setattr(prune, "datetime", Stopped)
+    with pytest.raises(ValueError, match="in the past"):
+        await store.prune(Stopped.now(timezone.utc))
 
 
 async def test_a_time_may_be_given_instead_of_an_age(store: MemoryStore, age: Age) -> None:

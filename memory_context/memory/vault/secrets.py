@@ -73,6 +73,7 @@ class Secrets:
         self._filter = SecretFilter({})
         self._read_at: float | None = None
         self._reading = Background[None]("memory_context secrets")
+        self._began_at = 0.0
         self._breaker = Breaker(_RETRY_SECONDS)
 
     def __repr__(self) -> str:
@@ -152,14 +153,22 @@ class Secrets:
         """Hides the known values."""
         return self._filter
 
-    async def ready(self, seconds: float) -> bool:
-        """Read unknown or old values; return whether they are known. Never raises."""
-        if not self.has_keys:
-            return True
+    def begin(self) -> bool:
+        """Start to read unknown or old values, beside whatever the caller waits for; return whether they are read."""
         is_old = self._read_at is None or time.monotonic() - self._read_at > _REFRESH_SECONDS
-        if is_old and not self._breaker.is_open:
+        if not is_old or self._breaker.is_open or not self.has_keys:
+            return False
+        if self._reading.running() is None:
+            self._began_at = time.monotonic()
+            self._reading.start(self._read)
+        return True
+
+    async def ready(self, seconds: float) -> bool:
+        """Return whether the values are known, at most so long after their reading began. Never raises."""
+        if self.begin():
             try:
-                await self._reading.result(self._read, seconds)
+                left = self._began_at + seconds - time.monotonic()
+                await self._reading.result(self._read, max(left, 0.0))
                 outages_of(self._store).worked(_READING)
                 self._breaker.worked()
             except Exception as error:  # a step goes on without
@@ -167,7 +176,7 @@ class Secrets:
                 outages_of(self._store).failed(
                     _READING, "secrets are not hidden yet: %s", str(error) or f"no answer in {seconds:g} s"
                 )
-        return self.is_ready
+        return self.is_ready or not self.has_keys
 
     async def hidden(self, data: Any) -> Any:
         """Return JSON-native data with names in place of values; `StoreUnavailableError` if these cannot be read."""

@@ -126,9 +126,11 @@ class Expander:
         self._round = _Round()
         self._views_waiting = 0
         self._calls_before_view = self._calls
+        self._observed_at = 0.0
 
     def observe(self, entry: Entry) -> None:
         """Record a message; cancel an unasked decision, so consecutive messages share a call."""
+        self._observed_at = time.monotonic()
         if (self._round.expansion or self._round.is_settled) and not self._has_asked_model:
             self._stop()
         if self._is_request(entry):
@@ -144,7 +146,7 @@ class Expander:
         unread, self._references.unread = self._references.unread, []
         await in_thread_if_large(_CHARACTERS_OF_A_REFERENCE * len(unread), lambda: [one.words for one in unread])
         if not (self._round.expansion or self._round.is_settled or self._round.is_idle):
-            self._begin()
+            self._begin(self._observed_at)  # a step's waits for the store count, else a view would wait for their sum
 
     async def apply_decision(self, *, for_view: bool = True) -> None:
         """Await the decision, within its timeout, and record it. Only `for_view` allows another light call."""
@@ -169,15 +171,15 @@ class Expander:
         self._stop()
         self._round = _Round()
 
-    def _begin(self) -> "asyncio.Task[Any] | None":
-        """Start the task of the round; None if there is nothing to bring back."""
+    def _begin(self, began_at: float | None = None) -> "asyncio.Task[Any] | None":
+        """Start the task of the round, whose time began now or earlier; None if there is nothing to bring back."""
         if self._round.is_settled:
             return None
         self._stop_expansion()
         self._round.composed = None
         if not self._views_waiting:  # a waiting view keeps its deadline
             waits = guards.DECISION_SECONDS + self._policy.store_timeout_seconds
-            self._fetcher.deadline = time.monotonic() + waits
+            self._fetcher.deadline = (time.monotonic() if began_at is None else began_at) + waits
         current = self._round
         current.is_settled = self._has_nothing_for(current)
         if current.is_settled:

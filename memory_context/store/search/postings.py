@@ -138,28 +138,26 @@ def index_item(memory_id: int, content: str, names: Sequence[str], *, masks_cred
     searched = masked_in_place(content) if masks_credentials else content  # whole, as a passage may cut a credential
     postings: defaultdict[str, bytearray] = defaultdict(bytearray)
     masked_texts: list[str] = []
+    first_terms: list[str] = []
     for chunk in chunks:
         time.sleep(0)  # a thread that waits for the interpreter would wait 5 ms
         text = searched[chunk.start_char : chunk.end_char]
         masked_texts.append("" if text == chunk.text else without_padding(text))
         terms = terms_of(text)
+        if chunk.number == 0:
+            first_terms = terms
         base = (chunk.number << 16) | _length_code(len(terms))
         for term, count in Counter(terms).items():
             postings[term] += b"%d," % (base | (min(count, _MOST_OCCURRENCES) << 8))
-    first = searched[: chunks[0].end_char]
-    called = index_names(memory_id, first, names, is_whole=len(chunks) == 1, masks_credentials=False)
-    return IndexedItem(memory_id, chunks, masked_texts, postings, called.names)
+    called = _names(names, first_terms, is_whole=len(chunks) == 1)
+    return IndexedItem(memory_id, chunks, masked_texts, postings, called)
 
 
-def index_names(
-    memory_id: int, first_passage: str, names: Sequence[str], *, is_whole: bool, masks_credentials: bool = True
-) -> IndexedItem:
-    """Return the names of an item whose content is indexed already; `is_whole`: the content is one passage."""
-    terms = terms_of(masked_in_place(first_passage) if masks_credentials else first_passage)
-    held, code = set(terms), _length_code(len(terms))
+def _names(names: Sequence[str], first_terms: Sequence[str], *, is_whole: bool) -> dict[str, int]:
+    """Return the postings of an item's names beside its first passage; `is_whole`: the content is one passage."""
+    held, code = set(first_terms), _length_code(len(first_terms))
     called = sorted(set(terms_of("\n".join(names))))
-    postings = {term: code if term in held else (1 << 8) | code for term in called if not (is_whole and term in held)}
-    return IndexedItem(memory_id, [], [], {}, postings)
+    return {term: code if term in held else (1 << 8) | code for term in called if not (is_whole and term in held)}
 
 
 def written_date(moment: datetime) -> str:
@@ -185,8 +183,9 @@ def index_claimed(
             names.append(written_date(row["said_at"]))
         if content_id in first_passages:
             first = first_passages[content_id]
-            is_whole = len(to_utf8(first)) == row["content_bytes"]
-            item = index_names(memory_id, first, names, is_whole=is_whole, masks_credentials=masks)
+            terms = terms_of(masked_in_place(first) if masks else first)
+            called = _names(names, terms, is_whole=len(to_utf8(first)) == row["content_bytes"])
+            item = IndexedItem(memory_id, [], [], {}, called)
         elif row["is_damaged"]:
             key = row["memory_key"]
             raise ItemDamagedError(f"item {key!r} is damaged in the database: it is not indexed")
