@@ -115,7 +115,7 @@ async def test_structured_content_follows_output_schema_and_repeats_no_text(stor
 
 
 async def test_arguments_are_read_as_clients_send_them(store: MemoryStore):
-    """Null for what is optional, a list as JSON text or its only text, numbers as text; what is refused as it was sent."""
+    """Null for what is optional, a list as JSON or as its only text, numbers as text; refused ones are shown."""
     async with connected(store, forgets=True) as client:
         given = {
             "content": "[1, 2]",
