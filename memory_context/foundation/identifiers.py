@@ -3,7 +3,7 @@
 import hashlib
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["SessionKey", "Sharing", "checked_identifier", "subagent_session"]
+__all__ = ["SessionKey", "Sharing", "checked_identifier", "checked_limit", "subagent_session"]
 
 _CHARACTERS = 128
 _HASH_CHARACTERS = 12
@@ -26,6 +26,13 @@ def checked_identifier(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value or len(value) > _CHARACTERS or not value.isprintable():
         raise ValueError(f"{name}={value!r}: use 1 to {_CHARACTERS} printable characters")
     return value
+
+
+def checked_limit(limit: Any) -> int:
+    """Return a number of at least 1; else raise ValueError."""
+    if not isinstance(limit, int) or limit < 1:
+        raise ValueError(f"limit={limit!r} must be at least 1, as an int")
+    return limit
 
 
 def subagent_session(session_id: str, agent_id: str) -> str:

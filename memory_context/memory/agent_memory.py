@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, time, timezone
 from functools import cached_property
-from typing import Any, get_args
+from typing import Any, cast, get_args
 from weakref import WeakKeyDictionary
 
 from memory_context.foundation.credentials.masks import masked, masked_in_place, without_padding
 from memory_context.foundation.errors import ConflictError, ItemNotFoundError
 from memory_context.foundation.handlers import ContextEvent
-from memory_context.foundation.identifiers import Sharing, checked_identifier
+from memory_context.foundation.identifiers import Sharing, checked_identifier, checked_limit
 from memory_context.foundation.references import KEY_PATTERN, MemoryRef, ToolAnswer, one_line
 from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.foundation.telemetry import MemoryOperation, OperationName
@@ -75,7 +75,7 @@ class AgentMemory:
             if value not in choices:
                 raise ValueError(f"{name}={value!r}: use one of {', '.join(choices)}")
         self.memory_store = memory_store
-        self.user_id = user_id
+        self.user_id = checked_identifier("user_id", user_id)
         self.agent_id = agent_id or ""
         self.session_id = session_id or ""
         self.sharing: Sharing = sharing
@@ -298,8 +298,7 @@ class AgentMemory:
         found item. Passages have masks in place of credentials; `retrieve` gives the stored text.
         The limit and order of `criteria` are ignored. `ValueError` if `limit` is less than 1.
         """
-        if limit < 1:
-            raise ValueError(f"limit={limit!r} must be at least 1")
+        checked_limit(limit)
         await self._secrets.ready(_SECRETS_SECONDS)
         query = self._secrets.filter.hide(query)
         search = self.memory_store.search
@@ -339,6 +338,7 @@ class AgentMemory:
             memory_key: A message; its session is read from `before` messages ahead of it.
             session_id: Read from `first_message` (from 1) on, without a key; None for the own session.
         """
+        checked_limit(limit)
         if memory_key is not None and not KEY_PATTERN.fullmatch(memory_key):
             return []
         said = await self.memory_store.conversations.messages(
@@ -389,8 +389,7 @@ class AgentMemory:
         newest_first: bool = False,
     ) -> list[AuditEvent]:
         """Return audit events of a session (None: the own one) behind `after`, the last of the previous page."""
-        if limit < 1:
-            raise ValueError(f"limit={limit!r} must be at least 1")
+        checked_limit(limit)
         events = self.memory_store.events
         await events.flush(self.user_id)
         return await events.select(
@@ -431,11 +430,12 @@ class AgentMemory:
             with_superseded: Also those that a newer one replaced.
         """
         if as_of is not None and not isinstance(as_of, datetime):
+            if not isinstance(cast(object, as_of), date):
+                raise ValueError(f"as_of={as_of!r} is no day: use date(2026, 3, 14), or a datetime with a timezone")
             as_of = datetime.combine(as_of, time.max, timezone.utc)
         if as_of is not None and as_of.tzinfo is None:
             raise ValueError(f"as_of={as_of!r} has no timezone: use datetime(…, tzinfo=timezone.utc)")
-        if limit < 1:
-            raise ValueError(f"limit={limit!r} must be at least 1")
+        checked_limit(limit)
         if self.sharing == "isolated":
             return []
         return await self.memory_store.statements.select_statements(
@@ -447,6 +447,7 @@ class AgentMemory:
 
         Show a person the text, since its description is the author's.
         """
+        checked_limit(limit)
         if self.sharing == "isolated":
             return []
         return await self.memory_store.statements.select_claims(self.user_id, scope=self._statement_scope, limit=limit)

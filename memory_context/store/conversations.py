@@ -18,7 +18,7 @@ import psycopg
 from psycopg.rows import DictRow
 
 from memory_context.foundation.errors import SessionGoneError, StoreError
-from memory_context.foundation.identifiers import SessionKey, checked_identifier
+from memory_context.foundation.identifiers import SessionKey, checked_identifier, checked_limit
 from memory_context.foundation.runtime.background import in_thread_if_large
 from memory_context.foundation.utf8 import strings_in
 
@@ -211,8 +211,7 @@ def chat_from_row(row: Mapping[str, Any]) -> ChatMessage:
 
 def checked_place(limit: int, before: tuple[datetime, str] | None) -> dict[str, Any]:
     """Return a page's parameters; `ValueError` if invalid."""
-    if limit < 1:
-        raise ValueError(f"limit={limit!r}: use at least 1")
+    checked_limit(limit)
     if before is None:
         return {"limit": limit, "before_at": None, "before_id": ""}
     return {"limit": limit, "before_at": _in_utc("before", before[0]), "before_id": before[1]}

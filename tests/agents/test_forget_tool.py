@@ -202,6 +202,8 @@ async def test_agent_forgets_only_what_it_may_write(store: MemoryStore):
     for context in (lead, helper):
         assert "no item" in await ask(context, person, memory_keys=[bob])
     assert f"did you mean {shared!r}" in await ask(lead, person, memory_keys=[shared[:-1] + "z", own])
+    assert "search_memory finds the keys" in await ask(lead, person, memory_keys="the plan")
+    assert "Nothing is forgotten yet" in await ask(lead, memory_keys=f"[MemoryRef: {shared} - x - 1 tokens]")
     for keys in ([], [f"k{n}" for n in range(21)], [""], ["\ud83d"], [shared, "nothing_here"]):
         assert "Nothing was forgotten" in await ask(lead, person, memory_keys=keys) or not 1 <= len(keys) <= 20
     assert person.asked == []

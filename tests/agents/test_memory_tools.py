@@ -125,12 +125,42 @@ async def test_a_listing_says_type_and_tags_and_is_limited_by_time(context: Memo
     listed = await ask(context, "query_memory", since="2020-01-01", until="2999-01-01T00:00:00Z")
     assert "] custom from store_memory, " in listed
     assert ", tags red, blue" in listed
-    assert await ask(context, "query_memory", until="2020-01-01") == "Nothing is stored that meets this."
+    today = f"{first.created_at:%Y-%m-%d}"
+    assert ", tags red, blue" in await ask(context, "query_memory", since=today, until=today), "a day ends at midnight"
+    assert "Nothing is stored with until='2020-01-01" in await ask(context, "query_memory", until="2020-01-01")
     await context.memory_store.flush_index()
     assert "MemoryRef" in await ask(context, "search_memory", query="harbour", since="2020-01-01", until="2999-01-01")
     for times in ({"until": "2020-01-01"}, {"since": "2999-01-01T00:00:00Z"}):
         assert "Nothing is found" in await ask(context, "search_memory", query="harbour", **times)
     assert "use a time such as 2026-03-31" in await ask(context, "query_memory", since="soon")
+
+
+async def test_filter_that_excludes_everything_is_named(context: MemoryContext) -> None:
+    """Models invent types and tags: else they would look for other words."""
+    await context.store("The harbour opens at nine.", "a note")
+    for arguments in ({"type": "personal"}, {"tags": "harbour"}, {"source": "mail"}):
+        ((name, value),) = arguments.items()
+        for tool, more in (("search_memory", {"query": "harbour"}), ("query_memory", {})):
+            answer = await ask(context, tool, **more, **arguments)
+            assert f" with {name}=" in answer
+            assert value in answer
+            assert "MemoryRef" in await ask(context, tool, **more, **{name: ""})
+
+
+async def test_key_is_understood_as_models_write_it(context: MemoryContext) -> None:
+    key = await context.store("one\ntwo", "a note")
+    for written in (
+        f" {key} ",
+        f"[MemoryRef: {key} - a note - 2 tokens]",
+        f"[MemoryRef: {key}]",
+        f"`{key}`",
+        f"'{key}'.",
+    ):
+        assert "two" in await ask(context, "retrieve_memory", memory_key=written, pattern="two", json_path="", n="")
+    linked = await ask(context, "store_memory", content="x y", description="d", related_to=f"`{key}`", tags="red")
+    assert linked.startswith("Stored.")
+    assert ", tags red" in await ask(context, "query_memory", related_to=f"MemoryRef: {key}")
+    assert "no item 'MemoryRef:'" in await ask(context, "retrieve_memory", memory_key="MemoryRef: ")
 
 
 async def test_nothing_found_says_what_to_do(context: MemoryContext) -> None:

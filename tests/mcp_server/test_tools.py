@@ -115,7 +115,7 @@ async def test_structured_content_follows_output_schema_and_repeats_no_text(stor
 
 
 async def test_arguments_are_read_as_clients_send_them(store: MemoryStore):
-    """Null for what is optional, a list as JSON text, numbers as text. What is refused is shown as it was sent."""
+    """Null for what is optional, a list as JSON or as its only text, numbers as text; refused ones are shown."""
     async with connected(store, forgets=True) as client:
         given = {
             "content": "[1, 2]",
@@ -130,10 +130,9 @@ async def test_arguments_are_read_as_clients_send_them(store: MemoryStore):
         listed = (await client.call_tool("query_memory", more)).structuredContent
         assert listed is not None
         assert [(one["memory_key"], one["tags"]) for one in listed["items"]] == [(key, ["sea", "ship"])]
+        assert key in said(await client.call_tool("query_memory", {"tags": "sea", "limit": ""}))
         assert not (await client.call_tool("forget_memory", {"memory_keys": f'["{key}"]'})).isError
-        for wrong in ({"tags": "sea"}, {"tags": "[sea"}, {"limit": "few"}):
-            ((name, value),) = wrong.items()
-            assert f"{name} = {value!r}: " in said(await client.call_tool("query_memory", wrong))
+        assert "limit = 'few': " in said(await client.call_tool("query_memory", {"limit": "few"}))
 
 
 async def test_read_only_server_offers_and_runs_no_store_tool(store: MemoryStore):

@@ -1,5 +1,7 @@
 """AgentMemory: items of one scope on a real Postgres."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,6 +87,21 @@ async def test_an_unknown_key_is_none_and_the_error_offers_the_nearest(store: Me
     assert await memory.retrieve("npm_instal_000000") is None
     assert await memory.retrieve("'; DROP TABLE agent_memories; --\x00") is None
     assert f"did you mean '{ref.key}'?" in str(await memory.not_found(ref.key[:-1]))
+
+
+@pytest.mark.parametrize("limit", [0, -1, 2.5, "5", None])
+async def test_limit_that_is_no_number_from_one_is_refused(store: MemoryStore, limit: Any):
+    memory = AgentMemory(store, "alice", "coder", "one")
+    calls = (memory.user_memory, memory.unconfirmed, memory.audit, memory.read_conversation)
+    for call in (*calls, lambda limit: memory.search("x", limit)):
+        with pytest.raises(ValueError, match=r"limit=.* must be at least 1"):
+            await call(limit=limit)
+
+
+@pytest.mark.parametrize("user_id", ["", None, 5, "a\nb"])
+def test_memory_without_a_user_is_refused_where_it_is_made(user_id: Any):
+    with pytest.raises(ValueError, match="user_id="):
+        AgentMemory(MemoryStore("postgresql://nowhere"), user_id)
 
 
 async def test_json_able_things_are_stored_as_json_and_others_refused(store: MemoryStore):

@@ -215,6 +215,8 @@ async def test_unusable_statements_are_refused_with_a_remedy(memory: AgentMemory
         await memory.remember("my token is ghp_16C7e42F292c6912E7710c838347Ae178B4a")
     with pytest.raises(ValueError, match="user_preference, user_fact"):
         await memory.remember("text", type="custom")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="as_of='2026-03-14' is no day"):
+        await memory.user_memory(as_of="2026-03-14")  # type: ignore[arg-type]
     long = await memory.store("page\n" * 100, type="user_fact", origin="agent")
     with pytest.raises(ValueError, match="at most 300"):
         await memory.confirm(long.key)

@@ -39,6 +39,7 @@ async def test_answers_name_what_to_send_instead(store: MemoryStore) -> None:
             ("append", {"content": "x" * 32_000}, "32,000 is the most; nothing was changed"),
             ("append", {"content": "x", "section_header": "Work"}, "append takes content, not section_header"),
             ("erase", {}, "cannot take these arguments: operation = 'erase'"),
+            ("read", {"content": "x"}, 'Not done: read takes no content: send operation="append"'),
             ("append", {"text": "x"}, "there is no argument 'text'"),
         ]:
             assert says in await call(context, operation, **arguments)

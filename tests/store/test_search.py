@@ -77,6 +77,18 @@ async def test_no_terms_leave_it_to_meaning_and_no_meaning_to_terms(store: Memor
     assert (await store.search.candidates("alice", "?!", [], ANY))[0] == []
 
 
+async def test_fewer_hits_are_the_first_of_more(store: MemoryStore) -> None:
+    """Of items of one session, too, which find each other as neighbours: pages neither repeat nor lose any."""
+    items = [NewItem(f"ledger entry {n} of customer {n}{n}", "", 1, key=f"e{n}", session_id="s") for n in range(90)]
+    await store.items.insert_memories("alice", items)
+    await store.flush_index()
+    memory = AgentMemory(store, "alice")
+    everything = [hit.item.key for hit in await memory.search("ledger entry", limit=90)]
+    assert len(set(everything)) == 90
+    for limit in (5, 24, 25, 40, 70):
+        assert [hit.item.key for hit in await memory.search("ledger entry", limit=limit)] == everything[:limit]
+
+
 async def test_a_filter_is_not_widened_by_neighbours(store: MemoryStore) -> None:
     """What stands beside a passage in its session may be outside."""
     for number in range(6):

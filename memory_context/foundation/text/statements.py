@@ -157,7 +157,8 @@ _NO_VALUE = regex(
 _VERB_FORM = regex(r"[a-z]+ing\b|[a-z]{3,}ed\b(?<!red)")
 _NAME_LIKE = regex(r"[^\W\d_a-zà-ÿ]|\S*[\w][./:@_-]\w|\+?\d[\d /-]{4,}$|(?=\S*\d)[a-z]")
 _FIXED = (
-    (regex(r"(?:you can )?(?:call me|i am called|ich heisse|nenn mich|nenne mich) "), "my name"),
+    (regex(r"(?:i am called|ich heisse) "), "my name"),
+    (regex(r"(?:you can )?(?:call me|nenne? mich) "), "my nickname"),
     (
         regex(r"i am based in |i (?:live in|moved to) |ich (?:wohne|lebe) in "),
         "my home",
@@ -165,8 +166,8 @@ _FIXED = (
     (regex(r"i work (?:at|for) |ich arbeite (?:bei|fur) "), "my employer"),
 )
 _LANGUAGE = regex(
-    r"(?:(?:always|only|you|me|to|answer|reply|respond|write|talk|speak|antworte|schreib|schreibe|sprich|"
-    r"mir|immer|nur) )+(?:in|auf) "
+    r"(?:(?:i )?prefers? (?:answers|replies|responses) in|(?:(?:always|only|you|me|to|answer|reply|respond|write|talk|"
+    r"speak|antworte|schreib|schreibe|sprich|mir|immer|nur) )+(?:in|auf)) "
     r"(?:english|german|french|spanish|portuguese|italian|deutsch|englisch|franzosisch|spanisch)\b"
 )
 _PREFERS = regex(
@@ -176,6 +177,7 @@ _PREFERS = regex(
 _HABIT = regex(r"\b(?:always|never|don't|do not|immer|nie|niemals)\b")
 _HABIT_WORDS = FILLERS | NEGATIONS | {"we", "wir", "do", "should", "ever", "always", "immer"}
 _OF_USER = regex(r"^(?:the )?user (\w+?)s? ")
+_SPELLED = ("favorite", "favourite"), ("color", "colour"), ("time zone", "timezone")
 _LIMIT_CHARACTERS = 120
 
 _ENDED = regex(
@@ -188,7 +190,7 @@ _ENDS = regex(
     r"\bmehr\b",
     re.IGNORECASE,
 )
-_CONTRAST = regex(r"[,;]? (?:but|sondern|and now|und jetzt|und nun)\b.*", re.IGNORECASE)
+_CONTRAST = regex(r"(?:[,;]? (?:but|sondern|and now|und jetzt|und nun)|[,;] (?:now|jetzt|nun))\b.*", re.IGNORECASE)
 _POINTS_BACK = regex(r"\b(?:there|it|that|this|these|those|so|them|dort|das|dies\w*)\W*$", re.IGNORECASE)
 _ADVERBS = {"always", "never", "usually", "please", "also", "really", "still", "just", "immer", "nie", "bitte", "auch"}
 _SPEAKERS = {"i", "we", "ich", "wir", "user", "i'm", "we're", "i've", "im"}
@@ -210,6 +212,8 @@ def subject_of(statement: str) -> str | None:
     text = f"{folded(plain).strip(_EDGES_OF_PARTS)} "
     text = _OF_USER.sub(r"i \1 ", re.sub(r"^(?:the )?user's ", "my ", text))
     found = _question(text, plain.split())
+    for american, british in _SPELLED:
+        found = found and found.replace(american, british)
     return found[:_LIMIT_CHARACTERS] if found else None
 
 
@@ -271,7 +275,7 @@ def _is_single(thing: str) -> bool:
 
 def _is_value(thing: str, rest: str, words: list[str]) -> bool:
     """Return whether the rest of a statement names something, by its first word as it was written."""
-    is_free = _CHOSEN.match(thing) is not None or thing in ("my name", "my home")
+    is_free = _CHOSEN.match(thing) is not None or thing in ("my name", "my nickname", "my home")
     written = " ".join(words[-len(rest.split()) :]).strip(_EDGES_OF_PARTS) if rest.strip() else ""
     if not written or _NO_VALUE.match(rest) or _VERB_FORM.match(written):
         return False

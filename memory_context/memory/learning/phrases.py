@@ -16,7 +16,8 @@ __all__ = [
 
 
 def _pattern(*parts: str) -> "re.Pattern[str]":
-    return regex("|".join(f"(?:{part})" for part in parts), re.IGNORECASE)
+    written = "|".join(f"(?:{part})" for part in parts)
+    return regex(written.replace("'", "['’]"), re.IGNORECASE)  # telephones write ’
 
 
 LEAD_INS = _pattern(
@@ -31,7 +32,7 @@ _REMEMBER = (
 _MY = r"(?:my|our|meine?|unsere?)"
 _I = r"(?:i|we|ich|wir)"
 REMEMBER_THAT = _pattern(
-    rf"{_REMEMBER}(?:(?:,? (?:that|dass|daß)|\s?[:,]) (?=\S+ \S+)|(?= (?:{_I}|i'm|{_MY}) \S+ \S+))"
+    rf"{_REMEMBER}(?:(?:,? (?:that|dass|daß)|\s?[:,]) (?=\S+ \S+)|(?= (?:i'm|(?:{_I}|{_MY}) \S+) \S+))"
 )
 IT = _pattern(rf"{_REMEMBER} (?:it|this|that|das)(?=\W*$|[,;] | (?:please|bitte)\b)")
 """Asks to remember the sentence before."""
@@ -52,7 +53,7 @@ _NO_REFERENCE = (
 )
 _NO_ORDER = (
     r"(?!(?:the|an?|my|your|our|his|her|their|this|that|these|those|there|it|he|she|they|in|on|at|of|to|for|same|with|"
-    r"been|seen|remember|had|has|was|is|are|happy|sunny|again|mind|worry|ever|gonna|going|good|bad|better|more|less|"
+    r"been|seen|heard|remember|had|has|was|is|are|happy|sunny|again|mind|worry|ever|gonna|going|good|bad|better|more|less|"
     r"enough|knew|saw|say|know|think|thought|understand|see|have|care|get|got|want|went|came|did|break|stay|before|"
     r"after|wieder|noch|dasselbe|\w+ing|\w*[^\Ws]s|\w+ly|\w+(?<!n)ed)\b)"
 )
@@ -80,20 +81,21 @@ _THING = (
 )
 _NO_STATE = (
     r"(?!(?:not|down|up|broken|slow|stuck|red|green|full|empty|gone|wrong|missing|locked|dead|fine|ok|okay|ready|none|"
-    r"lost|late|working|too|very|so|still|been|back|offline|online|here|there|that|how|what|why|about|in|on|the|"
-    r"\w*spelled|set|refused|\w+ing|kaputt|langsam|rot|weg|leer|voll|nicht|noch|zu|sehr|gerade|falsch|fertig)\b"
+    r"lost|late|working|too|very|so|still|been|back|offline|online|here|there|that|how|what|why|about|in|on|at|the|"
+    r"set|(?-i:[a-z]{3,}ed)|\w+ing|kaputt|langsam|rot|weg|leer|voll|nicht|noch|zu|sehr|gerade|falsch|fertig)\b"
     r"(?<!beijing))"
 )
 FACTS = _pattern(
     rf"{_MY} {_THING} (?:is|are|ist|sind|heißt|heisst|lautet|has changed to) {_NO_STATE}\S+",
-    rf"{_MY} [\w -]{{3,40}}? (?:(?:is|are) (?:called|named)|heißt|heisst) (?!(?:twice|again|with|from|by|an?|"
-    rf"every)\b)\S+",
+    rf"{_MY} [\w -]{{2,40}}? (?:(?:is|are) (?:called|named)|heißt|heisst) (?!(?:twice|again|with|from|by|an?|"
+    rf"every|home|back|up|off|for)\b)\S+",
+    rf"{_MY} (?:favou?rite colou?r|Lieblingsfarbe) (?:is|ist) (?!not|nicht)\S+",
     r"(?:ich hei(?:ß|ss)e|nenne? mich|call me) (?!(?:back|later|when|if|an? |the |at |by )\b)\S+",
 )
 """Matches a possession of the user with its value ("my database is Orders"), but no passing state ("is broken")."""
 ENDED = _pattern(
-    rf"(?:{_I}|i'm|i am|ich bin|{_MY} [\w -]{{2,40}}?) (?:.* )?(?:no longer|any ?(?:more|longer)|nicht mehr|"
-    rf"kein\w* .*mehr)\b"
+    rf"(?:{_I}|i'm|i am|ich bin|{_MY} [\w -]{{2,40}}?|don't|do not) (?:.* )?(?:no longer|any ?(?:more|longer)|"
+    rf"nicht mehr|kein\w* .*mehr)\b"
 )
 """Says that something holds no longer; worth a line only if it ends a statement that is known."""
 

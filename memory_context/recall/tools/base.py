@@ -16,7 +16,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Annotated, Any, ClassVar, Protocol, cast
+from typing import Annotated, Any, ClassVar, Protocol, cast, get_args
 from weakref import WeakSet, WeakValueDictionary, ref
 
 from autogen_core import CancellationToken, Component, FunctionCall
@@ -34,8 +34,9 @@ from memory_context.foundation.errors import (
     StoreError,
     TransformError,
 )
+from memory_context.foundation.patterns import regex
 from memory_context.foundation.policy import ContextPolicy
-from memory_context.foundation.references import shorten
+from memory_context.foundation.references import KEY_PATTERN, shorten
 from memory_context.foundation.tokens import TokenCounter
 from memory_context.foundation.utf8 import sayable
 from memory_context.memory.agent_memory import AgentMemory
@@ -58,6 +59,7 @@ __all__ = [
     "find_hosts",
     "fitting",
     "hosts_of_session",
+    "key_in",
     "note_view_read",
     "register_host",
 ]
@@ -69,6 +71,8 @@ _ANSWER_SECONDS = 9.5
 _SCHEMA_KEYS = ("type", "enum", "items", "description")
 _MAX_PARSED_CALLS = 2000  # parsing takes 50 us each
 
+_WRITTEN_KEY = regex(rf"[\[`'\"]*(?:MemoryRef: ?)?({KEY_PATTERN.pattern}?)(?: - .*)?[\]`'\".,]*")
+
 _REFUSALS = (ItemDamagedError, ItemNotFoundError, NotesError, SecretError, TransformError, ValueError)
 """They say what is wrong with a request, and what to send instead."""
 
@@ -77,17 +81,19 @@ _call_id: ContextVar[str | None] = ContextVar("call_id", default=None)
 
 
 def _read_list(value: object) -> object:
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        with suppress(ValueError, RecursionError):
-            return json.loads(value)
-    return value
+    if not isinstance(value, str):
+        return value
+    with suppress(ValueError, RecursionError):
+        if isinstance(given := json.loads(value), list):
+            return cast(object, given)
+    return [value] if value.strip() else []
 
 
 Unlisted = SkipJsonSchema
 """Of an argument that is taken, but stands in no schema: it is seldom sent, and each call pays for a schema."""
 
 Texts = Annotated[list[str], BeforeValidator(_read_list)]
-"""A list, which some clients send as JSON text."""
+"""A list, which some clients send as JSON text, or as its only text."""
 
 TemplateKey = tuple[str, str, str]
 """User, agent, template."""
@@ -148,8 +154,8 @@ def config_of(host: ToolHost, *, is_late: bool = False) -> MemoryToolConfig:
 class ToolArguments(BaseModel):
     """Arguments of a memory tool; unknown ones are refused.
 
-    Clients send null for what is optional, since the JSON schema, part of every model call, has no titles, defaults,
-    bounds or null branches. They are read as if left out.
+    Clients send null for what is optional, or "" for a number, since the JSON schema, part of every model call, has no
+    titles, defaults, bounds or null branches. They are read as if left out.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -159,9 +165,11 @@ class ToolArguments(BaseModel):
     def _leave_out_nulls(cls, data: object) -> object:
         if not isinstance(data, dict):
             return data
-        optional = {name for name, one in cls.model_fields.items() if not one.is_required()}
+        optional = {name: one.annotation for name, one in cls.model_fields.items() if not one.is_required()}
+        texts = {name for name, kind in optional.items() if str in (kind, *get_args(kind))}
         given = cast(dict[str, object], data)
-        return {name: value for name, value in given.items() if value is not None or name not in optional}
+        is_given = {name: value is not None and (value != "" or name in texts) for name, value in given.items()}
+        return {name: value for name, value in given.items() if is_given[name] or name not in optional}
 
     @classmethod
     def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -403,6 +411,12 @@ def failed_answer(tool: str, error: Exception, undone: str = "") -> Answer:
         _logger.error("%s failed", tool, exc_info=error)
         text = f"{tool} failed by a defect of the memory ({type(error).__name__}). Go on without it."
     return Answer(f"{undone}{text}", failed=True)
+
+
+def key_in(text: str) -> str:
+    """Return the key that a model wrote, also in quotes or with the whole placeholder."""
+    written = _WRITTEN_KEY.fullmatch(text.strip())
+    return written[1] if written else text.strip()
 
 
 def answer_limit(host: ToolHost) -> int:

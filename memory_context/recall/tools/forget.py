@@ -26,7 +26,7 @@ from memory_context.foundation.references import KEY_PATTERN, MemoryRef, one_lin
 from memory_context.store.admin.user_stats import Forgettable
 from memory_context.store.limits import within
 
-from .base import MemoryTool, MemoryToolConfig, Texts, ToolArguments, ToolHost
+from .base import MemoryTool, MemoryToolConfig, Texts, ToolArguments, ToolHost, key_in
 from .repeats import Answer
 
 __all__ = ["Confirm", "ForgetMemoryTool", "ForgetProposal"]
@@ -100,7 +100,7 @@ class ForgetMemoryTool(MemoryTool):
         self._confirm = confirm
 
     async def _answer(self, host: ToolHost, args: ForgetMemoryArgs) -> Answer:
-        keys = list(dict.fromkeys(key.strip() for key in args.memory_keys))
+        keys = list(dict.fromkeys(map(key_in, args.memory_keys)))
         if not keys or len(keys) > _MAX_KEYS:
             raise ValueError(f"memory_keys takes 1 to {_MAX_KEYS} keys, not {len(keys)}")
         proposal, problems = await _proposed(host, keys)
@@ -109,7 +109,7 @@ class ForgetMemoryTool(MemoryTool):
         if self._confirm is not None:
             return await self._asked(host, keys, proposal, self._confirm)
         turn, earlier = _turns(host)
-        given, code = args.confirmation.strip(), _code(proposal, turn)
+        given, code = args.confirmation.strip().upper(), _code(proposal, turn)
         if given in [_code(proposal, one) for one in earlier]:
             return await _forgotten(host, proposal, "the user agreed, by the agent's word")
         if given == code:
@@ -144,7 +144,7 @@ async def _proposed(host: ToolHost, keys: Sequence[str]) -> tuple[ForgetProposal
     problems: list[str] = []
     for key in keys:
         if key not in readable:
-            problems.append(str(await memory.not_found(key)))
+            problems.append(f"{await memory.not_found(key)}; search_memory finds the keys of what is stored")
         elif not readable[key].is_writable:
             problems.append(
                 f"item {key!r} is another agent's: this agent may not forget it, the user can (memory-context forget "

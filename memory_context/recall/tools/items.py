@@ -6,7 +6,6 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field, WithJsonSchema
 
 from memory_context.foundation.errors import ConflictError, SecretError, TransformError
-from memory_context.foundation.references import MemoryRef
 from memory_context.foundation.utf8 import to_utf8
 from memory_context.memory.items import MemoryItem, MemoryType
 from memory_context.memory.notes import LIMIT_CHARACTERS, doubled_sections
@@ -16,7 +15,7 @@ from memory_context.store.notes import AgentNotes
 from memory_context.view.budget import session_tag
 from memory_context.view.history import folded_text
 
-from .base import MemoryTool, Texts, ToolArguments, ToolHost, Unlisted, answer_limit
+from .base import MemoryTool, Texts, ToolArguments, ToolHost, Unlisted, answer_limit, key_in
 from .repeats import Answer
 
 __all__ = [
@@ -114,7 +113,7 @@ class StoreMemoryTool(MemoryTool):
             type=args.type,
             source=self.tool_name,
             tags=args.tags,
-            related_to=(args.related_to,) if args.related_to else (),
+            related_to=(key_in(args.related_to),) if args.related_to else (),
             origin="agent",
         )
         return Answer(f"Stored. {ref.render()}", stored=ref)
@@ -159,7 +158,7 @@ class RetrieveMemoryTool(MemoryTool):
     )
 
     async def _answer(self, host: ToolHost, args: RetrieveMemoryArgs) -> Answer:
-        key, transform = _key_of(args), _transform_of(args)
+        key, transform = key_in(args.memory_key), _transform_of(args)
         text, label, image = await retrieve_item(host, key, transform, answer_limit(host), model_tool=self.name)
         if image is not None:
             return await self._show(host, image, ItemText(text, label), transform)
@@ -173,19 +172,14 @@ class RetrieveMemoryTool(MemoryTool):
 
     def _normalised(self, args: RetrieveMemoryArgs) -> str:
         try:
-            return f"{_key_of(args)} {_transform_of(args)}"
+            return f"{key_in(args.memory_key)} {_transform_of(args)}"
         except TransformError:
             return super()._normalised(args)
 
 
-def _key_of(args: RetrieveMemoryArgs) -> str:
-    key = args.memory_key.strip()
-    ref = MemoryRef.parse(key)  # models send the whole placeholder
-    return ref.key if ref else key
-
-
 def _transform_of(args: RetrieveMemoryArgs) -> MemoryTransform:
-    return MemoryTransform.of(args.transform, **args.model_dump(exclude={"memory_key", "transform"}, exclude_none=True))
+    given = args.model_dump(exclude={"memory_key", "transform"}, exclude_none=True)
+    return MemoryTransform.of(args.transform, **{name: value for name, value in given.items() if value != ""})
 
 
 def _next_step(text: str, key: str, transform: MemoryTransform) -> str:
@@ -231,6 +225,8 @@ class ManageLongTermMemoryTool(MemoryTool):
     async def _answer(self, host: ToolHost, args: ManageLongTermMemoryArgs) -> Answer:
         notes = host.agent_memory.notes
         if args.operation == "read":
+            if args.content:
+                raise ValueError('read takes no content: send operation="append" to add it to the notes')
             return _shown(await notes.fetch())
         try:
             before = await notes.version()

@@ -11,8 +11,8 @@ from memory_context.memory.agent_memory import MemoryCriteria, SearchHit
 from memory_context.memory.items import MemoryItem, MemoryType
 from memory_context.store.items import titled_once
 
-from .base import MemoryTool, Texts, ToolArguments, ToolHost, Unlisted, answer_limit, fitting
-from .history import TimeText, parsed_time
+from .base import MemoryTool, Texts, ToolArguments, ToolHost, Unlisted, answer_limit, fitting, key_in
+from .history import EndText, TimeText, parsed_time
 from .repeats import Answer
 
 __all__ = ["QueryMemoryTool", "SearchMemoryTool"]
@@ -38,7 +38,14 @@ class _Filters(ToolArguments):
     tags: Texts = Field(default_factory=list)
     this_session_only: Unlisted[bool] = False
     since: TimeText | None = None
-    until: TimeText | None = None
+    until: EndText | None = None
+
+    @property
+    def given(self) -> str:
+        """The filters of the call, such as " with type='x'"; "" for none."""
+        given = self.model_dump(include=set(_Filters.model_fields), exclude_defaults=True)
+        told = ", ".join(f"{name}={one_line(repr(value), 60)}" for name, value in given.items())
+        return f" with {told}" if told else ""
 
     def criteria(
         self, host: ToolHost, *, related_to: str | None = None, limit: int = 50, offset: int = 0
@@ -80,7 +87,8 @@ class SearchMemoryTool(MemoryTool):
             host.agent_memory.trail.note_read("searched", [], self.name, repr(query))
             more = "more " if args.offset else ""
             found = f"{more}here has much to do with" if hits else f"{more}is found for"
-            return Answer(f"Nothing {found} {query!r}. Try other words, or list what there is with query_memory.")
+            advice = "Leave out filters, try other words" if args.given else "Try other words"
+            return Answer(f"Nothing {found} {query!r}{args.given}. {advice}, or list what there is with query_memory.")
         text, count = await asyncio.to_thread(_page, host, query, hits)
         keys = [hit.item.key for hit in hits[:count]]
         host.agent_memory.trail.note_read("searched", keys, self.name, repr(query))
@@ -114,7 +122,7 @@ class QueryMemoryTool(MemoryTool):
     tool_description = "List what is stored, newest first."
 
     async def _answer(self, host: ToolHost, args: QueryMemoryArgs) -> Answer:
-        related_to = args.related_to.strip() if args.related_to else None
+        related_to = key_in(args.related_to) if args.related_to else None
         if related_to and not KEY_PATTERN.fullmatch(related_to):
             raise ValueError(
                 f"related_to={one_line(related_to, 80)!r} is no memory key: send that of a [MemoryRef: key - …]"
@@ -122,7 +130,8 @@ class QueryMemoryTool(MemoryTool):
         criteria = args.criteria(host, related_to=related_to, limit=args.limit + 1, offset=args.offset)
         items = await host.agent_memory.query(criteria, reader=None)
         if not items:
-            return Answer("Nothing more is stored." if args.offset else "Nothing is stored that meets this.")
+            which = " more is stored" if args.offset else f" is stored{args.given or ' that meets this'}"
+            return Answer(f"Nothing{which}.")
         text, count = await asyncio.to_thread(_listing, host, items, args)
         last = args.offset + count
         asked = " ".join(f"{name}={value!r}" for name, value in args.model_dump(exclude_defaults=True).items())

@@ -114,7 +114,11 @@ async def search_items(
 def _distinct_hits(candidates: Sequence[Candidate], profile: QueryProfile, query: str, limit: int) -> list[SearchHit]:
     """Return the best passage of each item; those that are not ranked with neighbours come last, as they stood."""
     first = [one for one in candidates if one.standing is None or one.standing <= CANDIDATES]
-    others = sorted((one.standing, one) for one in candidates if one.standing is not None and one.standing > CANDIDATES)
+    beside = {place for one in first for place in (one.before, one.after)}
+    later = [one for one in candidates if one.standing is not None and one.standing > CANDIDATES]
+    # a lower limit gives these as neighbours only: they rank alike, so that pages fit together
+    first += [one._replace(standing=None, others=()) for one in later if one.place in beside]
+    others = sorted((one.standing, one) for one in later if one.place not in beside)
     test = _RelevanceTest(profile, first)
     seen: list[frozenset[str]] = []
     passed = set[int]()
