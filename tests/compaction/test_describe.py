@@ -433,3 +433,16 @@ def test_series_of_numbered_keys_is_told_by_its_ends() -> None:
     text = "name: rules\n" + "".join(f"rule_{number}:\n  limit: {number}\n" for number in range(140)) + "owner: ops\n"
     described = read(text, "rules.yaml").description
     assert described.endswith("name, rule_0, rule_1, rule_139, owner, limit"), described
+
+
+@pytest.mark.parametrize("stamp", ["2026-01-01T10:0{}:0{}Z", "10:0{}:0{}.120:", "[2026/01/01_10:0{}:0{}:07]"])
+def test_log_lines_that_begin_with_a_time_are_no_matches_of_a_search(stamp: str):
+    log = "\n".join(f"{stamp.format(n // 6, n % 6)} INFO batch {n} is done" for n in range(48))
+    assert read(log).description.startswith("log, 48 lines")
+
+
+def test_rows_of_a_csv_are_counted_by_quotation():
+    """A quoted cell holds line breaks; without an end of it, lines are counted."""
+    table = "\r\n".join(["id,comment,owner", *(f'{n},"one\ntwo, ""three""",o{n}' for n in range(50))])
+    assert read(table, "a.csv").description.startswith("CSV, 50 rows: id, comment, owner")
+    assert read("id,size,owner\n" + '1,3,"a\n' * 9, "a.csv").description.startswith("CSV, ")

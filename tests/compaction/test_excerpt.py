@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -154,3 +155,22 @@ def test_excerpt_is_empty_if_the_limit_holds_gap_lines_only():
     """Then the placeholder says all there is to say."""
     assert excerpt(log_with(), 80, counter) == []
     assert excerpt(log_with(), 1, counter, words="nothing") == []
+
+
+@pytest.mark.parametrize("named", ["SO-5337", "5337", "10.0.53.37"])
+def test_excerpt_shows_the_rows_of_a_number_that_the_words_name(named: str):
+    """A request names its row by an id; the other words stand in every row."""
+    rows = [f"order SO-{n} of customer {n} at 10.0.{n // 100}.{n % 100} is open" for n in range(1000, 9000)]
+    table = "\n".join(["order,customer", *rows])
+    for limit in (300, 1500):
+        passages = excerpt(table, limit, counter, words=f"Which customer has the open order {named}?")
+        assert any("order SO-5337 of" in table[one.start : one.end] for one in passages)
+        assert counter.count(render_passages(table, passages)) <= limit
+
+
+def test_number_in_many_lines_or_within_another_one_is_no_landmark():
+    """The year of each line tells nothing, and 533 is no part of 5337."""
+    log = "\n".join(f"2026 step {n * 7} took {n % 83} ms" for n in range(1000, 5000))
+    plain = excerpt(log, 500, counter, words="which step")
+    assert plain == excerpt(log, 500, counter, words="which step 2026")
+    assert plain == excerpt(log, 500, counter, words="which step 777")

@@ -38,9 +38,18 @@ def table(value: Any, limit: int = 1_000, **how: Any) -> str:
 def test_all_records_have_a_row_of_what_names_them(indent: int | None):
     found = table({"page": 1, "data": {"items": people(40)}}, 900, indent=indent)
     head, names, *rows = found.split("\n")
-    assert head == "40 records in data.items; the same in all: office=Oslo; not here: bio, photo"
+    assert head == "40 records in data.items; beside them: page=1; the same in all: office=Oslo; not here: bio, photo"
     assert names == "employeeId | name.first | name.last | tags"
     assert rows == [f'E-{one:04} | Given{one} | Family{one} | ["a", {one}]' for one in range(40)]
+    assert not COUNTER.is_over(found, 900)
+
+
+def test_values_beside_the_records_stay_within_the_limit():
+    """The cursor of the next page is short; an embedded text is not."""
+    answer = {"data": {"items": people(40), "next": {"cursor": "CUR_9f8e7d"}}, "has_more": True, "help": PROSE * 9}
+    found = table(answer, 900)
+    assert "beside them: data.next.cursor=CUR_9f8e7d, has_more=true;" in found.split("\n")[0]
+    assert PROSE[:20] not in found
     assert not COUNTER.is_over(found, 900)
 
 

@@ -43,3 +43,22 @@ def test_error_line_is_found_and_source_code_about_errors_is_not() -> None:
         "command not found",
     ]
     assert len(error_lines(content, 0, len(content), 1)) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-01-01 10:00:00,123 [main] ERROR c.a.Billing - no row",
+        "[2026-01-01T10:00:00Z] CRITICAL disk is full",
+        "10:00:00 FATAL no memory",
+        'ts=1 level=error msg="no row"',
+        '{"time": 1, "level": "ERROR", "msg": "no row"}',
+        "2026-01-01 错误：无法连接数据库",
+        "Ошибка: нет файла",
+        "FEHLER: Verbindung zu db-17 abgelehnt",
+        "ERREUR : connexion refusée",
+    ],
+)
+def test_error_line_is_found_by_its_level_or_in_another_language(line: str) -> None:
+    content = f"2026-01-01 10:00:00 INFO ERRORS = 0\n{line}\n10:00:01 INFO level=info 错误 0"
+    assert [content[one.start : one.end] for one in error_lines(content, 0, len(content), 9)] == [line]

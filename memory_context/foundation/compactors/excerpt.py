@@ -2,7 +2,9 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import islice
 
+from ..patterns import regex
 from ..references import shorten
 from ..text.landmarks import Passage, error_lines
 from ..text.tokenize import words_in
@@ -29,6 +31,8 @@ _AROUND_LINES = 3
 _LANDMARK, _ERROR_LINE = 1.0, 2.0
 _SHARE_OF_HIGH = 50
 _LABELS_OF_A_GAP = 4
+_NAME, _DIGIT = regex(r"\w+(?:[-./:@]\w+)*"), regex(r"\d")
+_NUMBERED_NAMES, _RARE, _LEAST_NUMBERED, _COMPARED = 20, 4, 3, 200
 _LABEL_CHARACTERS = 40
 
 
@@ -65,6 +69,7 @@ def excerpt(
         return _ends_and_errors(content, budget, counter, density, reported)
     ends = int(budget * ENDS_SHARE)
     head, tail = _ends(content, ends, counter, density)
+    reported += _numbered_names(content, head.end, tail.start, words)
     landmarks = [*reported, *landmarks]
     if lines is None:
         lines = Lines(content, _windows(content, head.end, tail.start, words, landmarks))
@@ -97,7 +102,7 @@ def _ends(content: str, budget: int, counter: TokenCounter, density: float) -> t
 
 
 class _Middle:
-    """Scored lines between head and tail; the first `errors` landmarks report errors."""
+    """Scored lines between head and tail; the first `errors` landmarks report errors or are asked for."""
 
     def __init__(
         self, content: str, start: int, end: int, words: str, landmarks: Sequence[Passage], errors: int, lines: Lines
@@ -140,6 +145,25 @@ class _Middle:
             while chosen and excess > 0:
                 excess -= chosen.popitem()[1]
         return []
+
+
+def _numbered_names(content: str, start: int, end: int, words: str) -> list[Passage]:
+    """Return where the rare ids and numbers among the words stand, such as `SO-51337`: a request names its row so."""
+    found: list[Passage] = []
+    numbered = (name for name in _NAME.findall(words) if len(name) >= _LEAST_NUMBERED and _DIGIT.search(name))
+    for name in islice(dict.fromkeys(numbered), _NUMBERED_NAMES):
+        places: list[Passage] = []
+        place = content.find(name, start, end)
+        for _ in range(_COMPARED):
+            if place < 0:
+                break
+            after = place + len(name)
+            if not (content[place - 1 : place].isalnum() or content[after : after + 1].isalnum()):
+                places.append(Passage(place, after))
+            place = content.find(name, after, end)
+        if place < 0 and len(places) <= _RARE:
+            found += places
+    return found
 
 
 def _relative(values: list[float], spans: Sequence[tuple[int, int]], start: int, end: int) -> list[float]:

@@ -20,6 +20,7 @@ _LEAST_SHARE = 0.6
 """Share of a content that the records take, else much would be left out unsaid."""
 _LONGEST = 60
 """Characters of a short value: fields with longer ones come last."""
+_LONGEST_BESIDE = 240
 _CUTS = (1_000, 240, 120, 60)
 """Characters that long values are cut to, the first that fits; a few short ones of a field may be whole."""
 _DEPTH, _FIELDS = 3, 200
@@ -70,21 +71,25 @@ def table_of(text: str, limit_tokens: int, counter: TokenCounter) -> str | None:
     document = find_document(text)
     if document is None:
         return None
-    where, records = longest_list(document.value)
+    value: Any = document.value
+    where, records = longest_list(value)
     records = records if document.is_whole else records[:-1]  # the last one may be cut
     if not _LEAST_RECORDS <= len(records) <= _MOST_RECORDS:
         return None
     if len(json.dumps(records, ensure_ascii=False)) < _LEAST_SHARE * len(_SPACES.sub(" ", text)):
         return None
+    outer = _flat(cast("dict[str, Any]", value), "", _DEPTH) if isinstance(value, dict) else ()
+    short = (f"{name}={one}" for name, one in islice(outer, _FIELDS) if name != where and len(one) <= _LONGEST_BESIDE)
+    beside = ", ".join(islice(short, _CONSTANTS))  # such as the cursor of the next page
     fields = _fields(records)
-    columns = _columns(fields, limit_tokens - _TOLD_TOKENS, counter)
+    columns = _columns(fields, limit_tokens - _TOLD_TOKENS - counter.count(beside), counter)
     if not columns:
         return None
     constant = [one for one in fields if len({*one.values}) == 1 and 0 < len(one.values[0]) <= _LONGEST]
     same = [f"{one.name}={one.values[0]}" for one in constant[:_CONSTANTS]]
     others = [one.name for one in fields if one.name not in columns and one not in constant and any(one.values)]
     head = f"{len(records):,} records{f' in {where}' if where else ''}{'' if document.is_whole else ', then cut off'}"
-    told = [head]
+    told = [head, f"beside them: {beside}"] if beside else [head]
     if same:
         told.append(f"the same in all: {', '.join(same)}")
     if others:

@@ -48,7 +48,10 @@ _ERROR = at_first_use(
     LinePattern,
     r"\b(?:\w*Error|\w*Exception|error|ERROR|[Ff]atal|FATAL|[Pp]anic)\b[^:\n]{0,20}: *\S"  # ValueError: …
     r"|^ *(?:FAILED|FAIL|ERROR|FATAL|E  )\b|^Traceback \(|\bfailed\b"
-    r"|(?:[Pp]ermission|[Aa]ccess) denied|[Nn]o such file|command not found",
+    r"|(?:[Pp]ermission|[Aa]ccess) denied|[Nn]o such file|command not found"
+    r"|^[\[(]?\d{1,4}[-/:.]\d\d[^\n]{0,60}[ \t\[|](?:ERROR|FATAL|CRITICAL|SEVERE)\b"  # a time, then the level
+    r"|\b(?i:level|severity)\"?[=:] ?\"?(?i:error|fatal|critical)\b"
+    r"|(?:Fehler|FEHLER|[Ee]rreur|ERREUR|[Оо]шибка|ОШИБКА|错误|錯誤|エラー|오류|خطأ)[^:：\n]{0,20}[:：] *\S",
 )
 """RE2, 35 times faster than `re`."""
 _NO_REPORT = regex(r"\s*(?:\d+[:\t ]\s*)?(?:except\b|raise\b|#|//|\*|\"\"\"|'''|>|<)")

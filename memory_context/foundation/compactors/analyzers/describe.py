@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from io import StringIO
 from itertools import chain, islice, pairwise
 from textwrap import wrap
 from typing import Any, cast
@@ -23,7 +24,7 @@ from ...patterns import regex
 from ..compactor import Analysis, Result
 from ..names import reads_as_order
 from ..records import longest_list
-from .output import FACT_LIMIT, LONGEST_LINE, NAMES, SAMPLED, Content, fact, without_series
+from .output import FACT_LIMIT, LONGEST_LINE, NAMES, SAMPLED, Content, count_lines, fact, without_series
 
 __all__ = ["describe_content"]
 
@@ -190,8 +191,19 @@ def _separated(content: Content) -> _Seen | None:
     has_figures = separator == "\t" or content.share(_WITH_FIGURE) > 0.5  # or sentences with as many commas
     if not header or not (is_named or (are_names and has_figures and len(set(header)) == columns)):
         return None
-    size = content.rows(1) if are_names else f"{content.rows(0)} of {columns} columns"
+    rows = f"{max(_records(content.whole, separator) - are_names, 0):,} rows"
+    size = rows if are_names else f"{rows} of {columns} columns"
     return _Seen("TSV" if separator == "\t" else "CSV", "columns" if are_names else "first row", header, size)
+
+
+def _records(text: str, separator: str) -> int:
+    """Return the number of rows: a quoted cell may hold line breaks."""
+    if '"' in text and separator != "\t":
+        try:
+            return sum(map(bool, csv.reader(StringIO(text.rstrip(), newline=""), delimiter=separator)))
+        except csv.Error:
+            pass  # a cell of over 128 kB, or a quotation mark that nothing closes
+    return count_lines(text.rstrip())
 
 
 def _aligned(content: Content) -> _Seen | None:
@@ -212,9 +224,10 @@ def _aligned(content: Content) -> _Seen | None:
 
 # --- rows of one form, logs
 
+_TIME = r"\[?(?:[\d/-]{8,10}[T_])?\d\d:\d\d:\d\d"
 _ROWS = (
     ("listing", "entries", regex(r"[-dlcbps][-rwxsStT]{9}\S? +\d.{0,80} \d[\d:]{3,4} ([^ ].{0,200})$")),
-    ("search", "matches", regex(r"((?:[A-Za-z]:)?[^\s:]{1,250}):\d{1,7}[:-]")),
+    ("search", "matches", regex(rf"(?!{_TIME})((?:[A-Za-z]:)?[^\s:]{{1,250}}):\d{{1,7}}[:-]")),
     ("git log", "commits", regex(r"[0-9a-f]{7,12} (\S.{3,200})$")),
     ("list", "paths", regex(r"((?:[A-Za-z]:)?[\w.@+~-]{0,100}(?:/(?:[\w.@+-]| (?!/)){1,100}){1,40}/?)$")),
 )
