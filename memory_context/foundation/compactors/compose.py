@@ -7,7 +7,7 @@ its records, or an excerpt: head, tail, and relevant lines between.
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import islice
@@ -157,7 +157,7 @@ def _excerpt(reading: Reading, hint: Hint) -> list[Passage]:
 
 def _facts(reading: Reading, hint: Hint, shown: str) -> str:
     """Return lines and names that neither view nor excerpt shows."""
-    result, analysis, inner = reading.result, reading.analysis, reading.inner
+    content, result, analysis, inner = reading.result.content, reading.result, reading.analysis, reading.inner
     limit = min(hint.facts_limit_tokens, max(int(result.token_count * FACTS_SHARE), LEAST_FACTS_TOKENS))
     limit -= _QUOTATION_TOKENS
     found = (one_line(line, _LINE_LIMIT) for line in (reading.notice, *analysis.facts))
@@ -170,14 +170,14 @@ def _facts(reading: Reading, hint: Hint, shown: str) -> str:
     ranked = reading.names(f"{answer}\n{task}").ranked(task, answer)
     told = "\n".join([text, hint.answer, shown])
     told = f"{told}\n{reading.description}"
-    # escaped text, pieces of names and sentences cannot be searched for
-    verbatim = (
-        name
-        for name in ranked
-        if name not in hint.known and name not in told
-        if is_name(name) and stands_whole(name, reading.text) and (not inner.is_wrapped or name in result.content)
-    )
-    names = _names_within(verbatim, limit, hint.counter)
+
+    def is_verbatim(name: str) -> bool:  # escaped text, pieces of names and sentences cannot be searched for
+        is_new = name not in hint.known and name not in told
+        return (
+            is_new and is_name(name) and stands_whole(name, reading.text) and (not inner.is_wrapped or name in content)
+        )
+
+    names = _names_within(ranked, limit, hint.counter, is_verbatim)
     where = "Names in the rest" if shown else "Names in it"
     return "\n".join([*lines, *([f"{where}: {', '.join(names)}"] if names else [])])
 
@@ -199,9 +199,9 @@ def _lines_within(lines: Sequence[str], limit_tokens: int, counter: TokenCounter
     return kept
 
 
-def _names_within(names: Iterable[str], limit_tokens: int, counter: TokenCounter) -> list[str]:
+def _names_within(names: Iterable[str], limit: int, counter: TokenCounter, fits: Callable[[str], bool]) -> list[str]:
     """Return the first names that fit; rows differing in digits are sampled."""
-    room = limit_tokens - _NAMES_HEAD_TOKENS
+    room = limit - _NAMES_HEAD_TOKENS
     kept: dict[str, int] = {}
     said = ""  # also what a longer name has replaced, which stands in that name
     alike: Counter[str] = Counter()
@@ -210,7 +210,7 @@ def _names_within(names: Iterable[str], limit_tokens: int, counter: TokenCounter
         if room < _LEAST_NAME_TOKENS or passed_over > _PASSED_OVER:
             break
         row = _DIGITS.sub("0", name)
-        if alike[row] >= _NAMES_OF_A_ROW or name in said:
+        if alike[row] >= _NAMES_OF_A_ROW or name in said or not fits(name):
             continue
         tokens = counter.count(f", {name}")
         parts = [one for one in kept if one in name]

@@ -122,7 +122,7 @@ def is_prose(text: str) -> bool:
         text = "".join(c for c in text if c.isascii() or unicodedata.category(c)[0] != "M")
     words = text.split()
     dense = "".join(words)
-    if not dense:
+    if not dense or (len(words) < 5 and text.isascii()):  # no line has enough words
         return False
     data = dense.encode("utf-8", "surrogatepass")  # bytes.translate is many times faster than testing characters
     letters = len(data.translate(None, _NO_LETTERS)) if dense.isascii() else sum(map(str.isalpha, dense))
