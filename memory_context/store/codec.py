@@ -78,23 +78,21 @@ class _BinaryJsonLoader(_JsonLoader):
     format = Format.BINARY
 
 
-def _adapters() -> AdaptersMap:
-    adapters = AdaptersMap(psycopg.adapters)
-    adapters.register_dumper(str, _TextDumper)
-    adapters.register_dumper(dict, _JsonDumper)
-    adapters.register_loader("text", _TextLoader)
-    adapters.register_loader("text", _BinaryTextLoader)
-    adapters.register_loader("timestamptz", _UtcLoader)
-    adapters.register_loader("timestamptz", _BinaryUtcLoader)
-    adapters.register_loader("json", _JsonLoader)
-    adapters.register_loader("json", _BinaryJsonLoader)
-    adapters.register_loader("jsonb", _JsonLoader)
-    adapters.register_loader("jsonb", _BinaryJsonbLoader)
-    return adapters
-
-
-ADAPTERS = _adapters()
+ADAPTERS = AdaptersMap(psycopg.adapters)
 """Adapters of every connection; a database adds its embedding type."""
+ADAPTERS.register_dumper(str, _TextDumper)
+ADAPTERS.register_dumper(dict, _JsonDumper)
+for _loaders in (
+    {"text": _TextLoader, "timestamptz": _UtcLoader, "json": _JsonLoader, "jsonb": _JsonLoader},
+    {
+        "text": _BinaryTextLoader,
+        "timestamptz": _BinaryUtcLoader,
+        "json": _BinaryJsonLoader,
+        "jsonb": _BinaryJsonbLoader,
+    },
+):
+    for _type, _loader in _loaders.items():
+        ADAPTERS.register_loader(_type, _loader)
 
 
 def stored_form(text: str) -> bytes:

@@ -165,48 +165,37 @@ class Database:
         started = time.monotonic()
         labels = {"db.system.name": "postgresql", "memory_context.transaction.kind": begin.removeprefix("begin_")}
         try:
-            return await self._run(begin, who, statements, kind, most, started)
+            pool, login = await self.ready()
+            limits = self.limits
+            values = (value for one in statements for value in one.params.values())
+            content_bytes = sum(len(value) for value in values if isinstance(value, (str, bytes)))
+            waits = limits.waits_of(kind, content_bytes)
+            extend(content_bytes / limits.bytes_per_second)
+            left = most - (time.monotonic() - started)
+            seconds = min(waits.seconds, left)
+            settings = {
+                "plan_cache_mode": "force_generic_plan" if any(one.keeps_plan for one in statements) else None,
+                "statement_timeout": _milliseconds(min(waits.statement_seconds, _FIRST * left)),
+                "lock_timeout": _milliseconds(min(waits.lock_seconds, _FIRST * left)),
+            }
+            user_id, agent_id = who
+            limiting = "limit_waits" if user_id is None else "act_within_limits"
+            limited = _TRANSACTIONS(limiting, settings, user_id=user_id, agent_id=agent_id)._replace(keeps_plan=True)
+            own = (one._replace(params={"user_id": user_id, **one.params}) for one in statements)
+            everything = [_TRANSACTIONS(begin), limited, *own, _TRANSACTIONS("commit")]
+            try:
+                with driver_errors(self.location.where):
+                    rows = await pool.run(login, everything, seconds, bytes_per_second=waits.bytes_per_second)
+            except StoreError as error:
+                if not isinstance(error.__cause__, _OF_A_HEALTHY_SERVER):
+                    self._login = None  # it may come back elsewhere or empty: prepare again
+                raise
+            return rows[2:-1]
         except BaseException as error:
             labels["error.type"] = type(error).__qualname__
             raise
         finally:
             count(DATABASE_SECONDS, labels, time.monotonic() - started)
-
-    async def _run(
-        self,
-        begin: str,
-        who: tuple[str | None, str | None],
-        statements: Sequence[Statement],
-        kind: TransactionKind,
-        most: float,
-        started: float,
-    ) -> list[list[DictRow]]:
-        pool, login = await self.ready()
-        limits = self.limits
-        values = (value for one in statements for value in one.params.values())
-        content_bytes = sum(len(value) for value in values if isinstance(value, (str, bytes)))
-        waits = limits.waits_of(kind, content_bytes)
-        extend(content_bytes / limits.bytes_per_second)
-        left = most - (time.monotonic() - started)
-        seconds = min(waits.seconds, left)
-        settings = {
-            "plan_cache_mode": "force_generic_plan" if any(one.keeps_plan for one in statements) else None,
-            "statement_timeout": _milliseconds(min(waits.statement_seconds, _FIRST * left)),
-            "lock_timeout": _milliseconds(min(waits.lock_seconds, _FIRST * left)),
-        }
-        user_id, agent_id = who
-        limiting = "limit_waits" if user_id is None else "act_within_limits"
-        limited = _TRANSACTIONS(limiting, settings, user_id=user_id, agent_id=agent_id)._replace(keeps_plan=True)
-        own = (one._replace(params={"user_id": user_id, **one.params}) for one in statements)
-        everything = [_TRANSACTIONS(begin), limited, *own, _TRANSACTIONS("commit")]
-        try:
-            with driver_errors(self.location.where):
-                rows = await pool.run(login, everything, seconds, bytes_per_second=waits.bytes_per_second)
-        except StoreError as error:
-            if not isinstance(error.__cause__, _OF_A_HEALTHY_SERVER):
-                self._login = None  # it may come back elsewhere or empty: prepare again
-            raise
-        return rows[2:-1]
 
     def _sweep(self) -> None:
         for loop, pool in list(self._pools.items()):

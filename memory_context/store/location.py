@@ -114,20 +114,16 @@ def public_url(params: Mapping[str, str]) -> str:
 def _data_folder() -> Path:
     """Return the folder of the embedded server; `StoreError` without a home folder, as in some containers."""
     try:
-        return _named_or_users_folder()
+        if home := os.environ.get(HOME_ENV):
+            return Path(home).expanduser().absolute()
+        # root's server opens every parent folder, which root's home must not be
+        if sys.platform == "linux" and os.geteuid() == 0:
+            return Path("/var/lib/memory-context")
+        import platformdirs  # of the extra `local`
+
+        return platformdirs.user_data_path("memory-context", appauthor=False)
     except RuntimeError as error:
         raise StoreError(
             f"there is no home folder for the embedded Postgres ({error}): name a folder in {HOME_ENV}, or a server of "
             f"your own in {URL_ENV}"
         ) from error
-
-
-def _named_or_users_folder() -> Path:
-    if home := os.environ.get(HOME_ENV):
-        return Path(home).expanduser().absolute()
-    # root's server opens every parent folder, which root's home must not be
-    if sys.platform == "linux" and os.geteuid() == 0:
-        return Path("/var/lib/memory-context")
-    import platformdirs  # of the extra `local`
-
-    return platformdirs.user_data_path("memory-context", appauthor=False)

@@ -42,12 +42,12 @@ from .items import (
     row_params,
     scope_params,
 )
-from .jobs import Jobs
+from .jobs import JobReport, Jobs
 from .limits import StoreLimits
 from .location import Location
 from .search.conversation import CONVERSATION_JOB, KEY_STEM, register_conversation_jobs
-from .search.indexer import Indexer, IndexReport, reindex
-from .sql import Statement, load_queries
+from .search.indexer import Indexer, reindex
+from .sql import load_queries
 
 if TYPE_CHECKING:  # a command that only reads imports few of them
     from memory_context.foundation.light_model.model import ChatCompletionClient as _ModelClient
@@ -96,13 +96,20 @@ class ItemStore:
         contents = {content["content_sha256"]: content for content, _ in rows}
         # in the order given: ids tell what was said before and after in a session; so several wait for each other first
         given = [{**row, "content_sha256": row["content_sha256"].hex()} for _, row in rows]
-        *_, stored = await self._write_twice(
-            user_id,
-            *([_QUERIES("lock_order")] if len(rows) > 1 else []),
-            *(_QUERIES("upsert_content", contents[digest])._replace(keeps_plan=True) for digest in sorted(contents)),
-            _QUERIES("upsert_memories", items=canonical_json(given))._replace(keeps_plan=True),
-            changes_user_memory=any(item.type in USER_TYPES and item.origin in TRUSTED_ORIGINS for item in items),
-        )
+        steps = [_QUERIES("lock_order")] if len(rows) > 1 else []
+        steps += [_QUERIES("upsert_content", contents[one])._replace(keeps_plan=True) for one in sorted(contents)]
+        steps += [_QUERIES("upsert_memories", items=canonical_json(given))._replace(keeps_plan=True)]
+        is_statement = any(item.type in USER_TYPES and item.origin in TRUSTED_ORIGINS for item in items)
+        cause: BaseException | None = None
+        for _ in range(2):  # the conflicting row may be erased the second time
+            try:
+                *_, stored = await self._database.write(user_id, *steps, changes_user_memory=is_statement)
+                break
+            except StoreError as error:
+                if not isinstance(cause := error.__cause__, psycopg.errors.UniqueViolation):
+                    raise
+        else:
+            raise ConflictError("a memory key is taken by another content: choose another key") from cause
         self.write_transactions += 1
         if any(row["is_new"] for row in stored):
             self._jobs.wake(user_id)
@@ -226,19 +233,6 @@ class ItemStore:
     async def _write(self, user_id: str, name: str, params: Mapping[str, Any]) -> list[DictRow]:
         (rows,) = await self._database.write(user_id, _QUERIES(name, params))
         return rows
-
-    async def _write_twice(
-        self, user_id: str, *statements: Statement, changes_user_memory: bool
-    ) -> list[list[DictRow]]:
-        """Retry once: the conflicting row may be erased now."""
-        cause: BaseException | None = None
-        for _ in range(2):
-            try:
-                return await self._database.write(user_id, *statements, changes_user_memory=changes_user_memory)
-            except StoreError as error:
-                if not isinstance(cause := error.__cause__, psycopg.errors.UniqueViolation):
-                    raise
-        raise ConflictError("a memory key is taken by another content: choose another key") from cause
 
 
 async def _checked(row: Mapping[str, Any]) -> str:
@@ -368,7 +362,7 @@ class MemoryStore:
     def threads(self) -> "ThreadStore":
         from .threads import ThreadStore
 
-        return ThreadStore(self._database, self.conversations)
+        return ThreadStore(self._database)
 
     @cached_property
     def notes(self) -> "NotesStore":
@@ -533,7 +527,7 @@ class MemoryStore:
 
     # --- index
 
-    async def flush_index(self, *, progress: Callable[[int], None] | None = None) -> IndexReport:
+    async def flush_index(self, *, progress: Callable[[int], None] | None = None) -> JobReport:
         """Index everything due; return the remainder. `progress` gets the items of each batch."""
         return await self._indexer.flush(progress)
 

@@ -10,7 +10,7 @@ from memory_context.foundation.identifiers import checked_identifier
 from memory_context.foundation.patterns import regex
 
 from .codec import canonical_json
-from .conversations import ConversationArchive, checked_place
+from .conversations import checked_place
 from .database import Database
 from .sql import load_queries
 
@@ -109,11 +109,10 @@ class WholeThread:
 
 
 class ThreadStore:
-    """The threads of one database; methods act as one user."""
+    """The threads of one database; methods act as one user. `ConversationArchive.delete_session` deletes one."""
 
-    def __init__(self, database: Database, conversations: ConversationArchive) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._conversations = conversations
 
     # --- users
 
@@ -186,10 +185,6 @@ class ThreadStore:
         asked = {"pattern": pattern, "feedback_value": feedback_value, **checked_place(limit, before)}
         (rows,) = await self._read(user_id, "select_threads", **asked)
         return [_thread(row) for row in rows]
-
-    async def delete_thread(self, user_id: str, thread_id: str) -> bool:
-        """Delete a thread and its session, forgetting items; False if neither was known."""
-        return await self._conversations.delete_session(user_id, thread_id)
 
     # --- steps
 

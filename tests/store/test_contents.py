@@ -7,7 +7,7 @@ import pytest
 
 from memory_context import AgentMemory, ItemNotFoundError, MemoryCriteria, MemoryStore, SearchHit
 from memory_context.store.items import NewItem
-from memory_context.store.search.indexer import IndexReport
+from memory_context.store.jobs import JobReport
 from tests.conftest import Server, database_of
 
 pytestmark = [pytest.mark.fake_embedder, pytest.mark.usefixtures("index_when_flushed")]
@@ -36,7 +36,7 @@ async def test_the_same_content_of_several_agents_is_stored_and_indexed_once(
     assert before["agent_memory_contents"] == 1
     second = await agent(store, "b", "read_only").store(TEXT, description="of b", type="article")
     third = await agent(store, "c", "isolated").store(TEXT, description="of c", source="page")
-    assert await store.flush_index() == IndexReport(0, 0)
+    assert await store.flush_index() == JobReport(0, 0)
     assert rows(server, store) == before
     assert len({first.key, second.key, third.key}) == 3
     item = await agent(store, "b", "read_only").retrieve(second.key)
@@ -246,5 +246,5 @@ async def test_one_transaction_may_hold_the_same_content_twice(store: MemoryStor
     """Stored under two sources at once."""
     items = [NewItem(TEXT, "", 1, key=f"k{number}", source=f"s{number}") for number in range(3)]
     assert await store.items.insert_memories("alice", items) == ["k0", "k1", "k2"]
-    assert await store.flush_index() == IndexReport(0, 0)
+    assert await store.flush_index() == JobReport(0, 0)
     assert rows(server, store)["agent_memory_contents"] == 1

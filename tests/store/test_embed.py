@@ -9,9 +9,9 @@ from memory_context.foundation.embeddings.embedder import Purpose
 from memory_context.foundation.errors import EmbeddingError
 from memory_context.store import database
 from memory_context.store.items import MemoryCriteria, NewItem, ReadScope
+from memory_context.store.jobs import JobReport
 from memory_context.store.memory_store import MemoryStore
 from memory_context.store.search import indexer
-from memory_context.store.search.indexer import IndexReport
 from memory_context.store.search.passages import PassageSearch, QueryVector
 from tests.conftest import Server, StartPython, database_of
 from tests.embeddings.fakes import FakeEmbedder
@@ -148,14 +148,14 @@ async def test_the_store_is_written_and_searched_meanwhile(
         await store.items.insert_memories(user, [memory(f"new{n}", f"harbour stored later {n}") for n in range(5)])
         candidates, _ = await store.search.candidates(user, "harbour", ["harbour"], ANY, limit=30)
         assert len(candidates) == (5 if user == "dora" else 25)  # what was stored is found at once
-    assert await store.flush_index() == IndexReport(0, 0)
+    assert await store.flush_index() == JobReport(0, 0)
     assert await store.items.forget_memories("carol", agent_id="", session_id="", memory_key="k3") == ["k3"]
     assert await store.items.forget_memories("alice", agent_id="", session_id="", memory_key="k2") == ["k2"]
     writing = [store.items.insert_memories("bob", [memory(f"late{n}", f"harbour even later {n}")]) for n in range(5)]
     go_on.set()
     await asyncio.gather(*writing)
     await soon(task)
-    assert await store.flush_index() == IndexReport(0, 0)
+    assert await store.flush_index() == JobReport(0, 0)
     check_progress(calls)
     name = database_of(database_url)
     missing = server.execute(
@@ -198,7 +198,7 @@ async def test_a_process_with_the_old_model_goes_on_working(
         new = FakeEmbedder("new", 40)
         await store.reindex(new)
         await other.items.insert_memories("alice", [memory("late", "harbour from elsewhere")])
-        assert await other.flush_index() == IndexReport(0, 0)
+        assert await other.flush_index() == JobReport(0, 0)
         candidates, _ = await other.search.candidates("alice", "harbour", [], ANY)
         assert len(candidates) == 21
         assert all(one.semantic is not None for one in candidates)
@@ -242,7 +242,7 @@ async def test_a_model_of_very_many_dimensions_works_without_index(
     monkeypatch.setattr("memory_context.store.search.passages._Size.is_for_index", True)
     async with MemoryStore(database_url, FakeEmbedder("wide", 5000)) as store:
         await store.items.insert_memories("alice", [memory(f"k{n}", f"harbour {n}") for n in range(9)])
-        assert await store.flush_index() == IndexReport(0, 0)
+        assert await store.flush_index() == JobReport(0, 0)
         for _ in range(2):
             candidates, _ = await store.search.candidates("alice", "harbour 4", [], ANY)
             assert max(candidates, key=lambda one: one.semantic or 0).semantic == pytest.approx(1, abs=0.01)

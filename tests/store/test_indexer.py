@@ -24,9 +24,9 @@ from memory_context.foundation.utf8 import unescape
 from memory_context.memory.agent_memory import AgentMemory
 from memory_context.store import jobs
 from memory_context.store.items import MemoryCriteria, NewItem
+from memory_context.store.jobs import JobReport
 from memory_context.store.memory_store import MemoryStore
 from memory_context.store.search import indexer, postings
-from memory_context.store.search.indexer import IndexReport
 from memory_context.store.search.postings import INDEXED_CHARACTERS
 from tests.conftest import Server, StartPython, database_of
 from tests.context.steps import a_turn_of_the_loop
@@ -107,7 +107,7 @@ async def keys_found(store: MemoryStore, query: str, user: str = "alice", **crit
 async def test_what_was_stored_is_found_after_a_flush(store: MemoryStore, database: Database) -> None:
     """By words and by meaning; nothing is left to do."""
     await store.items.insert_memories("alice", [memory("a", "the harbour at dawn"), memory("b", "quarterly numbers")])
-    assert await store.flush_index() == IndexReport(0, 0)
+    assert await store.flush_index() == JobReport(0, 0)
     database.check(2)
     assert (await keys_found(store, "harbour"))[0] == "a"
     candidates, _ = await store.search.candidates("alice", "quarterly", [], ANY)
@@ -207,7 +207,7 @@ async def test_any_content_is_cut_exactly(store: MemoryStore, database: Database
         database(f"TRUNCATE memory_context.agent_{table} CASCADE")
     made = {f"k{number}": content for number, content in enumerate(contents)}
     await store.items.insert_memories("alice", [memory(key, content) for key, content in made.items()])
-    assert await store.flush_index() == IndexReport(0, 0)
+    assert await store.flush_index() == JobReport(0, 0)
     await check_spans(database, made)
     database.check(len(made), embedded=False)
 
@@ -235,7 +235,7 @@ async def test_of_a_huge_content_the_first_two_million_characters_are_indexed(
     count = INDEXED_CHARACTERS // len(filler)
     content = filler * (count - 1) + "nearneedle\n" + filler * 100_000 + "farneedle"
     await store.items.insert_memories("alice", [memory("huge", content)])
-    assert await store.flush_index() == IndexReport(0, 0)
+    assert await store.flush_index() == JobReport(0, 0)
     assert database("SELECT max(end_char) FROM memory_context.agent_memory_chunks") == [(INDEXED_CHARACTERS,)]
     assert await keys_found(store, "nearneedle") == ["huge"]
     ((frequency,),) = [list((await store.search.candidates("alice", "", ["farneedle"], ANY))[1].frequencies.values())]
@@ -268,7 +268,7 @@ async def test_two_stores_index_each_item_once(database_url: str, database: Data
                 one.items.insert_memories("alice", batch[:12]), other.items.insert_memories("alice", batch[8:])
             )
         reports = await asyncio.gather(one.flush_index(), other.flush_index(), one.flush_index())
-        assert reports == [IndexReport(0, 0)] * 3
+        assert reports == [JobReport(0, 0)] * 3
     database.check(120)
 
 
@@ -305,7 +305,7 @@ async def test_four_processes_index_each_item_once(
     for process in processes:
         process.stdin.write(b"\n")
     for out, err in await soon(asyncio.gather(*(process.communicate() for process in processes))):
-        assert (out.decode(), err.decode()) == ("IndexReport(pending=0, failed=0)\n", "")
+        assert (out.decode(), err.decode()) == ("JobReport(pending=0, failed=0)\n", "")
     database.check(200)
 
 
@@ -372,7 +372,7 @@ async def test_what_killed_workers_had_in_hand_is_done_by_the_next(
     # of the last one killed
     database("UPDATE memory_context.jobs SET due_at = now()")
     async with MemoryStore(database_url, embedder) as store:
-        assert await store.flush_index() == IndexReport(0, 0)
+        assert await store.flush_index() == JobReport(0, 0)
     database.check(150)
 
 
@@ -405,7 +405,7 @@ async def test_an_item_that_kills_its_workers_is_failed_and_takes_no_other_with_
         except Killed:
             store._database.close()
             database("UPDATE memory_context.jobs SET due_at = now() WHERE NOT is_failed")
-    assert await store.flush_index() == IndexReport(0, 1)
+    assert await store.flush_index() == JobReport(0, 1)
     assert await store.index_failures("alice") == [("killer", "its workers were killed")]
     assert database("SELECT count(DISTINCT content_id) FROM memory_context.agent_memory_chunks") == [(4,)]
     assert len(claimed[0]) == 5
@@ -458,7 +458,7 @@ async def test_a_broken_embedder_delays_nothing_but_embeddings(
         waits = []
         for _ in range(3):
             calls = len(broken.calls)
-            assert await store.flush_index() == IndexReport(40, 0)
+            assert await store.flush_index() == JobReport(40, 0)
             assert len(broken.calls) - calls <= 3  # not once for each item
             assert (await keys_found(store, "number7"))[0] == "k7"
             rows = database(
@@ -472,7 +472,7 @@ async def test_a_broken_embedder_delays_nothing_but_embeddings(
         assert await store.index_failures("alice") == []
     assert database.count("agent_memory_embeddings") == 0
     async with MemoryStore(database_url, FakeEmbedder()) as store:
-        assert await store.flush_index() == IndexReport(0, 0)
+        assert await store.flush_index() == JobReport(0, 0)
     database.check(40)
 
 
@@ -495,7 +495,7 @@ async def test_a_text_the_embedder_cannot_take_keeps_no_other_from_being_embedde
         await store.items.insert_memories(
             "alice", [memory(f"k{n:02}", f"text {n}" + " poison" * (n in poisoned)) for n in range(20)]
         )
-        assert await store.flush_index() == IndexReport(len(poisoned), 0)
+        assert await store.flush_index() == JobReport(len(poisoned), 0)
     rows = database(
         """SELECT memory_key FROM memory_context.agent_memories JOIN memory_context.jobs USING (user_id, id)
         WHERE last_error LIKE '%cannot take it' AND kind = 'embed'"""
@@ -514,7 +514,7 @@ async def test_what_was_embedded_before_a_failure_is_not_embedded_again(
     async with MemoryStore(database_url, embedder) as store:
         content = "".join(f"part {number}\n" + "words\n" * 150 for number in range(12)) + "poison\n" * 200
         await store.items.insert_memories("alice", [memory("long", content)])
-        assert await store.flush_index() == IndexReport(1, 0)
+        assert await store.flush_index() == JobReport(1, 0)
         before = database.count("agent_memory_embeddings")
         assert before >= 8
         embedder.calls.clear()
@@ -524,7 +524,7 @@ async def test_what_was_embedded_before_a_failure_is_not_embedded_again(
         assert not any("part 1\n" in text for text in texts)
         store._indexer.embedder = FakeEmbedder()
         database(MAKE_DUE)
-        assert await store.flush_index() == IndexReport(0, 0)
+        assert await store.flush_index() == JobReport(0, 0)
     database.check(1)
 
 
@@ -594,17 +594,17 @@ async def test_a_text_that_cannot_be_indexed_is_failed_in_the_end(
         contents = {f"k{n}": f"text {n}" + " poison" * (n == 4) for n in range(10)}
         await store.items.insert_memories("alice", [memory(key, content) for key, content in contents.items()])
         for _ in range(jobs.ATTEMPTS_LIMIT - 1):
-            assert await soon(store.flush_index(), 30) == IndexReport(1, 0)
+            assert await soon(store.flush_index(), 30) == JobReport(1, 0)
             assert database("SELECT count(DISTINCT content_id) FROM memory_context.agent_memory_chunks") == [(9,)]
             assert await store.index_failures("alice") == []
             database(MAKE_DUE)
         for _ in range(2):
-            assert await soon(store.flush_index(), 30) == IndexReport(0, 1)
+            assert await soon(store.flush_index(), 30) == JobReport(0, 1)
         assert await store.index_failures("alice") == [("k4", "ValueError: cannot be cut")]
         assert await store.index_failures("bob") == []
         assert database("SELECT pending_since, has_failed_jobs FROM memory_context.memory_users") == [(None, True)]
         assert await store.items.forget_memories("alice", agent_id="", session_id="", memory_key="k4") == ["k4"]
-        assert await store.flush_index() == IndexReport(0, 0)
+        assert await store.flush_index() == JobReport(0, 0)
     assert database("SELECT pending_since, has_failed_jobs FROM memory_context.memory_users") == [(None, False)]
     database.check(9)
 
@@ -615,7 +615,7 @@ async def test_embeddings_of_a_model_without_room_for_its_index_wait(database_ur
         database(f"SELECT memory_context.ensure_embedding_index('m{number}/3', 3)")
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         await store.items.insert_memories("alice", [memory("k", "the harbour at dawn")])
-        assert await store.flush_index() == IndexReport(1, 0)
+        assert await store.flush_index() == JobReport(1, 0)
         assert await keys_found(store, "harbour") == ["k"]
     ((error,),) = database("SELECT last_error FROM memory_context.jobs")
     assert "there are 16 already" in str(error)
@@ -641,7 +641,7 @@ async def test_a_store_that_goes_down_in_the_middle_loses_nothing(
     embedder.wait_for.set()
     with suppress(StoreUnavailableError):  # unless its connections were idle just then
         await soon(flush, 30)
-    assert await soon(store.flush_index(), 30) == IndexReport(0, 0)
+    assert await soon(store.flush_index(), 30) == JobReport(0, 0)
     database.check(40)
 
 
@@ -654,7 +654,7 @@ async def test_close_gives_back_what_was_claimed(database_url: str, database: Da
     await store.close()
     assert database("SELECT count(*), max(attempts) FROM memory_context.jobs WHERE claim IS NULL") == [(30, 0)]
     async with MemoryStore(database_url, FakeEmbedder()) as other:
-        assert await soon(other.flush_index(), 20) == IndexReport(0, 0)
+        assert await soon(other.flush_index(), 20) == JobReport(0, 0)
     database.check(30)
 
 
@@ -699,7 +699,7 @@ def test_a_store_indexes_in_one_event_loop_after_the_other(database_url: str, da
         asyncio.run(use(number))
 
     async def finish() -> None:
-        assert await soon(store.flush_index(), 20) == IndexReport(0, 0)
+        assert await soon(store.flush_index(), 20) == JobReport(0, 0)
         await store.close()
 
     asyncio.run(finish())
@@ -722,7 +722,7 @@ def test_two_threads_with_a_loop_each_share_a_store(database_url: str, database:
         most_tasks.append(most)
         if is_last:
             await until(is_other_stopped.is_set)
-            assert await soon(store.flush_index()) == IndexReport(0, 0)
+            assert await soon(store.flush_index()) == JobReport(0, 0)
         await store.close()
         is_other_stopped.set()
 
@@ -798,7 +798,7 @@ async def test_a_lease_does_not_end_while_an_embedder_is_waited_for(
     monkeypatch.setattr(indexer, "_PROBE_SECONDS", 50)
     async with MemoryStore(database_url, Slow()) as store:
         await store.items.insert_memories("alice", [memory(f"k{n}", f"poison {n}") for n in range(6)])
-        assert await store.flush_index() == IndexReport(6, 0)
+        assert await store.flush_index() == JobReport(6, 0)
     assert min(left) > 100
     assert database("SELECT max(attempts) FROM memory_context.jobs") == [(1,)]
 
@@ -822,7 +822,7 @@ async def test_forgetting_what_is_being_indexed_leaves_nothing(
     for key in ("a", "c"):
         assert await store.items.forget_memories("alice", agent_id="", session_id="", memory_key=key) == [key]
     embedder.wait_for.set()
-    assert await store.flush_index() == IndexReport(0, 0)
+    assert await store.flush_index() == JobReport(0, 0)
     database.check(1)
 
 
@@ -845,7 +845,7 @@ async def test_forgetting_and_indexing_at_once_never_block_each_other(
             for i in range(5)
         ]
         assert await asyncio.gather(*forget) == [[f"k{number}_{i}"] for i in range(5)]
-        assert await flush == IndexReport(0, 0)
+        assert await flush == JobReport(0, 0)
     await store.flush_index()
     database.check(6)
 

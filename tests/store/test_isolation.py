@@ -176,7 +176,7 @@ async def test_of_a_thread_its_owner_is_all_that_others_learn(store: MemoryStore
     assert pooled.execute("SELECT memory_context.ui_thread_owner('t')").fetchall() == [("alice",)]
     assert pooled.execute("SELECT memory_context.ui_thread_owner('other')").fetchall() == [(None,)]
     assert await store.threads.thread("bob", "t") is None
-    await store.threads.delete_thread("alice", "t")
+    await store.conversations.delete_session("alice", "t")
     assert pooled.execute("SELECT memory_context.ui_thread_owner('t')").fetchall() == [(None,)]
     assert not await store.threads.update_thread("bob", "t", name="taken")
 

@@ -14,7 +14,6 @@ from memory_context.store import jobs
 from memory_context.store.items import NewItem
 from memory_context.store.jobs import Claim, FailedJob, JobKind, JobReport, NewJob, enqueue
 from memory_context.store.memory_store import MemoryStore
-from memory_context.store.search.indexer import IndexReport
 from memory_context.store.sql import Statement, load_queries
 from tests.conftest import Server, database_of
 from tests.support.waiting import soon
@@ -250,7 +249,7 @@ async def test_job_of_an_unknown_kind_is_left_to_processes_that_know_it(
 async def test_flush_of_the_index_leaves_other_kinds_alone(store: MemoryStore, lessons: Lessons) -> None:
     await learn(store, "s")
     await store.items.insert_memories("alice", [NewItem("content", "", 1, key="k")])
-    assert await store.flush_index() == IndexReport(0, 0)
+    assert await store.flush_index() == JobReport(0, 0)
     assert lessons.done == []
 
 

@@ -69,7 +69,7 @@ async def prune(
     dry_run: bool = False,
 ) -> PruneReport:
     """Prune old data of all users; see `MemoryStore.prune`."""
-    pruning = _Pruning(database, older_than, types, progress, with_claims=types is None)
+    pruning = _Pruning(database, older_than, types, progress)
     users = [user_id async for user_id in every_user(database)]
     pruning.users = len(users)
     for user_id in users:
@@ -90,15 +90,13 @@ class _Pruning:
         database: Database,
         older_than: timedelta | datetime,
         types: Sequence[str] | None,
-        progress: ProgressCallback | None = None,
-        *,
-        with_claims: bool = False,
+        progress: ProgressCallback | None,
     ) -> None:
         self._database = database
         self._same: dict[str, Any] = {
             "cutoff": _cutoff(older_than),
             "types": list(_checked_types(types)),
-            "claimed_types": list(USER_TYPES if with_claims else ()),
+            "claimed_types": list(USER_TYPES if types is None else ()),
             "trusted_origins": list(TRUSTED_ORIGINS),
         }
         self._aged = [table for table in tables.TABLES if table.age is not None]

@@ -6,7 +6,6 @@ index ──passages, terms, names──▶ embed ──embeddings──▶ done
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pgvector import HalfVector
@@ -18,11 +17,11 @@ from memory_context.foundation.runtime.background import outages_of
 
 from ..database import Database, every_user
 from ..forget import ProgressCallback
-from ..jobs import Claim, JobKind, Jobs
+from ..jobs import Claim, JobKind, JobReport, Jobs
 from ..sql import Statement, load_queries
 from .conversation import CONVERSATION_JOB
 
-__all__ = ["EMBED_SECONDS", "EMBED_TEXTS", "IndexReport", "Indexer", "model_of", "reindex"]
+__all__ = ["EMBED_SECONDS", "EMBED_TEXTS", "Indexer", "model_of", "reindex"]
 
 _QUERIES = load_queries("index")
 _logger = logging.getLogger("memory_context")
@@ -31,6 +30,7 @@ BATCH_ITEMS = 64
 EMBED_TEXTS = 256
 EMBED_SECONDS = 120.0  # for one batch; then the embedder is considered hung
 _PROBE_SECONDS = 10.0
+_CALL_SECONDS = EMBED_SECONDS + 2 * _PROBE_SECONDS  # the longest while between two looks at the lease
 _EMBEDDING = "embedding"  # topic of outages
 _EMBEDDER_ERROR = "embedder error"  # stops embedding in this pass
 _KINDS = CONVERSATION_JOB, "index", "embed"
@@ -42,19 +42,6 @@ _WRITE_TEXT = (
 
 _Row = dict[str, Any]
 _Passages = dict[int, list[_Row]]  # by item
-
-
-@dataclass(frozen=True)
-class IndexReport:
-    """Items that the index still lacks.
-
-    Attributes:
-        pending: Will be retried.
-        failed: Failed too often; see `index_failures`.
-    """
-
-    pending: int = 0
-    failed: int = 0
 
 
 def model_of(embedder: Embedder) -> str:
@@ -77,9 +64,8 @@ class Indexer:
         jobs.register(JobKind("index", self._index, BATCH_ITEMS))
         jobs.register(JobKind("embed", self._embed, BATCH_ITEMS))
 
-    async def flush(self, progress: Callable[[int], None] | None = None) -> IndexReport:
-        report = await self._jobs.flush(_KINDS, progress)
-        return IndexReport(report.pending, report.failed)
+    async def flush(self, progress: Callable[[int], None] | None = None) -> JobReport:
+        return await self._jobs.flush(_KINDS, progress)
 
     async def catch_up(self, user_id: str, seconds: float) -> bool:
         """Index the text of what this user stored, for at most so long; return whether that was enough."""
@@ -130,7 +116,7 @@ class Indexer:
         """Write passages and terms; return the passages that have no embedding."""
         if not rows:
             return {}
-        await claim.keep(_longest_call())
+        await claim.keep(_CALL_SECONDS)
         from .postings import index_claimed
 
         params, made = await asyncio.to_thread(index_claimed, rows, self.masks_credentials)
@@ -190,7 +176,7 @@ class Indexer:
         for start in range(0, len(rows), EMBED_TEXTS):
             for one in results:
                 await self._database.write(claim.user_id, one, kind="batch")
-            await claim.keep(_longest_call())
+            await claim.keep(_CALL_SECONDS)
             texts = rows[start : start + EMBED_TEXTS]
             results = [await _embedded(embedder, model, texts)]
         await claim.finish(memory_ids, *results)
@@ -205,10 +191,6 @@ class Indexer:
     async def _read(self, claim: Claim, name: str, params: _Row) -> list[_Row]:
         (rows,) = await self._database.read(claim.user_id, _QUERIES(name, params), kind="batch")
         return rows
-
-
-def _longest_call() -> float:
-    return EMBED_SECONDS + 2 * _PROBE_SECONDS
 
 
 async def _embedded(embedder: Embedder, model: str, chunks: Sequence[Mapping[str, Any]]) -> Statement:

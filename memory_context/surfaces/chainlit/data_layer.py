@@ -275,7 +275,7 @@ class MemoryDataLayer(BaseDataLayer):
     async def delete_thread(self, thread_id: str) -> None:
         """Delete a thread and its session with all items; idempotent."""
         if user_id := await self._writer(thread_id):
-            await self._threads.delete_thread(user_id, thread_id)
+            await self.memory_store.conversations.delete_session(user_id, thread_id)
 
     async def list_threads(self, pagination: Pagination, filters: ThreadFilter) -> PaginatedResponse[ThreadDict]:
         """Return a page of threads without steps and elements, most recently used first.
