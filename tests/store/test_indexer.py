@@ -793,7 +793,7 @@ async def test_a_lease_does_not_end_while_an_embedder_is_waited_for(
     clock = [0.0]
     monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     monkeypatch.setattr(jobs, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + clock[0]))
-    monkeypatch.setattr(indexer, "EMBED_SECONDS", 150)
+    monkeypatch.setattr(indexer, "_CALL_SECONDS", 250)
     monkeypatch.setattr(jobs, "LEASE_SECONDS", 400)
     monkeypatch.setattr(indexer, "_PROBE_SECONDS", 50)
     async with MemoryStore(database_url, Slow()) as store:

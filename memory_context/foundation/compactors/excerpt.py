@@ -31,8 +31,12 @@ _AROUND_LINES = 3
 _LANDMARK, _ERROR_LINE = 1.0, 2.0
 _SHARE_OF_HIGH = 50
 _LABELS_OF_A_GAP = 4
-_NAME, _DIGIT = regex(r"\w+(?:[-./:@]\w+)*"), regex(r"\d")
-_NUMBERED_NAMES, _RARE, _LEAST_NUMBERED, _COMPARED = 20, 4, 3, 200
+_NUMBERED = regex(
+    r"(?<![\w./-])(?:[A-Za-z]+[-_/#:]?\d{3,}|\d{5,}|\d{1,3}(?:\.\d{1,3}){3}|(?=\w*\d\w*\d)(?=\w*[a-z])[0-9a-z]{7,})"
+    r"(?![\w/-]|\.\w)"
+)
+_NUMBER = regex(r"(?<![\w./-])\d{3,4}(?![\w/-]|\.\d)")
+_NUMBERED_NAMES, _FEW_NUMBERS, _RARE, _COMPARED = 20, 3, 4, 200
 _LABEL_CHARACTERS = 40
 
 
@@ -148,10 +152,10 @@ class _Middle:
 
 
 def _numbered_names(content: str, start: int, end: int, words: str) -> list[Passage]:
-    """Return where the rare ids and numbers among the words stand, such as `SO-51337`: a request names its row so."""
+    """Return where rare ids among the words stand, such as `SO-51337`, and numbers if they are few."""
     found: list[Passage] = []
-    numbered = (name for name in _NAME.findall(words) if len(name) >= _LEAST_NUMBERED and _DIGIT.search(name))
-    for name in islice(dict.fromkeys(numbered), _NUMBERED_NAMES):
+    named, numbers = (dict.fromkeys(pattern.findall(words)) for pattern in (_NUMBERED, _NUMBER))
+    for name in islice({**named, **(numbers if len(numbers) <= _FEW_NUMBERS else {})}, _NUMBERED_NAMES):
         places: list[Passage] = []
         place = content.find(name, start, end)
         for _ in range(_COMPARED):
