@@ -195,7 +195,8 @@ async def test_context_goes_on_while_a_compactor_hangs(store: MemoryStore, monke
     monkeypatch.setattr(registry, "_SECONDS", 0.5)
     compactors = Compactors()
     release = hanging(compactors)
-    context = MemoryContext("alice", "coder", None, store, compactors=compactors)
+    policy = ContextPolicy(store_timeout_seconds=30)
+    context = MemoryContext("alice", "coder", None, store, policy=policy, compactors=compactors)
     adding = asyncio.create_task(add_step(context, report("owls")))
     turns = 0
     try:
