@@ -160,6 +160,16 @@ async def test_user_who_asks_to_keep_something_has_the_tools_for_it_in_the_first
     await context.close()
 
 
+async def test_request_to_keep_something_brings_no_tools_where_much_would_be_read_anew(store: MemoryStore):
+    context = MemoryContext("alice", "coder", "s", store)
+    client = model("Hello.", "Noted.")
+    agent = agent_of(context, client)
+    await agent.run(task=f"Hello. {'Tell me of owls. ' * 600}")
+    await agent.run(task="Remember that the boat is called Wanderer.")
+    assert "store_memory" not in offered_in(client)[-1]
+    await context.close()
+
+
 async def test_fold_brings_the_tools_of_a_long_session(store: MemoryStore):
     """One opens what the fold leaves out, two keep what the agent will need; no item is stored here."""
     context = MemoryContext("alice", "coder", "s", store, policy=ContextPolicy(token_budget=1000))

@@ -97,6 +97,8 @@ _ASKS_TO_KEEP = regex(
     re.IGNORECASE,
 )
 """A request to keep something, at the start of a clause: 2 of 1,490 messages of 200 recorded customer service runs."""
+_MOST_READ_ANEW = 2_000
+"""Tokens of a view that is read anew for what the user asks to keep: without a limit one run cost 1.59 instead of 1."""
 
 INSTRUCTIONS = (
     "A long text may be shown in part or as a [MemoryRef: key - description - tokens]; the whole is kept exactly: open "
@@ -232,7 +234,8 @@ class PromptHead:
         said = [
             one for one in _newest(transcript) if one.is_told and source_of(one.message) in self._policy.user_sources
         ]
-        asked: ToolsReason = "asked" if any(_ASKS_TO_KEEP.search(one.words) for one in said) else ""
+        is_asked = view.tokens < _MOST_READ_ANEW and any(_ASKS_TO_KEEP.search(one.words) for one in said)
+        asked: ToolsReason = "asked" if is_asked else ""
         reason = max(before.reason, self._reason(transcript, view), asked, key=_RANKS.__getitem__)
         names = {*tools, *self.tools & {*self._needed(reason, transcript.state), *_NEEDED[asked]}}
         if names != {*tools}:
