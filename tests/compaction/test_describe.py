@@ -446,3 +446,5 @@ def test_rows_of_a_csv_are_counted_by_quotation():
     table = "\r\n".join(["id,comment,owner", *(f'{n},"one\ntwo, ""three""",o{n}' for n in range(50))])
     assert read(table, "a.csv").description.startswith("CSV, 50 rows: id, comment, owner")
     assert read("id,size,owner\n" + '1,3,"a\n' * 9, "a.csv").description.startswith("CSV, ")
+    inches = "id,size,owner\n" + '1,5" pipe,a\n' * 10
+    assert read(inches, "a.csv").description.startswith("CSV, 10 rows: id, size, owner")

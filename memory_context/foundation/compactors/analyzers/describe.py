@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from io import StringIO
 from itertools import chain, islice, pairwise
 from textwrap import wrap
 from typing import Any, cast
@@ -196,14 +195,14 @@ def _separated(content: Content) -> _Seen | None:
     return _Seen("TSV" if separator == "\t" else "CSV", "columns" if are_names else "first row", header, size)
 
 
+_QUOTED_CHARACTERS = 2_000_000  # of more text lines are counted: to split it holds the interpreter 7 ms a megabyte
+
+
 def _records(text: str, separator: str) -> int:
-    """Return the number of rows: a quoted cell may hold line breaks."""
-    if '"' in text and separator != "\t":
-        try:
-            return sum(map(bool, csv.reader(StringIO(text.rstrip(), newline=""), delimiter=separator)))
-        except csv.Error:
-            pass  # a cell of over 128 kB, or a quotation mark that nothing closes
-    return count_lines(text.rstrip())
+    """Return the number of rows: a cell in quotation marks may hold line breaks; other marks, as of inches, do not."""
+    parts = text.rstrip().split('"') if separator != "\t" and len(text) <= _QUOTED_CHARACTERS else []
+    is_quoted = len(parts) % 2 == 1 and all(part[-1:] in ("", "\n", separator) for part in parts[:-1:2])
+    return count_lines(text.rstrip()) - (sum(part.count("\n") for part in parts[1::2]) if is_quoted else 0)
 
 
 def _aligned(content: Content) -> _Seen | None:
