@@ -145,6 +145,7 @@ def _children(text: str) -> "Counter[str]":
 
 # --- tables
 
+_QUOTED_CHARACTERS = 2_000_000  # of more text lines are counted: to split it holds the interpreter 7 ms a megabyte
 _CELLS = regex(r"\s*[|│┃]\s*")
 _RULER = regex(r"(?=.*(?:--|==|━━|──))[\s|+:┃┏┳┓┡╇┩├┼┤─━=-]+")
 _FOOTER = regex(r"(?:\n[+|=-]{3,1000}\r?|\n[\[(]?\d+ rows?\b[^\n]{0,80}|\n\r?)+$")
@@ -190,19 +191,14 @@ def _separated(content: Content) -> _Seen | None:
     has_figures = separator == "\t" or content.share(_WITH_FIGURE) > 0.5  # or sentences with as many commas
     if not header or not (is_named or (are_names and has_figures and len(set(header)) == columns)):
         return None
-    rows = f"{max(_records(content.whole, separator) - are_names, 0):,} rows"
+    # a cell in quotation marks may hold line breaks; other marks, as of inches, do not
+    text = content.whole.rstrip()
+    parts = text.split('"') if separator != "\t" and len(text) <= _QUOTED_CHARACTERS else []
+    is_quoted = len(parts) % 2 == 1 and all(part[-1:] in ("", "\n", separator) for part in parts[:-1:2])
+    records = count_lines(text) - (sum(part.count("\n") for part in parts[1::2]) if is_quoted else 0)
+    rows = f"{max(records - are_names, 0):,} rows"
     size = rows if are_names else f"{rows} of {columns} columns"
     return _Seen("TSV" if separator == "\t" else "CSV", "columns" if are_names else "first row", header, size)
-
-
-_QUOTED_CHARACTERS = 2_000_000  # of more text lines are counted: to split it holds the interpreter 7 ms a megabyte
-
-
-def _records(text: str, separator: str) -> int:
-    """Return the number of rows: a cell in quotation marks may hold line breaks; other marks, as of inches, do not."""
-    parts = text.rstrip().split('"') if separator != "\t" and len(text) <= _QUOTED_CHARACTERS else []
-    is_quoted = len(parts) % 2 == 1 and all(part[-1:] in ("", "\n", separator) for part in parts[:-1:2])
-    return count_lines(text.rstrip()) - (sum(part.count("\n") for part in parts[1::2]) if is_quoted else 0)
 
 
 def _aligned(content: Content) -> _Seen | None:
